@@ -9,7 +9,7 @@ pub use schema::Workers;
 use crate::leadership::Leadership;
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_planner::gate::StoreGate;
+use tidegate_planner::gate::store::refused;
 use tidegate_planner::{Action, Plan, PlannedCommit, Reason};
 use tidegate_proto::key::Subject;
 use tidegate_store::{CommitError, StoreError};
@@ -36,7 +36,7 @@ pub async fn act(leadership: &Leadership, workers: &Workers, plan: &mut Plan) ->
 
 async fn carry_out(leadership: &Leadership, workers: &Workers, actions: Vec<Action>) -> Acted {
     let mut acted = Acted::default();
-    let (mut held, mut refused) = (BTreeSet::<Subject>::new(), BTreeMap::new());
+    let (mut held, mut refusals) = (BTreeSet::<Subject>::new(), BTreeMap::new());
     for action in actions {
         if !leadership.is_held() {
             break;
@@ -50,7 +50,7 @@ async fn carry_out(leadership: &Leadership, workers: &Workers, actions: Vec<Acti
                 Outcome::Done => acted.any = true,
                 Outcome::Overtaken => drop(held.insert(subject)),
                 Outcome::Refused(reason) => {
-                    refused.insert(subject.clone(), reason);
+                    refusals.insert(subject.clone(), reason);
                     held.insert(subject);
                 }
                 Outcome::Unanswered => break,
@@ -59,7 +59,7 @@ async fn carry_out(leadership: &Leadership, workers: &Workers, actions: Vec<Acti
             Action::Certify { upgrade } => workers.certifies(upgrade),
         }
     }
-    leadership.keep_refused(refused);
+    leadership.keep_refused(refusals);
     acted
 }
 
@@ -92,8 +92,7 @@ async fn commit(leadership: &Leadership, planned: PlannedCommit) -> Outcome {
             tracing::warn!(%subject, what, error = %Chain(&error), "not done; planned again");
             match error {
                 CommitError::Invalid(_) | CommitError::Store(StoreError::Refused { .. }) => {
-                    let why = Chain(&error).to_string();
-                    Outcome::Refused(Reason::Store(StoreGate::StoreRefused { what, why }))
+                    Outcome::Refused(refused(what, &Chain(&error)))
                 }
                 _ => Outcome::Unanswered,
             }

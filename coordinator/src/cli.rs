@@ -9,7 +9,7 @@ mod exit;
 mod fleet;
 mod man;
 mod metadata;
-mod reach;
+mod options;
 mod release;
 mod schema;
 mod show;
@@ -24,7 +24,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::{Failure, Outcome};
-use reach::Reach;
+use options::GlobalOptions;
 use std::process::ExitCode;
 
 /// Upgrades a fleet of stateful services in waves. No step runs before the versions that instances report allow it.
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 #[command(name = "tidegate", version, propagate_version = true, max_term_width = 110, after_help = AFTER)]
 pub struct Cli {
     #[command(flatten)]
-    reach: Reach,
+    options: GlobalOptions,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -106,23 +106,23 @@ impl Cli {
 
     /// Does what was asked.
     pub fn run(self) -> ExitCode {
-        let reach = &self.reach;
-        colour::decide(reach.color, reach.json);
+        let options = &self.options;
+        colour::decide(options.color, options.json);
         let done = match self.verb {
-            Verb::Coordinator(args) => return args.run(reach),
-            Verb::Upgrade(args) => asking(args.run(reach)),
-            Verb::Fleet(args) => asking(args.run(reach)),
-            Verb::Release(args) => asking(args.run(reach)),
-            Verb::Metadata(args) => asking(args.run(reach)),
-            Verb::Schema(args) => asking(args.run(reach.who(), reach.json)),
-            Verb::Certificate(args) => args.run(reach.json),
-            Verb::Task(args) => asking(args.run(reach)),
-            Verb::Token(args) => asking(args.run(reach)),
+            Verb::Coordinator(args) => return args.run(options),
+            Verb::Upgrade(args) => asking(args.run(options)),
+            Verb::Fleet(args) => asking(args.run(options)),
+            Verb::Release(args) => asking(args.run(options)),
+            Verb::Metadata(args) => asking(args.run(options)),
+            Verb::Schema(args) => asking(args.run(options.who(), options.json)),
+            Verb::Certificate(args) => args.run(options.json),
+            Verb::Task(args) => asking(args.run(options)),
+            Verb::Token(args) => asking(args.run(options)),
             Verb::Spec(args) => args.run(),
             Verb::Completion(args) => args.run(),
             Verb::Man(args) => args.run(),
         };
-        exit::exit(done.map_err(|failure| failure.at(&reach.coordinator)), reach.json)
+        exit::exit(done.map_err(|failure| failure.at(&options.coordinator)), options.json)
     }
 }
 

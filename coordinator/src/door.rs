@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_tells_whose_it_is_by_exactly_one_common_name() {
+    fn certificate_names_its_owner_by_one_common_name() {
         let subject = |names: &[&str]| {
             let mut params = rcgen::CertificateParams::default();
             params.distinguished_name = rcgen::DistinguishedName::new();

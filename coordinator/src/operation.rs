@@ -66,6 +66,8 @@ pub use window::{preview_window, set_window};
 
 use crate::act::schema::Unbound;
 use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::str::FromStr;
 use tidegate_planner::ask::Asker;
 use tidegate_planner::{Fleet, Stored};
 use tidegate_proto::UpgradeId;
@@ -107,7 +109,7 @@ pub enum OperationError {
 
 impl From<Unbound> for OperationError {
     fn from(unbound: Unbound) -> Self {
-        OperationError::Refused(unbound.told())
+        OperationError::Refused(unbound.in_words())
     }
 }
 
@@ -116,9 +118,14 @@ fn store_error(attempt: &str) -> impl FnOnce(StoreError) -> OperationError {
     move |source| OperationError::Store { attempt, source }
 }
 
-/// Reads an id that an operator typed.
-fn upgrade_id(text: &str) -> Result<UpgradeId, OperationError> {
-    text.parse().map_err(|e| OperationError::BadInput(format!("{e}")))
+/// Reads what is given as a text: a name, an ID, a tag, a span.
+fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, OperationError> {
+    text.parse().map_err(|e: T::Err| OperationError::BadInput(e.to_string()))
+}
+
+/// The same; none where it is empty.
+fn parse_given<T: FromStr<Err: Display>>(text: &str) -> Result<Option<T>, OperationError> {
+    Some(text).filter(|text| !text.is_empty()).map(parse).transpose()
 }
 
 /// Finds an upgrade.

@@ -151,7 +151,7 @@ impl Mirror {
                         match change {
                             Change::Put(entry) => view.put(entry),
                             Change::Gone { key, .. } => view.gone(&key),
-                            Change::Foreign { key, why, .. } => view.complaints.tell(&key, &why, STRANGER),
+                            Change::Foreign { key, why, .. } => view.complaints.log(&key, &why, STRANGER),
                         }
                     }
                     view.fleet.set_revision(revision);
@@ -201,7 +201,7 @@ impl View {
     pub fn of(snapshot: Snapshot) -> Self {
         let mut view = Self::default();
         for (key, why) in &snapshot.foreign {
-            view.complaints.tell(key, why, STRANGER);
+            view.complaints.log(key, why, STRANGER);
         }
         for (node, count) in snapshot.results.iter().filter(|(_, count)| **count > MAX_RESULTS_OF_NODE) {
             tracing::warn!(%node, count, "more results than the {MAX_RESULTS_OF_NODE} of one node that are read");
@@ -246,7 +246,7 @@ impl View {
             entry.value = Err(Malformed::Unleased);
         }
         if let Err(why) = &entry.value {
-            self.complaints.tell(
+            self.complaints.log(
                 &entry.key,
                 why,
                 "a record cannot be read; gates that depend on it stay closed",

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_begins_the_stall_anew_and_a_phase_both() {
+    fn progress_resets_the_stall_and_a_phase_both() {
         let progress = after_a_minute(serde_json::json!({"done": 3, "stalled_ms": 0}));
         assert_eq!(progress, Elapsed { stalled_ms: 0, phase_ms: 67_000 });
         let wave = after_a_minute(serde_json::json!({"phase": {"name": "roll", "wave": 1}, "stalled_ms": 0}));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_a_person_began_anew_is_not_taken_up_again() {
+    fn count_reset_by_a_person_is_not_continued() {
         let resumed = after_a_minute(serde_json::json!({"stalled_ms": 0}));
         assert_eq!(resumed, Elapsed { stalled_ms: 0, phase_ms: 67_000 });
     }

@@ -13,6 +13,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tidegate_proto::form::Finding;
 use tidegate_proto::printable::one_line;
 use tidegate_proto::{Chain, InstanceId, Revision, ServiceName, ServiceVersion};
 
@@ -127,7 +128,11 @@ pub fn main() -> ExitCode {
     match dispatch(arguments.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("tidegate-agent: {}", one_line(&Chain(error.as_ref()).to_string()));
+            let lines = match error.downcast_ref::<config::NotAConfig>() {
+                Some(refused) => refused.lines(),
+                None => vec![Chain(error.as_ref()).to_string()],
+            };
+            lines.iter().for_each(|line| eprintln!("tidegate-agent: {}", one_line(line)));
             ExitCode::from(code_of(&error))
         }
     }
@@ -157,9 +162,10 @@ fn dispatch(command: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Run(configured) => {
             let node = config::load(&configured.config)?;
-            let findings = check::cannot_disable(&node);
+            let findings: Vec<_> =
+                check::cannot_disable(&node).into_iter().map(Finding::without_place).collect();
             if !findings.is_empty() {
-                return Err(config::NotAConfig::Sense { path: configured.config, findings }.into());
+                return Err(config::NotAConfig::Wrong { path: configured.config, findings }.into());
             }
             trace();
             for finding in check::open_to_others(&node) {

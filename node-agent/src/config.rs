@@ -1,13 +1,18 @@
-//! The configuration of a node, one TOML file: read as it is written (`fragment`), validated, and turned into `settings`.
+//! The configuration of a node, one TOML file: read as it is written (`written`, `fragment`), validated, and turned into
+//! `settings`.
 //! Only this module reads configuration files and the environment.
 
 pub mod address;
 pub mod example;
+mod findings;
 pub mod fragment;
 pub mod settings;
 pub mod task_hook;
+mod written;
 
 use std::path::{Path, PathBuf};
+use tidegate_proto::Chain;
+use tidegate_proto::form::Finding;
 
 pub use settings::{Node, Service};
 
@@ -23,22 +28,32 @@ pub enum NotAConfig {
         #[source]
         source: std::io::Error,
     },
-    /// Not TOML, an unknown field, or a value of the wrong kind: the text names line and column.
-    #[error("{}:{found}", path.display())]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// What was found, where, and what is allowed.
-        found: String,
-    },
-    /// Each field is well formed, together they are not.
-    #[error("{}", findings.iter().map(|found| format!("{}: {found}", path.display())).collect::<Vec<_>>().join("\n"))]
-    Sense {
+    /// Not TOML, not of the form of a configuration, or of that form and senseless.
+    #[error("{}", lines(path, findings).collect::<Vec<_>>().join("\n"))]
+    Wrong {
         /// The file.
         path: PathBuf,
         /// Everything that was found.
-        findings: Vec<String>,
+        findings: Vec<Finding>,
     },
+}
+
+impl NotAConfig {
+    /// What is wrong with the file, with causes: one line for each finding, `file:line:column: …`.
+    pub fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Unreadable { .. } => vec![Chain(self).to_string()],
+            Self::Wrong { path, findings } => lines(path, findings).collect(),
+        }
+    }
+}
+
+fn lines(path: &Path, findings: &[Finding]) -> impl Iterator<Item = String> {
+    let path = path.display();
+    findings.iter().map(move |finding| match finding.line {
+        0 => format!("{path}: {finding}"),
+        _ => format!("{path}:{finding}"),
+    })
 }
 
 /// The JSON Schema of the configuration.
@@ -57,26 +72,7 @@ pub fn load(path: &Path) -> Result<Node, NotAConfig> {
 
 /// Checks the text of a configuration; `path` is for messages.
 pub fn parse(text: &str, path: &Path) -> Result<Node, NotAConfig> {
-    let written = written(text).map_err(|found| NotAConfig::Form { path: path.to_owned(), found })?;
-    settings::settle(written).map_err(|findings| NotAConfig::Sense { path: path.to_owned(), findings })
-}
-
-/// The fields as they are written; else line and column, the field, and what is wrong with it.
-fn written(text: &str) -> Result<fragment::Node, String> {
-    let found = |field: &str, error: &toml::de::Error| {
-        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-        let column = 1 + before.rsplit('\n').next().unwrap_or_default().chars().count();
-        let line = 1 + before.matches('\n').count();
-        format!("{line}:{column}: {field}{}", error.message().trim().replace('\n', "; "))
-    };
-    let reader = toml::Deserializer::parse(text).map_err(|error| found("", &error))?;
-    serde_path_to_error::deserialize(reader).map_err(|error| {
-        let field = match error.path().to_string() {
-            path if path == "." => String::new(),
-            path => format!("{path}: "),
-        };
-        found(&field, error.inner())
-    })
+    written::read(text).map_err(|findings| NotAConfig::Wrong { path: path.to_owned(), findings })
 }
 
 #[cfg(test)]
@@ -100,7 +96,8 @@ mod tests {
         let refused = refusal(&text);
         assert!(refused.contains("agent.toml") && refused.contains("helth_url"), "{refused}");
         let line = 1 + text.lines().position(|line| line.starts_with("helth_url")).unwrap();
-        assert!(refused.starts_with(&format!("agent.toml:{line}:1: ")), "{refused}");
+        let named = |found: &str| found.starts_with(&format!("agent.toml:{line}:1: "));
+        assert!(refused.lines().any(named), "{refused}");
     }
 
     #[test]
@@ -148,6 +145,64 @@ mod tests {
         let text = format!("{}\n[hook.pull]\nargv = [\"x\"]\n", example::text("node-1"));
         let node = parse(&text, Path::new("agent.toml")).unwrap();
         assert_eq!(node.hooks.values().next().unwrap().timeout.as_secs(), 600, "the default");
+    }
+
+    #[test]
+    fn every_fault_is_listed_with_its_place() {
+        let text = example::text("node-1")
+            .replace("lease_ttl = \"10s\"", "lease_ttl = \"1s\"")
+            .replace("prefix = \"/tidegate\"", "prefxi = \"/tidegate\"")
+            .replace("debounce = 2", "debounce = \"two\"")
+            .replace("disable_file = \"/var", "disable_file = \"var")
+            .replace("source = ", "# source = ")
+            .replace("initial_release = \"pantry-1.0.0\"", "initial_release = \"pantry-2.0.0\"");
+        let place = |begin: &str, value: bool| {
+            let (line, text) = text.lines().enumerate().find(|(_, line)| line.starts_with(begin)).unwrap();
+            let column = if value { text.find("= ").unwrap() + 3 } else { 1 };
+            format!("agent.toml:{}:{column}: ", line + 1)
+        };
+        let refused = parse(&text, Path::new("agent.toml")).unwrap_err().lines();
+        let expected = [
+            (place("lease_ttl", true), "lease_ttl is 1s: at least 2s"),
+            (place("prefxi", false), "store.prefxi: unknown field `prefxi`"),
+            (place("disable_file", true), "service.pantry-api.disable_file: \"var"),
+            (place("debounce", true), "service.pantry-api.debounce: invalid type: string \"two\""),
+            (place("[service.pantry-api.artifact", false), "1.0.0.source: missing field `source`"),
+        ];
+        assert_eq!(refused.len(), expected.len(), "{refused:#?}");
+        for (found, (place, what)) in refused.iter().zip(&expected) {
+            assert!(found.starts_with(place) && found.contains(what), "{place}{what}: {found}");
+        }
+        // What several fields say together is checked once each of them is well formed.
+        let text =
+            example::text("node-1").replace("initial_release = \"pantry-1", "initial_release = \"pantry-2");
+        let refused = refusal(&text);
+        assert!(refused.contains("initial_release pantry-2.0.0 has no artifact"), "{refused}");
+    }
+
+    #[test]
+    fn name_that_is_none_is_listed_beside_other_faults() {
+        let head = example::text("node-1");
+        let text = format!("{head}\n[hook.\"a b\"]\nargv = [\"x\"]\n\n[hook.pull]\nargv = 5\n");
+        let refused = parse(&text, Path::new("agent.toml")).unwrap_err().lines();
+        let line = head.lines().count() + 2;
+        let expected = format!("agent.toml:{line}:1: hook.a b: hook \"a b\" is not a name");
+        assert!(refused[0].starts_with(&expected), "{refused:#?}");
+        assert!(
+            refused[1].starts_with(&format!("agent.toml:{}:8: hook.pull.argv: ", line + 4)),
+            "{refused:#?}"
+        );
+        assert_eq!(refused.len(), 2, "{refused:#?}");
+    }
+
+    #[test]
+    fn example_of_required_fields_is_a_configuration() {
+        let required = example::of_required();
+        let written: fragment::Node =
+            serde_json::from_str(&required.to_string().replace("\"*\"", "\"name\"")).unwrap();
+        assert!(settings::settle(written).is_err_and(|found| {
+            found.about_written(&[]).iter().all(|flaw| flaw.path == ["store", "tls", "ca"])
+        }));
     }
 
     #[test]

@@ -23,25 +23,19 @@ pub struct Journal {
     /// Where the instance stands.
     pub phase: Phase,
     /// The last directive that was accepted.
-    #[serde(default)]
     pub order: Option<Order>,
     /// That directive presumes that the instance is out of rotation, and it was not: it is not carried out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
     /// The last window that was seen; absent where there was none.
-    #[serde(default)]
     pub window: Option<Known>,
     /// The last admission.
-    #[serde(default)]
     pub admitted: Option<Admitted>,
     /// The last refusal, until something changes.
-    #[serde(default)]
     pub refusal: Option<Refusal>,
     /// The release that runs, or ran last; what is started again after a crash.
-    #[serde(default)]
     pub release: Option<ReleaseTag>,
     /// The process that was started last, with the `process` driver.
-    #[serde(default)]
     pub process: Option<Started>,
     /// Nothing of what was started since the last confirmed stop was ever in rotation: no request can be in flight.
     #[serde(default)]

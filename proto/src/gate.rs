@@ -6,7 +6,21 @@ use std::fmt;
 use std::str::FromStr;
 
 /// An upgrade tag that a gate job judges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum GateTag {
@@ -26,18 +40,7 @@ impl GateTag {
 
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::SupportsUpgrade => "supports-upgrade",
-            Self::Rolling => "rolling",
-            Self::ZeroDowntime => "zero-downtime",
-            Self::ZeroImpact => "zero-impact",
-        }
-    }
-}
-
-impl fmt::Display for GateTag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        self.into()
     }
 }
 

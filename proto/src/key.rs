@@ -39,18 +39,14 @@
 //! <prefix>/exposed/<group>/<page>               coordinator: in which batch of the update each instance is
 //! ```
 
-mod kind;
 mod prefix;
+mod table;
 
-pub use kind::Kind;
 pub use prefix::{NotAPrefix, Prefix};
+pub use table::{Key, Kind};
 
 use crate::compute::ReleaseRevision;
-use crate::metadata::MetadataGeneration;
-use crate::name::{
-    ComputeId, GroupName, NodeId, SchemaName, ServiceName, StreamName, TaskId, TermId, TokenId, UpgradeId,
-};
-use crate::{Digest, GateHop, ReleaseTag};
+use crate::name::{GroupName, StreamName, UpgradeId};
 use std::fmt;
 use std::str::FromStr;
 
@@ -83,123 +79,6 @@ pub struct EventSeq {
     pub term: i64,
     /// Counted from 0 by that leader.
     pub number: u64,
-}
-
-/// A key below the prefix.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
-    /// What an agent says of an instance now.
-    Report(ServiceName, NodeId),
-    /// An instance that was admitted, ever.
-    Inventory(ServiceName, NodeId),
-    /// A person's word that an instance is gone.
-    Decommission(ServiceName, NodeId),
-    /// The versions that may be admitted.
-    Window(ServiceName),
-    /// What the coordinator wants of an instance.
-    Directive(ServiceName, NodeId),
-    /// An upgrade.
-    Upgrade(UpgradeId),
-    /// A page of who is in which wave.
-    Waves(UpgradeId, u32),
-    /// An instance that failed or was skipped in an upgrade.
-    Exception(UpgradeId, NodeId),
-    /// The lock of a service.
-    Active(ServiceName),
-    /// The lock of a schema.
-    ActiveSchema(SchemaName),
-    /// What is known of a schema.
-    Schema(SchemaName),
-    /// Bumped by every commit that takes instances out.
-    Budget(ServiceName),
-    /// A page of a certificate.
-    Certificate(UpgradeId, u32),
-    /// An event.
-    Event(Subject, EventSeq),
-    /// The latest reasons for waiting.
-    Waiting(UpgradeId),
-    /// A node that a person keeps out.
-    Maintenance(NodeId),
-    /// Who may call: the digest of a bearer token, or the subject of a certificate.
-    Token(TokenId),
-    /// A person's word that a restored store is the one to obey.
-    Reconciliation,
-    /// Who leads.
-    Leader,
-    /// A leadership that was.
-    Term(TermId),
-    /// A release stream.
-    Stream(StreamName),
-    /// A compute release.
-    Release(StreamName, ReleaseRevision),
-    /// A manifest, by the sha256 of its canonical form.
-    Manifest(Digest),
-    /// Where the latest revision of a tag is.
-    ReleaseTag(StreamName, ReleaseTag),
-    /// What the floor of a service must not fall below.
-    Need(ServiceName),
-    /// A compatibility run of a compute tag against a storage tag.
-    Evidence(ReleaseTag, ReleaseTag),
-    /// What a gate job found on a tag, of an upgrade from one artifact to the other.
-    GateVerdict(Box<GateHop>),
-    /// A word of a compute about a canary.
-    Signal(SignalSubject, ComputeId),
-    /// A word of an instance about a metadata document.
-    GroupSignal(GroupName, NodeId),
-    /// A metadata group.
-    Group(GroupName),
-    /// Who belongs to a metadata group.
-    Members(GroupName),
-    /// A metadata document.
-    Document(GroupName, MetadataGeneration),
-    /// A page of who is in which batch of an update of metadata.
-    Exposed(GroupName, u32),
-    /// A hook to run on a node.
-    Task(NodeId, TaskId),
-    /// What came of it.
-    TaskResult(NodeId, TaskId),
-}
-
-impl Key {
-    /// Its kind.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::Report(..) => Kind::Report,
-            Self::Inventory(..) => Kind::Inventory,
-            Self::Decommission(..) => Kind::Decommission,
-            Self::Window(_) => Kind::Window,
-            Self::Directive(..) => Kind::Directive,
-            Self::Upgrade(_) => Kind::Upgrade,
-            Self::Waves(..) => Kind::Waves,
-            Self::Exception(..) => Kind::Exception,
-            Self::Active(_) => Kind::Active,
-            Self::ActiveSchema(_) => Kind::ActiveSchema,
-            Self::Schema(_) => Kind::Schema,
-            Self::Budget(_) => Kind::Budget,
-            Self::Certificate(..) => Kind::Certificate,
-            Self::Event(..) => Kind::Event,
-            Self::Waiting(_) => Kind::Waiting,
-            Self::Maintenance(_) => Kind::Maintenance,
-            Self::Token(_) => Kind::Token,
-            Self::Reconciliation => Kind::Reconciliation,
-            Self::Leader => Kind::Leader,
-            Self::Term(_) => Kind::Term,
-            Self::Stream(_) => Kind::Stream,
-            Self::Release(..) => Kind::Release,
-            Self::Manifest(_) => Kind::Manifest,
-            Self::ReleaseTag(..) => Kind::ReleaseTag,
-            Self::Need(_) => Kind::Need,
-            Self::Evidence(..) => Kind::Evidence,
-            Self::GateVerdict(..) => Kind::GateVerdict,
-            Self::Signal(..) | Self::GroupSignal(..) => Kind::Signal,
-            Self::Group(_) => Kind::Group,
-            Self::Members(_) => Kind::Members,
-            Self::Document(..) => Kind::Document,
-            Self::Exposed(..) => Kind::Exposed,
-            Self::Task(..) => Kind::Task,
-            Self::TaskResult(..) => Kind::TaskResult,
-        }
-    }
 }
 
 impl fmt::Display for Subject {
@@ -265,43 +144,6 @@ impl FromStr for EventSeq {
     }
 }
 
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = self.kind().word();
-        match self {
-            Self::Report(service, node)
-            | Self::Inventory(service, node)
-            | Self::Decommission(service, node)
-            | Self::Directive(service, node) => write!(f, "{word}/{service}/{node}"),
-            Self::Window(service) | Self::Active(service) | Self::Budget(service) => {
-                write!(f, "{word}/{service}")
-            }
-            Self::Upgrade(id) | Self::Waiting(id) => write!(f, "{word}/{id}"),
-            Self::Waves(id, page) | Self::Certificate(id, page) => write!(f, "{word}/{id}/{page:06}"),
-            Self::Exception(id, node) => write!(f, "{word}/{id}/{node}"),
-            Self::ActiveSchema(id) | Self::Schema(id) => write!(f, "{word}/{id}"),
-            Self::Event(subject, seq) => write!(f, "{word}/{subject}/{seq}"),
-            Self::Maintenance(node) => write!(f, "{word}/{node}"),
-            Self::Token(id) => write!(f, "{word}/{id}"),
-            Self::Reconciliation | Self::Leader => f.write_str(word),
-            Self::Term(id) => write!(f, "{word}/{id}"),
-            Self::Stream(stream) => write!(f, "{word}/{stream}"),
-            Self::Release(stream, revision) => write!(f, "{word}/{stream}/{revision:012}"),
-            Self::Manifest(digest) => write!(f, "{word}/{digest}"),
-            Self::ReleaseTag(stream, tag) => write!(f, "{word}/{stream}/{tag}"),
-            Self::Need(service) => write!(f, "{word}/{service}"),
-            Self::Evidence(compute, storage) => write!(f, "{word}/{compute}/{storage}"),
-            Self::GateVerdict(hop) => write!(f, "{word}/{hop}"),
-            Self::Signal(subject, compute) => write!(f, "{word}/{subject}/{compute}"),
-            Self::GroupSignal(group, node) => write!(f, "{word}/{GROUP}{group}/{node}"),
-            Self::Group(group) | Self::Members(group) => write!(f, "{word}/{group}"),
-            Self::Document(group, generation) => write!(f, "{word}/{group}/{generation:012}"),
-            Self::Exposed(group, page) => write!(f, "{word}/{group}/{page:06}"),
-            Self::Task(node, task) | Self::TaskResult(node, task) => write!(f, "{word}/{node}/{task}"),
-        }
-    }
-}
-
 /// A key under the prefix that is none of ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a key of the tree")]
@@ -313,13 +155,7 @@ impl FromStr for Key {
         let mut words = text.split('/');
         let kind = words.next().and_then(Kind::of_word);
         let names: Vec<&str> = words.take(MAX_NAMES + 1).collect();
-        let parsed = kind.and_then(|kind| match names[..] {
-            [] => kind.single(),
-            [name] => single(kind, name),
-            [owner, name] => double(kind, owner, name),
-            _ if kind == Kind::GateVerdict => GateHop::of_names(&names).map(Box::new).map(Key::GateVerdict),
-            _ => None,
-        });
+        let parsed = kind.and_then(|kind| Self::of_names(kind, &names));
         let one_form = |key: &Key| !has_number(key.kind()) || key.to_string() == text;
         parsed.filter(one_form).ok_or_else(|| NotAKey(text.chars().take(200).collect()))
     }
@@ -344,52 +180,3 @@ fn has_number(kind: Kind) -> bool {
 
 /// How many names a key has at most, after the word of its kind.
 const MAX_NAMES: usize = 4;
-
-/// What the subject of a signal about metadata begins with.
-const GROUP: &str = "group-";
-
-fn single(kind: Kind, name: &str) -> Option<Key> {
-    Some(match kind {
-        Kind::Window => Key::Window(name.parse().ok()?),
-        Kind::Upgrade => Key::Upgrade(name.parse().ok()?),
-        Kind::Active => Key::Active(name.parse().ok()?),
-        Kind::ActiveSchema => Key::ActiveSchema(name.parse().ok()?),
-        Kind::Schema => Key::Schema(name.parse().ok()?),
-        Kind::Budget => Key::Budget(name.parse().ok()?),
-        Kind::Waiting => Key::Waiting(name.parse().ok()?),
-        Kind::Maintenance => Key::Maintenance(name.parse().ok()?),
-        Kind::Token => Key::Token(name.parse().ok()?),
-        Kind::Term => Key::Term(name.parse().ok()?),
-        Kind::Stream => Key::Stream(name.parse().ok()?),
-        Kind::Manifest => Key::Manifest(name.parse().ok()?),
-        Kind::Need => Key::Need(name.parse().ok()?),
-        Kind::Group => Key::Group(name.parse().ok()?),
-        Kind::Members => Key::Members(name.parse().ok()?),
-        _ => return None,
-    })
-}
-
-fn double(kind: Kind, owner: &str, name: &str) -> Option<Key> {
-    Some(match kind {
-        Kind::Report => Key::Report(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Inventory => Key::Inventory(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Decommission => Key::Decommission(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Directive => Key::Directive(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Waves => Key::Waves(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Exception => Key::Exception(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Certificate => Key::Certificate(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Event => Key::Event(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Release => Key::Release(owner.parse().ok()?, name.parse().ok()?),
-        Kind::ReleaseTag => Key::ReleaseTag(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Evidence => Key::Evidence(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Signal if owner.starts_with(GROUP) => {
-            Key::GroupSignal(owner.strip_prefix(GROUP)?.parse().ok()?, name.parse().ok()?)
-        }
-        Kind::Signal => Key::Signal(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Document => Key::Document(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Exposed => Key::Exposed(owner.parse().ok()?, name.parse().ok()?),
-        Kind::Task => Key::Task(owner.parse().ok()?, name.parse().ok()?),
-        Kind::TaskResult => Key::TaskResult(owner.parse().ok()?, name.parse().ok()?),
-        _ => return None,
-    })
-}

@@ -8,6 +8,7 @@ pub mod commit;
 pub mod compute;
 pub mod digest;
 pub mod duration;
+pub mod form;
 pub mod gate;
 pub mod key;
 pub mod metadata;

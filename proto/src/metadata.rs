@@ -42,28 +42,21 @@ pub struct UpdateRequest {
     #[serde(default)]
     pub pattern: Pattern,
     /// With `rolling`: the size of each batch. Absent = 1 (Heat).
-    #[serde(default)]
     pub batch: Option<Amount>,
     /// With `canary`: the size of each batch. Absent = 1, 1 %, 5 %, 20 %, rest (Heat).
-    #[serde(default)]
     pub steps: Option<Vec<CanaryStep>>,
     /// How long the instances of a batch may take to tell how they fared. Absent = 5m.
-    #[serde(default)]
     pub timeout: Option<Span>,
     /// How long a batch is watched at the least, before the next one. Absent = 0s.
-    #[serde(default)]
     pub pause: Option<Span>,
     /// How many instances may fail before all are returned. Absent = 0.
-    #[serde(default)]
     pub tolerate: Option<Amount>,
     /// Kinds of failure that do not count.
     #[serde(default)]
     pub expected: BTreeSet<FailureName>,
     /// Who belongs to the group: the instances of this service. Absent (with `instances`) = as before.
-    #[serde(default)]
     pub service: Option<ServiceName>,
     /// Who belongs to the group: these.
-    #[serde(default)]
     pub instances: Option<BTreeSet<NodeId>>,
 }
 

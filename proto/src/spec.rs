@@ -5,7 +5,6 @@ use crate::release::Release;
 use crate::timing::{Drain, HealthTimes};
 use crate::{Amount, Digest, ReleaseTag, ServiceName, ServiceVersion};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 mod gate;
 mod strategy;
@@ -178,7 +177,21 @@ impl DatabaseSource {
 }
 
 /// A phase that a person must approve before it is entered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ApprovalPoint {
@@ -199,20 +212,7 @@ pub enum ApprovalPoint {
 impl ApprovalPoint {
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Stage => "stage",
-            Self::Expand => "expand",
-            Self::Migrate => "migrate",
-            Self::Roll => "roll",
-            Self::Remove => "remove",
-            Self::Contract => "contract",
-        }
-    }
-}
-
-impl fmt::Display for ApprovalPoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        self.into()
     }
 }
 

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_gives_every_lease_its_whole_ttl_anew() {
+    fn stall_gives_every_lease_its_whole_ttl_again() {
         let start = Instant::now();
         let mut leases = Leases::default();
         leases.look(start);

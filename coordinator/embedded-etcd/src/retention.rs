@@ -66,7 +66,7 @@ mod tests {
     use crate::Embedded;
 
     #[test]
-    fn what_is_older_than_is_kept_is_told_once_and_the_youngest_of_it() {
+    fn youngest_revision_past_retention_is_returned_once() {
         let (mut memory, began) = (Memory::default(), Instant::now());
         let at = |seconds| began + Duration::from_secs(seconds);
         let kept = Duration::from_secs(10);

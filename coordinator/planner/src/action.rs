@@ -68,7 +68,8 @@ pub struct PlannedCommit {
 }
 
 /// What can be done to a schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum SchemaJob {
     /// See what it is and claim it, where the database did not answer when the upgrade was started.
     Bind,
@@ -90,13 +91,6 @@ pub enum SchemaJob {
 impl SchemaJob {
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Bind => "bind",
-            Self::Look => "look",
-            Self::Expand => "expand",
-            Self::Migrate => "migrate",
-            Self::Contract { .. } => "contract",
-            Self::Undo => "undo",
-        }
+        self.into()
     }
 }

@@ -26,10 +26,9 @@ pub use window::{WindowRequest, set_window};
 use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::key::{EventSeq, Subject};
-use tidegate_proto::record::event::Event;
+use tidegate_proto::key::Subject;
 use tidegate_proto::record::upgrade::Upgrade;
-use tidegate_proto::{Key, Revision, UpgradeId};
+use tidegate_proto::{Key, UpgradeId};
 
 /// Why something that was asked for is not granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +41,8 @@ pub struct Refusal {
 }
 
 /// The kinds of refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum RefusalKind {
     /// There is no such thing.
     NotFound,
@@ -51,18 +51,14 @@ pub enum RefusalKind {
     /// What was asked for is larger than is allowed.
     TooLarge,
     /// Not as things stand.
+    #[strum(serialize = "refused")]
     State,
 }
 
 impl RefusalKind {
     /// The machine word.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::NotFound => "not-found",
-            Self::Invalid => "invalid",
-            Self::TooLarge => "too-large",
-            Self::State => "refused",
-        }
+        self.into()
     }
 }
 
@@ -77,21 +73,34 @@ pub struct Asker {
     pub accepts: std::collections::BTreeSet<String>,
 }
 
-fn refuse<T>(kind: RefusalKind, message: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal { kind, message: message.into() })
+impl Refusal {
+    fn not_found(message: impl ToString) -> Self {
+        Self { kind: RefusalKind::NotFound, message: message.to_string() }
+    }
+
+    fn invalid(message: impl ToString) -> Self {
+        Self { kind: RefusalKind::Invalid, message: message.to_string() }
+    }
+
+    fn too_large(message: impl ToString) -> Self {
+        Self { kind: RefusalKind::TooLarge, message: message.to_string() }
+    }
+
+    fn state(message: impl ToString) -> Self {
+        Self { kind: RefusalKind::State, message: message.to_string() }
+    }
 }
 
 fn demand_why(asker: &Asker, verb: &str) -> Result<(), Refusal> {
     if asker.why.trim().is_empty() {
-        return refuse(RefusalKind::Invalid, format!("{verb} needs a reason: give it with --why"));
+        return Err(Refusal::invalid(format!("{verb} needs a reason: give it with --why")));
     }
     Ok(())
 }
 
 fn find<'a>(fleet: &'a Fleet, id: &UpgradeId) -> Result<&'a Stored<Upgrade>, Refusal> {
-    let missing = || Refusal {
-        kind: RefusalKind::NotFound,
-        message: format!("there is no upgrade {id}: `tidegate upgrade list` shows those there are"),
+    let missing = || {
+        Refusal::not_found(format!("there is no upgrade {id}: `tidegate upgrade list` shows those there are"))
     };
     fleet.upgrade(id).ok_or_else(missing)
 }
@@ -99,26 +108,15 @@ fn find<'a>(fleet: &'a Fleet, id: &UpgradeId) -> Result<&'a Stored<Upgrade>, Ref
 fn find_active<'a>(fleet: &'a Fleet, id: &UpgradeId, verb: &str) -> Result<&'a Stored<Upgrade>, Refusal> {
     let upgrade = find(fleet, id)?;
     if upgrade.phase.is_over() {
-        return refuse(
-            RefusalKind::State,
-            format!("cannot {verb} upgrade {id}: it has ended ({})", upgrade.phase),
-        );
+        return Err(Refusal::state(format!("cannot {verb} upgrade {id}: it has ended ({})", upgrade.phase)));
     }
     Ok(upgrade)
 }
 
 /// A commit under the leader's fence, with the event that tells of it.
-fn told(moment: &Moment, subject: Subject, asker: &Asker, from: &str, to: &str) -> Commit {
-    let seq = EventSeq { term: moment.leader.revision.0, number: moment.next_event };
-    let key = Key::Event(subject, seq);
-    let event = Event {
-        from: from.to_owned(),
-        to: to.to_owned(),
-        because: asker.why.clone(),
-        who: asker.who.clone(),
-        at: moment.wall,
-    };
-    Commit::new().when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
+fn with_event(moment: &Moment, subject: Subject, asker: &Asker, from: &str, to: &str) -> Commit {
+    let words = [from.to_owned(), to.to_owned()];
+    moment.with_event(Commit::new(), (subject, moment.next_event), words, &asker.who, &asker.why)
 }
 
 /// A rewrite of an upgrade's record on a person's word; elapsed waits are carried over.
@@ -137,7 +135,7 @@ fn rewritten(
         body.phase_ms = elapsed.phase_ms;
     }
     change(&mut body);
-    told(moment, Subject::Upgrade(id.clone()), asker, stored.phase.name().word(), to)
+    with_event(moment, Subject::Upgrade(id.clone()), asker, stored.phase.name().word(), to)
         .when(Precondition::At(key.clone(), stored.at))
         .put(key, stored.record.with(body))
 }

@@ -6,7 +6,6 @@
 //!   cannot cross.
 
 use crate::fleet::{Fleet, ServiceFleet, Stored};
-use std::fmt;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::schema::Schema;
@@ -14,9 +13,12 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, SchemaName, ServiceName, ServiceVersion, UpgradeId, mutant};
 
 /// Why a service may not run a version.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::Display)]
 pub enum Forbidden {
     /// A schema that it shares was contracted.
+    #[strum(
+        to_string = "{service} shares schema {schema} (upgrade {upgrade}), whose contracted form requires version {requires} or above"
+    )]
     Below {
         /// The service.
         service: ServiceName,
@@ -28,26 +30,13 @@ pub enum Forbidden {
         requires: ServiceVersion,
     },
     /// A schema record cannot be read, so what it requires is not known.
+    #[strum(to_string = "the record {key} {why}, so what a contracted schema requires is not known")]
     Unknown {
         /// Its key.
         key: Key,
         /// What is wrong with it.
         why: String,
     },
-}
-
-impl fmt::Display for Forbidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Below { service, schema, upgrade, requires } => write!(
-                f,
-                "{service} shares schema {schema} (upgrade {upgrade}), whose contracted form requires version {requires} or above"
-            ),
-            Self::Unknown { key, why } => {
-                write!(f, "the record {key} {why}, so what a contracted schema requires is not known")
-            }
-        }
-    }
 }
 
 /// Why this version of the service may not run (again), if it may not.
@@ -86,7 +75,7 @@ pub(crate) fn bound(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersi
 
 /// Adds to a commit that the windows of these services name what a schema requires of them from now on: agents then take
 /// out at once what came to run a version below it.
-pub(crate) fn told_to_agents<'a>(
+pub(crate) fn named_in_windows<'a>(
     fleet: &Fleet,
     commit: Commit,
     required: impl Iterator<Item = (&'a ServiceName, &'a ServiceVersion)>,

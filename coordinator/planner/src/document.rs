@@ -2,7 +2,8 @@
 
 mod findings;
 
-pub use findings::{Finding, Located, found};
+pub use findings::{Located, found};
+pub use tidegate_proto::form::Finding;
 
 use serde::de::DeserializeOwned;
 

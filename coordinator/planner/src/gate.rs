@@ -4,25 +4,30 @@
 
 pub mod below;
 mod budget;
+pub(crate) mod canary;
 pub mod capacity;
 pub mod deploy;
 pub mod evidence;
-mod metadata;
+pub(crate) mod metadata;
 pub mod migrate_floors;
+pub(crate) mod moving;
 pub(crate) mod needed;
 pub mod outside;
 pub(crate) mod person;
 pub mod preflight;
-mod release;
+pub(crate) mod release;
 pub(crate) mod roll;
+pub(crate) mod rollback;
 mod said;
-pub(crate) mod schema;
+pub mod schema;
+pub(crate) mod stall;
 pub mod storage;
 pub mod store;
-mod task;
+pub(crate) mod task;
 pub(crate) mod trial;
 mod verdict;
 pub(crate) mod version;
+pub(crate) mod wave;
 
 pub use crate::fleet::{Cause, Causes, Sample};
 pub use budget::BudgetGate;
@@ -45,7 +50,7 @@ use tidegate_proto::{ReleaseRevision, ReleaseTag, ServiceVersion, StreamName};
 
 /// What an instance told of its failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct SignalledFailure {
     /// The kind of failure.
     pub kind: String,
     /// What happened, where that was told.
@@ -158,6 +163,14 @@ gates! {
 }
 
 impl Reason {
+    /// Whether it ends by an approval, or by the floor of another service: no deadline of this upgrade counts meanwhile.
+    pub(crate) fn is_owned_by_others(&self) -> bool {
+        matches!(
+            self,
+            Self::Person(PersonGate::Approval { .. }) | Self::Schema(SchemaGate::MigrateFloor { .. })
+        )
+    }
+
     /// As `explain` shows it, and as the store keeps it; since when, the recorder knows.
     pub fn explained(&self, waits: Waits<'_>) -> WaitingFor {
         self.said(waits).waiting_for(self.kind())

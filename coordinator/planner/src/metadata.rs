@@ -12,11 +12,12 @@
 //! exposed. So a leader that takes over goes on where the one before was.
 
 use crate::fleet::{Fleet, Instance};
-use crate::gate::{MetadataGate, Reason, Sample, StoreGate, Told};
+use crate::gate::metadata::{batch_passed, readable};
+use crate::gate::{Reason, SignalledFailure};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::metadata::{TIMEOUT, UNNAMED};
 use tidegate_proto::record::group::{DocumentVersion, ExposureUnknown, Group, GroupUpdate, Members, served};
-use tidegate_proto::{GroupName, Key, NodeId, Span};
+use tidegate_proto::{GroupName, NodeId};
 
 /// Who belongs to a group.
 pub fn members<'a>(
@@ -66,7 +67,7 @@ pub struct Tally {
     /// Those that told of success.
     pub succeeded: usize,
     /// Those that told of a failure that counts, or of nothing in time, where that counts; with what was told.
-    pub failed: BTreeMap<NodeId, Told>,
+    pub failed: BTreeMap<NodeId, SignalledFailure>,
     /// How many failed in a way that is expected.
     pub excused: usize,
     /// Those that are waited for.
@@ -94,12 +95,12 @@ pub fn tally(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u
             continue;
         }
         tally.exposed += 1;
-        let told = match fleet.group_word(name, update.to.generation, node) {
+        let failure = match fleet.group_word(name, update.to.generation, node) {
             Some(word) if word.success => {
                 tally.succeeded += 1;
                 continue;
             }
-            Some(word) => Told {
+            Some(word) => SignalledFailure {
                 kind: word.failure.as_ref().map_or(UNNAMED, |kind| kind.as_str()).to_owned(),
                 why: word.why.clone(),
             },
@@ -107,15 +108,15 @@ pub fn tally(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u
                 tally.open.insert(node.clone());
                 continue;
             }
-            None => Told {
+            None => SignalledFailure {
                 kind: TIMEOUT.to_owned(),
                 why: format!("told nothing within {}", update.terms.timeout),
             },
         };
-        if expects(&told.kind) {
+        if expects(&failure.kind) {
             tally.excused += 1;
         } else {
-            tally.failed.insert(node.clone(), told);
+            tally.failed.insert(node.clone(), failure);
         }
     }
     tally
@@ -147,33 +148,18 @@ pub enum Next {
 
 /// What an update does next.
 pub fn judge(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u64) -> Next {
-    let unreadable = unreadable(fleet, name, update);
-    if !unreadable.is_empty() {
-        return Next::Wait(unreadable);
+    let readable = readable(fleet, name, update);
+    if !readable.is_open {
+        return Next::Wait(readable.reasons);
     }
     let tally = tally(fleet, name, update, waited_ms);
     let tolerated = update.terms.tolerate.rounded_down(update.drawn as usize);
     if tally.failed.len() > tolerated {
         return Next::Return(failures(&tally, update, tolerated));
     }
-    let mut reasons = Vec::new();
-    if !tally.open.is_empty() {
-        reasons.push(Reason::Metadata(MetadataGate::Unsignalled {
-            nodes: Sample::counted(tally.open.iter()),
-            batch: update.batch + 1,
-            batches: update.batches,
-            left: Span::from_millis(update.terms.timeout.as_millis().saturating_sub(waited_ms)),
-        }));
-    } else if waited_ms < update.terms.pause.as_millis() {
-        let left = Span::from_millis(update.terms.pause.as_millis() - waited_ms);
-        reasons.push(Reason::Metadata(MetadataGate::Soaking {
-            batch: update.batch + 1,
-            batches: update.batches,
-            left,
-        }));
-    }
-    if !reasons.is_empty() {
-        return Next::Wait(reasons);
+    let passed = batch_passed(update, &tally.open, waited_ms);
+    if !passed.is_open {
+        return Next::Wait(passed.reasons);
     }
     if update.batch + 1 < update.batches {
         return Next::Expose;
@@ -202,9 +188,9 @@ fn summary(tally: &Tally) -> String {
 
 fn failures(tally: &Tally, update: &GroupUpdate, tolerated: usize) -> String {
     const NAMED: usize = 3;
-    let named = tally.failed.iter().take(NAMED).map(|(node, told)| match told.why.as_str() {
-        "" => format!("{node} ({})", told.kind),
-        why => format!("{node} ({}: {why:.100})", told.kind),
+    let named = tally.failed.iter().take(NAMED).map(|(node, failure)| match failure.why.as_str() {
+        "" => format!("{node} ({})", failure.kind),
+        why => format!("{node} ({}: {why:.100})", failure.kind),
     });
     let named: Vec<String> = named.collect();
     let more = match tally.failed.len().saturating_sub(NAMED) {
@@ -217,21 +203,4 @@ fn failures(tally: &Tally, update: &GroupUpdate, tolerated: usize) -> String {
         update.drawn,
         named.join(", ")
     )
-}
-
-/// Pages of the update that cannot be read, or are not there: nothing is decided without them.
-fn unreadable(fleet: &Fleet, name: &GroupName, update: &GroupUpdate) -> Vec<Reason> {
-    let stored: BTreeSet<u32> = fleet
-        .exposed_pages(name)
-        .filter(|(_, page)| page.generation == update.to.generation)
-        .map(|(page, _)| page)
-        .collect();
-    let lacking = (0..update.pages).filter(|page| !stored.contains(page));
-    lacking
-        .map(|page| {
-            let key = Key::Exposed(name.clone(), page);
-            let why = fleet.unreadable_at(&key).map_or_else(|| "is missing".to_owned(), ToString::to_string);
-            Reason::Store(StoreGate::Unreadable { key: key.to_string(), why })
-        })
-        .collect()
 }

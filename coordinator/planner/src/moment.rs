@@ -2,9 +2,12 @@
 //! an argument; nothing below this asks a clock.
 
 use std::collections::BTreeMap;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::event::Event;
 use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
-use tidegate_proto::{GroupName, Revision, StreamName, TermId, UpgradeId};
+use tidegate_proto::{GroupName, Key, Revision, StreamName, TermId, UpgradeId};
 
 /// The leadership under which a turn is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,4 +99,20 @@ pub struct Moment {
     /// How much longer, in milliseconds, agents are waited for that may contradict a store which this coordinator has
     /// not seen before; 0 = they were heard.
     pub unheard_ms: u64,
+}
+
+impl Moment {
+    /// Adds an event to a commit, the `number`th of this term: from what to what, who did it, and why.
+    pub(crate) fn with_event(
+        &self,
+        commit: Commit,
+        (subject, number): (Subject, u64),
+        [from, to]: [String; 2],
+        who: &str,
+        because: &str,
+    ) -> Commit {
+        let key = Key::Event(subject, EventSeq { term: self.leader.revision.0, number });
+        let event = Event { from, to, because: because.to_owned(), who: who.to_owned(), at: self.wall };
+        commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
+    }
 }

@@ -97,7 +97,7 @@ impl<'a> Turn<'a> {
             };
             self.next_event += turn.events;
             self.plan.actions.extend(turn.action);
-            if let Some(id) = turn.told_at {
+            if let Some(id) = turn.recorded_at {
                 self.plan.waiting.entry(id).or_default().push(turn.reason);
             }
         }

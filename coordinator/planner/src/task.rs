@@ -1,29 +1,30 @@
 //! How far a task is: what its agent tells of it, and what a person states where the agent cannot.
 
+pub(crate) mod image;
+
 use crate::fleet::Fleet;
-use std::fmt;
+use tidegate_proto::record::stream::Head;
 use tidegate_proto::record::task::{Ended, Outcome};
-use tidegate_proto::{NodeId, TaskId};
+use tidegate_proto::{Digest, NodeId, StreamName, TaskId};
 
 /// How much of what an agent tells is repeated, in characters: it ends up in records of the coordinator.
 const MOST: usize = 500;
 
 /// What a task's hook is run for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Purpose {
     /// Before a release goes out.
     Prewarm,
     /// After it was collected.
+    #[strum(serialize = "remove")]
     Removal,
 }
 
 impl Purpose {
     /// The word that the name of such a task begins with.
     fn word(self) -> &'static str {
-        match self {
-            Self::Prewarm => "prewarm",
-            Self::Removal => "remove",
-        }
+        self.into()
     }
 
     /// The purpose of a task, by its name; none = the task is of an unknown kind.
@@ -31,18 +32,22 @@ impl Purpose {
         let first = id.as_str().split('-').next();
         [Self::Prewarm, Self::Removal].into_iter().find(|purpose| first == Some(purpose.word()))
     }
-}
 
-impl fmt::Display for Purpose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+    /// The name of a task: short whatever the stream is called, and another for each attempt.
+    pub(crate) fn task(self, name: &StreamName, head: &Head) -> TaskId {
+        let stream: String = Digest::of(name.as_str().as_bytes()).to_string().chars().take(12).collect();
+        format!("{self}-{stream}-{}-{}", head.release.revision, head.attempt)
+            .parse()
+            .expect("a word, twelve digits of a digest and two numbers are a name")
     }
 }
 
 /// How far a task is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum TaskState {
     /// No agent has claimed it.
+    #[strum(serialize = "waiting")]
     Untaken,
     /// Its agent has claimed it, and tells when it has ended.
     Claimed,
@@ -62,21 +67,15 @@ impl TaskState {
 
     /// The word for it.
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Untaken => "waiting",
-            Self::Claimed => "claimed",
-            Self::Unknown(_) => "unknown",
-            Self::Succeeded => "succeeded",
-            Self::Failed(_) => "failed",
-        }
+        self.into()
     }
 }
 
 /// How far a task is. What its agent has seen counts more than what a person states.
 pub fn state(fleet: &Fleet, node: &NodeId, id: &TaskId) -> TaskState {
     let settled = fleet.task(node, id).and_then(|task| task.record.body.settled.clone());
-    let told = fleet.task_result(node, id).map(|result| &result.record.body.outcome);
-    match (told, settled) {
+    let reported = fleet.task_result(node, id).map(|result| &result.record.body.outcome);
+    match (reported, settled) {
         (Some(Outcome::Succeeded), _) => TaskState::Succeeded,
         (Some(Outcome::Failed { why }), _) => TaskState::Failed(short(why)),
         (Some(_), Some(word)) => match word.ended {

@@ -176,7 +176,7 @@ impl Workers {
                     match done {
                         // Nobody asked for its end to be told: it is looked at anew when it is asked for again.
                         Err(_) if cancel.is_cancelled() => job::forget(&leadership, &upgrade),
-                        done => job::tell_end(&leadership, &upgrade, done),
+                        done => job::report_end(&leadership, &upgrade, done),
                     }
                     // A job after which the database shows what was known before it rests as one that failed.
                     succeeded && job::known(&leadership, &upgrade) != known

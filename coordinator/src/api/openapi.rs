@@ -180,7 +180,7 @@ fn answer(verb: &Verb, route: &Route, schemas: &mut Schemas) -> Json {
                 "Location": {"schema": {"type": "string"}},
                 "Warning": {"description": "Settings that are not known.", "schema": {"type": "string"}},
             });
-            of("application/json", schemas.told("Release"), headers)
+            of("application/json", schemas.answered("Release"), headers)
         }
         Shows::Done => {
             let schema = json!({
@@ -200,8 +200,8 @@ fn answer(verb: &Verb, route: &Route, schemas: &mut Schemas) -> Json {
         Shows::Message => {
             let schema = match verb.answer.strip_suffix("[]") {
                 _ if verb.answer.is_empty() => schemas.of_message(&verb.method.output()),
-                Some(item) => json!({"type": "array", "items": schemas.told(item)}),
-                None => schemas.told(&verb.answer),
+                Some(item) => json!({"type": "array", "items": schemas.answered(item)}),
+                None => schemas.answered(&verb.answer),
             };
             let headers = if route.method == "GET" { json!({"ETag": etag}) } else { json!({}) };
             of("application/json", schema, headers)

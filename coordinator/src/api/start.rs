@@ -25,7 +25,7 @@ use tonic::Status;
 pub(super) const START: &str = "/management/api/v2/compute_releases/start";
 
 /// What the route has at hand: behind one pointer, so that no call copies any of it.
-struct Desk {
+struct StartState {
     context: Context,
     guard: Guard,
     need: Need,
@@ -41,18 +41,18 @@ struct Asked {
 
 /// The route.
 pub fn route(context: Context, guard: Guard) -> Router {
-    let desk = Desk { context, guard, need: needs::of_route("GET", START) };
-    Router::new().route(START, get(start)).with_state(Arc::new(desk))
+    let state = StartState { context, guard, need: needs::of_route("GET", START) };
+    Router::new().route(START, get(start)).with_state(Arc::new(state))
 }
 
-async fn start(State(desk): State<Arc<Desk>>, request: Request) -> Response {
-    if let Need::Role(need) = desk.need {
+async fn start(State(state): State<Arc<StartState>>, request: Request) -> Response {
+    if let Need::Role(need) = state.need {
         let peer = request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer);
-        if let Err(denied) = desk.guard.admit(&Caller::of(peer, request.headers()), need) {
+        if let Err(denied) = state.guard.admit(&Caller::of(peer, request.headers()), need) {
             return denied.into_response();
         }
     }
-    match answer(&desk.context, &request) {
+    match answer(&state.context, &request) {
         Ok(start) => json_text(StatusCode::OK, view::text(&start)),
         Err(problem) => problem.into_response(),
     }

@@ -1,6 +1,6 @@
 //! `tidegate coordinator`: the daemon, until SIGINT or SIGTERM.
 
-use super::reach::Reach;
+use super::options::GlobalOptions;
 use super::show;
 use crate::config::Settings;
 use crate::telemetry::Chain;
@@ -28,9 +28,9 @@ pub(super) struct Args {
 
 impl Args {
     /// Runs until told to end.
-    pub(super) fn run(self, reach: &Reach) -> ExitCode {
+    pub(super) fn run(self, options: &GlobalOptions) -> ExitCode {
         telemetry::begin("info");
-        let settings = Settings { token_file: reach.token_file.clone(), ..self.settings };
+        let settings = Settings { token_file: options.token_file.clone(), ..self.settings };
         if let Err(contradiction) = settings.check() {
             show::note(format!("tidegate: {contradiction}"));
             return ExitCode::from(2);
@@ -52,14 +52,14 @@ async fn until_signalled(settings: Settings) -> anyhow::Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // The write that exceeds a file size limit returns an error; the signal alone would end the process.
     let _limit = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
-    let told = cancel.clone();
+    let reported = cancel.clone();
     tokio::spawn(async move {
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
         tracing::info!("told to end");
-        told.cancel();
+        reported.cancel();
     });
     daemon::run(settings, cancel).await
 }

@@ -4,7 +4,7 @@ mod reconcile;
 mod versions;
 
 use super::exit::{Failure, Outcome};
-use super::reach::Reach;
+use super::options::GlobalOptions;
 use super::show::{self, Page};
 use clap::Subcommand;
 use tidegate_proto::wire::v1::{
@@ -124,14 +124,17 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
-        let mut client = reach.client().await?;
-        let who = reach.who();
+    pub(super) async fn run(self, options: &GlobalOptions) -> Result<Outcome, Failure> {
+        let mut client = options.client().await?;
+        let who = options.who();
         let done = match self.verb {
-            Verb::Spread { service } => return spread(reach, service.unwrap_or_default()).await,
-            Verb::Versions { service } => return versions::show(reach, service).await,
-            Verb::List { service, all } => return list(reach, service.unwrap_or_default(), all).await,
-            Verb::History => return history(reach).await,
+            Verb::Spread { service } => return spread(options, service.unwrap_or_default()).await,
+            Verb::Versions { service } => return versions::show(options, service).await,
+            Verb::List { service, all } => return list(options, service.unwrap_or_default(), all).await,
+            Verb::History => {
+                let events = client.fleet_history(FleetHistoryRequest {}).await?;
+                return show::events(events.into_inner(), options.json).await;
+            }
             Verb::Decommission { instance, why, stopped_how, how } => {
                 let revoked_how = how;
                 let asked = DecommissionInstanceRequest { instance, why, stopped_how, who, revoked_how };
@@ -139,7 +142,7 @@ impl Args {
             }
             Verb::Cordon { node, why } => client.cordon_node(CordonNodeRequest { node, why, who }).await?,
             Verb::Reconcile { apply: None, disregard, include, .. } => {
-                return reconcile::plan(reach, disregard, include).await;
+                return reconcile::plan(options, disregard, include).await;
             }
             Verb::Reconcile { apply: Some(hash), disregard, include, why, .. } => {
                 let why = why.unwrap_or_default();
@@ -156,13 +159,13 @@ impl Args {
                 client.uncordon_node(UncordonNodeRequest { node, why, who }).await?
             }
         };
-        told(reach, &done.into_inner())
+        print_done(options, &done.into_inner())
     }
 }
 
 /// Shows that a command was accepted.
-pub(super) fn told(reach: &Reach, done: &Done) -> Result<Outcome, Failure> {
-    if reach.json {
+pub(super) fn print_done(options: &GlobalOptions, done: &Done) -> Result<Outcome, Failure> {
+    if options.json {
         show::json(done)?
     } else {
         show::line(&done.what)?
@@ -170,9 +173,9 @@ pub(super) fn told(reach: &Reach, done: &Done) -> Result<Outcome, Failure> {
     Ok(Outcome::Good)
 }
 
-async fn spread(reach: &Reach, service: String) -> Result<Outcome, Failure> {
-    let reply = reach.client().await?.fleet_spread(FleetSpreadRequest { service }).await?.into_inner();
-    if reach.json {
+async fn spread(options: &GlobalOptions, service: String) -> Result<Outcome, Failure> {
+    let reply = options.client().await?.fleet_spread(FleetSpreadRequest { service }).await?.into_inner();
+    if options.json {
         show::json(&reply)?;
         return Ok(Outcome::Good);
     }
@@ -189,24 +192,16 @@ async fn spread(reach: &Reach, service: String) -> Result<Outcome, Failure> {
     Ok(Outcome::Good)
 }
 
-async fn history(reach: &Reach) -> Result<Outcome, Failure> {
-    let mut events = reach.client().await?.fleet_history(FleetHistoryRequest {}).await?.into_inner();
-    while let Some(event) = events.message().await? {
-        if reach.json { show::json(&event)? } else { show::line(show::event(&event))? }
-    }
-    Ok(Outcome::Good)
-}
-
 /// Rows are shown in pages, so that the first of 20,000 need not wait for the last.
 const PAGE: usize = 500;
 
-async fn list(reach: &Reach, service: String, all: bool) -> Result<Outcome, Failure> {
+async fn list(options: &GlobalOptions, service: String, all: bool) -> Result<Outcome, Failure> {
     let mut stream =
-        reach.client().await?.list_instances(ListInstancesRequest { service, all }).await?.into_inner();
+        options.client().await?.list_instances(ListInstancesRequest { service, all }).await?.into_inner();
     let mut page = Vec::new();
     let mut first = true;
     while let Some(instance) = stream.message().await? {
-        if reach.json {
+        if options.json {
             show::json(&instance)?;
             continue;
         }
@@ -215,7 +210,7 @@ async fn list(reach: &Reach, service: String, all: bool) -> Result<Outcome, Fail
             show_page(&mut page, &mut first)?;
         }
     }
-    if !reach.json && (first || !page.is_empty()) {
+    if !options.json && (first || !page.is_empty()) {
         show_page(&mut page, &mut first)?;
     }
     Ok(Outcome::Good)

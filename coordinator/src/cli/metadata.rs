@@ -2,7 +2,7 @@
 
 use super::document::document;
 use super::exit::{Failure, Outcome};
-use super::reach::Reach;
+use super::options::GlobalOptions;
 use super::show::{self, Page};
 use crate::operation::metadata::view;
 use clap::{Subcommand, ValueEnum};
@@ -170,31 +170,34 @@ fn body(asked: &Set) -> Result<Json, Failure> {
 
 impl Args {
     /// Asks and shows.
-    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+    pub(super) async fn run(self, options: &GlobalOptions) -> Result<Outcome, Failure> {
         match self.verb {
-            Verb::Set(asked) => set(reach, *asked).await,
-            Verb::List => list(reach).await,
-            Verb::Show { group, instance: None } => show_group(reach, group).await,
-            Verb::Show { group, instance: Some(instance) } => served(reach, group, instance).await,
+            Verb::Set(asked) => set(options, *asked).await,
+            Verb::List => list(options).await,
+            Verb::Show { group, instance: None } => show_group(options, group).await,
+            Verb::Show { group, instance: Some(instance) } => served(options, group, instance).await,
             Verb::Cancel { group, why } => {
-                let message = CancelMetadataRequest { group, who: reach.who(), why };
-                told(reach, reach.metadata().await?.cancel_metadata(message).await?.get_ref())
+                let message = CancelMetadataRequest { group, who: options.who(), why };
+                print_reply(options, options.metadata().await?.cancel_metadata(message).await?.get_ref())
             }
             Verb::Signal { group, instance, success, failure, why } => {
                 let failure = failure.unwrap_or_default();
-                let who = reach.who();
+                let who = options.who();
                 let message =
                     ReportMetadataRequest { group, instance, generation: 0, success, failure, why, who };
-                told(reach, reach.metadata().await?.report_metadata(message).await?.get_ref())
+                print_reply(options, options.metadata().await?.report_metadata(message).await?.get_ref())
             }
-            Verb::Explain { group } => explain(reach, group).await,
-            Verb::History { group } => history(reach, group).await,
+            Verb::Explain { group } => explain(options, group).await,
+            Verb::History { group } => {
+                let events = options.metadata().await?.group_history(GroupHistoryRequest { group }).await?;
+                show::events(events.into_inner(), options.json).await
+            }
         }
     }
 }
 
-fn told(reach: &Reach, reply: &MetadataReply) -> Result<Outcome, Failure> {
-    if reach.json {
+fn print_reply(options: &GlobalOptions, reply: &MetadataReply) -> Result<Outcome, Failure> {
+    if options.json {
         show::json(reply)?
     } else {
         show::line(&reply.what)?
@@ -202,16 +205,16 @@ fn told(reach: &Reach, reply: &MetadataReply) -> Result<Outcome, Failure> {
     Ok(Outcome::Good)
 }
 
-async fn set(reach: &Reach, asked: Set) -> Result<Outcome, Failure> {
+async fn set(options: &GlobalOptions, asked: Set) -> Result<Outcome, Failure> {
     let body = body(&asked)?.to_string();
-    let message = SetMetadataRequest { group: asked.group, body, who: reach.who(), why: asked.why };
-    told(reach, reach.metadata().await?.set_metadata(message).await?.get_ref())
+    let message = SetMetadataRequest { group: asked.group, body, who: options.who(), why: asked.why };
+    print_reply(options, options.metadata().await?.set_metadata(message).await?.get_ref())
 }
 
-async fn list(reach: &Reach) -> Result<Outcome, Failure> {
-    let reply = reach.metadata().await?.list_groups(ListGroupsRequest {}).await?.into_inner();
+async fn list(options: &GlobalOptions) -> Result<Outcome, Failure> {
+    let reply = options.metadata().await?.list_groups(ListGroupsRequest {}).await?.into_inner();
     let groups: Vec<view::Group> = read(&reply.json)?;
-    if reach.json {
+    if options.json {
         groups.iter().try_for_each(show::json)?;
         return Ok(Outcome::Good);
     }
@@ -243,9 +246,9 @@ fn stands(update: &view::Update) -> String {
     format!("{} at batch {}/{}", update.generation, update.batch, update.batches)
 }
 
-async fn show_group(reach: &Reach, group: String) -> Result<Outcome, Failure> {
-    let reply = reach.metadata().await?.show_group(ShowGroupRequest { group }).await?.into_inner();
-    if reach.json {
+async fn show_group(options: &GlobalOptions, group: String) -> Result<Outcome, Failure> {
+    let reply = options.metadata().await?.show_group(ShowGroupRequest { group }).await?.into_inner();
+    if options.json {
         show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
@@ -272,8 +275,8 @@ async fn show_group(reach: &Reach, group: String) -> Result<Outcome, Failure> {
                 update.drawn
             ),
         ));
-        for (node, told) in &update.failed {
-            lines.push(("failed", format!("{node}: {} {}", told.kind, told.why)));
+        for (node, print_reply) in &update.failed {
+            lines.push(("failed", format!("{node}: {} {}", print_reply.kind, print_reply.why)));
         }
     }
     if let Some(last) = &group.last {
@@ -289,10 +292,10 @@ async fn show_group(reach: &Reach, group: String) -> Result<Outcome, Failure> {
     Ok(Outcome::Good)
 }
 
-async fn served(reach: &Reach, group: String, instance: String) -> Result<Outcome, Failure> {
+async fn served(options: &GlobalOptions, group: String, instance: String) -> Result<Outcome, Failure> {
     let message = InstanceMetadataRequest { group, instance };
-    let reply = reach.metadata().await?.instance_metadata(message).await?.into_inner();
-    if reach.json {
+    let reply = options.metadata().await?.instance_metadata(message).await?.into_inner();
+    if options.json {
         show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
@@ -305,10 +308,10 @@ async fn served(reach: &Reach, group: String, instance: String) -> Result<Outcom
     Ok(Outcome::Good)
 }
 
-async fn explain(reach: &Reach, group: String) -> Result<Outcome, Failure> {
+async fn explain(options: &GlobalOptions, group: String) -> Result<Outcome, Failure> {
     let message = ExplainGroupRequest { group: group.clone() };
-    let reply = reach.metadata().await?.explain_group(message).await?.into_inner();
-    if reach.json {
+    let reply = options.metadata().await?.explain_group(message).await?.into_inner();
+    if options.json {
         show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
@@ -321,14 +324,5 @@ async fn explain(reach: &Reach, group: String) -> Result<Outcome, Failure> {
     let mut page = Page::default();
     show::reasons(&mut page, &reasons, 0);
     page.print()?;
-    Ok(Outcome::Good)
-}
-
-async fn history(reach: &Reach, group: String) -> Result<Outcome, Failure> {
-    let message = GroupHistoryRequest { group };
-    let mut events = reach.metadata().await?.group_history(message).await?.into_inner();
-    while let Some(event) = events.message().await? {
-        if reach.json { show::json(&event)? } else { show::line(show::event(&event))? }
-    }
     Ok(Outcome::Good)
 }

@@ -1,16 +1,22 @@
 //! `tidegate release …`: what new computes start with.
 
+mod across;
 mod look;
 mod matrix;
-mod onward;
 mod regions;
 mod steer;
 
+use super::document::document;
 use super::exit::{Failure, Outcome};
-use super::reach::Reach;
+use super::options::GlobalOptions;
+use super::show;
 use clap::Subcommand;
 use std::path::PathBuf;
-use tidegate_proto::wire::v1::RecordEvidenceRequest;
+use tidegate_proto::wire::v1::{
+    ApproveReleaseRequest, ConfigureStreamRequest, PinComputeRequest, PromoteReleaseRequest,
+    RecordEvidenceRequest, RetryReleaseRequest, RollBackReleaseRequest, StreamHistoryRequest,
+    UnpinComputeRequest,
+};
 
 /// Verbs on compute releases.
 #[derive(Debug, clap::Args)]
@@ -40,47 +46,7 @@ enum Verb {
     /// Create a release. It is deployed as soon as every gate is open.
     // Its --version is the image's, not ours.
     #[command(disable_version_flag = true)]
-    Create {
-        /// Version of the image. It never decreases within a branch.
-        #[arg(long)]
-        version: u64,
-        /// Tag of the image.
-        #[arg(long)]
-        tag: String,
-        /// Manifest with settings: a YAML or JSON file, or - for stdin. Default: empty.
-        #[arg(long, value_name = "PATH")]
-        manifest: Option<PathBuf>,
-        /// Further part of the manifest, as KEY=FILE (YAML or JSON), for example extensions=extensions.json.
-        #[arg(long, value_name = "KEY=PATH")]
-        mix_in: Vec<String>,
-        /// Lowest version of a storage service that the release works with.
-        #[arg(long, value_name = "SERVICE=VERSION")]
-        requires: Vec<String>,
-        /// Branch of the release. Default: the name of the stream.
-        #[arg(long)]
-        branch: Option<String>,
-        /// Require a passed compatibility run with each storage version in use.
-        #[arg(long)]
-        needs_evidence: bool,
-        /// Canary: share of compute starts that get the release first, for example 0.05.
-        #[arg(long, value_name = "FRACTION")]
-        canary: Option<f64>,
-        /// Deploy after this number of canary computes reported success. Default: an operator promotes it.
-        #[arg(long, value_name = "N", requires = "canary")]
-        promote_after: Option<u32>,
-        /// Number of canary computes that may report a failure.
-        #[arg(long, value_name = "N", requires = "canary", default_value_t = 0)]
-        tolerate: u32,
-        /// Time limit for the canary, for example 2h.
-        #[arg(long, value_name = "SPAN", requires = "canary")]
-        deadline: Option<String>,
-        /// Pull request (number or branch), for a stream that is grouped by pull request.
-        #[arg(long, value_name = "NAME")]
-        pull_request: Option<String>,
-        /// Group name, for a stream that is grouped by name.
-        #[arg(long, value_name = "NAME")]
-        group: Option<String>,
-    },
+    Create(Box<steer::Create>),
     /// List releases, newest first.
     List {
         /// Maximum number of rows.
@@ -234,77 +200,75 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
-        let stream = self.stream;
-        match self.verb {
-            Verb::Create {
-                version,
-                tag,
-                manifest,
-                mix_in,
-                requires,
-                branch,
-                needs_evidence,
-                canary,
-                promote_after,
-                tolerate,
-                deadline,
-                pull_request,
-                group,
-            } => {
-                let canary =
-                    canary.map(|fraction| steer::Canary { fraction, promote_after, tolerate, deadline });
-                let asked = steer::Create {
-                    version,
-                    tag,
-                    manifest,
-                    mix_in,
-                    requires,
-                    branch,
-                    needs_evidence,
-                    canary,
-                    pull_request,
-                    group,
-                };
-                steer::create(reach, stream, asked).await
-            }
-            Verb::List { limit, before } => look::list(reach, stream, limit, before).await,
-            Verb::Show { which } => look::show(reach, stream, which).await,
-            Verb::Rollback { revision, why, no_prewarm } => {
-                steer::roll_back(reach, stream, revision, why, no_prewarm).await
-            }
-            Verb::Approve { revision, note } => steer::approve(reach, stream, revision, note).await,
+    pub(super) async fn run(self, options: &GlobalOptions) -> Result<Outcome, Failure> {
+        let (stream, who) = (self.stream, options.who());
+        let reply = match self.verb {
+            Verb::Create(asked) => return steer::create(options, stream, &asked).await,
+            Verb::List { limit, before } => return look::list(options, stream, limit, before).await,
+            Verb::Show { which } => return look::show(options, stream, which).await,
             Verb::Promote { revision, from: Some(from), to: Some(to), regions: Some(regions), .. } => {
-                let way = onward::Way { regions: &regions, from: &from, to: &to, revision };
-                onward::promote(reach, stream, way).await
+                let way = across::Way { regions: &regions, from: &from, to: &to, revision };
+                return across::promote(options, stream, way).await;
             }
-            Verb::Promote { fraction: None, deploy: false, .. } => Err(Failure::usage(
-                "promote needs --fraction 0.2, for that share of starts, or --deploy, for all of them",
-            )),
+            Verb::Settings { which, pg_version, role, overrides, dynamic } => {
+                return look::settings(options, stream, which, pg_version, role, &overrides, &dynamic).await;
+            }
+            Verb::Start { compute } => return look::start(options, stream, compute).await,
+            Verb::Explain { revision } => return look::explain(options, stream, revision).await,
+            Verb::Diff { from, to } => return look::diff(options, stream, from, to).await,
+            Verb::History => {
+                let events =
+                    options.releases().await?.stream_history(StreamHistoryRequest { stream }).await?;
+                return show::events(events.into_inner(), options.json).await;
+            }
+            Verb::Matrix { compute_tag } => {
+                return matrix::list(options, compute_tag.unwrap_or_default()).await;
+            }
+            Verb::Stream { name: Some(name), set: None } => return look::stream(options, name).await,
+            Verb::Stream { name: None, .. } => return look::streams(options).await,
+            Verb::Stream { name: Some(stream), set: Some(path) } => {
+                let settings = document(&path, tidegate_planner::document::yaml)?.to_string();
+                let asked = ConfigureStreamRequest { stream, settings, who, why: String::new() };
+                options.releases().await?.configure_stream(asked).await?
+            }
+            Verb::Rollback { revision, why, no_prewarm } => {
+                let prewarm = Some(!no_prewarm);
+                let asked = RollBackReleaseRequest { stream, revision, who, why, prewarm };
+                options.releases().await?.roll_back_release(asked).await?
+            }
+            Verb::Approve { revision, note } => {
+                let asked = ApproveReleaseRequest { stream, revision, who, note };
+                options.releases().await?.approve_release(asked).await?
+            }
+            Verb::Promote { fraction: None, deploy: false, .. } => {
+                let what =
+                    "promote needs --fraction 0.2, for that share of starts, or --deploy, for all of them";
+                return Err(Failure::usage(what));
+            }
             Verb::Promote { revision, fraction, why, .. } => {
                 let absent = || Failure::usage("promote needs a revision, or --from and --to");
-                let revision = revision.ok_or_else(absent)?;
-                steer::promote(reach, stream, revision, fraction, why).await
+                let (revision, deploy) = (revision.ok_or_else(absent)?, fraction.is_none());
+                let asked = PromoteReleaseRequest { stream, revision, fraction, who, why, deploy };
+                options.releases().await?.promote_release(asked).await?
             }
-            Verb::Retry { revision, why } => steer::retry(reach, stream, revision, why).await,
-            Verb::Pin { compute, revision, why } => steer::pin(reach, stream, compute, revision, why).await,
-            Verb::Unpin { compute, why } => steer::unpin(reach, stream, compute, why).await,
-            Verb::Settings { which, pg_version, role, overrides, dynamic } => {
-                look::settings(reach, stream, which, pg_version, role, &overrides, &dynamic).await
+            Verb::Retry { revision, why } => {
+                let asked = RetryReleaseRequest { stream, revision, who, why };
+                options.releases().await?.retry_release(asked).await?
             }
-            Verb::Start { compute } => look::start(reach, stream, compute).await,
-            Verb::Explain { revision } => look::explain(reach, stream, revision).await,
-            Verb::Diff { from, to } => look::diff(reach, stream, from, to).await,
-            Verb::History => look::history(reach, stream).await,
+            Verb::Pin { compute, revision, why } => {
+                let asked = PinComputeRequest { stream, compute, revision, who, why };
+                options.releases().await?.pin_compute(asked).await?
+            }
+            Verb::Unpin { compute, why } => {
+                let asked = UnpinComputeRequest { stream, compute, who, why };
+                options.releases().await?.unpin_compute(asked).await?
+            }
             Verb::Evidence { compute_tag, storage_tag, verdict, note, log_sha256 } => {
-                let who = reach.who();
-                let told = RecordEvidenceRequest { compute_tag, storage_tag, verdict, note, who, log_sha256 };
-                steer::evidence(reach, told).await
+                let asked =
+                    RecordEvidenceRequest { compute_tag, storage_tag, verdict, note, who, log_sha256 };
+                options.releases().await?.record_evidence(asked).await?
             }
-            Verb::Matrix { compute_tag } => matrix::list(reach, compute_tag.unwrap_or_default()).await,
-            Verb::Stream { name: Some(name), set: Some(path) } => steer::configure(reach, name, &path).await,
-            Verb::Stream { name: Some(name), set: None } => look::stream(reach, name).await,
-            Verb::Stream { name: None, .. } => look::streams(reach).await,
-        }
+        };
+        steer::print_reply(options, reply.get_ref())
     }
 }

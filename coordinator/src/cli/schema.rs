@@ -193,7 +193,7 @@ impl Opened {
     }
 
     async fn run(&self, phase: Phase, proof: Option<Sealed>, as_json: bool) -> Result<Outcome, Failure> {
-        let (teller, told) = watch::channel(PhaseProgress::default());
+        let (teller, reported) = watch::channel(PhaseProgress::default());
         let cancel = CancellationToken::new();
         let interrupted = cancel.clone();
         tokio::spawn(async move {
@@ -201,7 +201,7 @@ impl Opened {
                 interrupted.cancel();
             }
         });
-        tokio::spawn(narrate(told));
+        tokio::spawn(narrate(reported));
         let (engine, set, term) = (&self.engine, &self.set, self.term());
         let done = match (phase, proof) {
             (Phase::Expand, _) => engine.expand(set, &term, &teller, &cancel).await,
@@ -256,11 +256,11 @@ async fn clean(engine: &Engine, sealed: &Sealed) -> Result<(), String> {
     joined(&flaws).map_or(Ok(()), Err)
 }
 
-async fn narrate(mut told: watch::Receiver<PhaseProgress>) {
+async fn narrate(mut reported: watch::Receiver<PhaseProgress>) {
     let mut last = String::new();
-    while told.changed().await.is_ok() {
+    while reported.changed().await.is_ok() {
         let line = {
-            let now = told.borrow_and_update();
+            let now = reported.borrow_and_update();
             format!("{} step {}/{}: {}", now.migration, now.step, now.steps, now.doing)
         };
         if line != last {

@@ -1,6 +1,6 @@
 //! Answers as text and as JSON. All that the command line writes to stdout goes through here.
 
-use super::exit::Failure;
+use super::exit::{Failure, Outcome};
 use super::table;
 use crate::terminal::colour;
 use crate::terminal::paint::{Line, Tone};
@@ -119,6 +119,17 @@ pub(super) fn step(instance: &v1::Instance) -> String {
         Some(because) => format!("{}: {because}", instance.step),
         None => instance.step.clone(),
     }
+}
+
+/// Writes an audit log, an event a line.
+pub(super) async fn events(
+    mut events: tonic::Streaming<v1::Event>,
+    as_json: bool,
+) -> Result<Outcome, Failure> {
+    while let Some(event) = events.message().await? {
+        if as_json { json(&event)? } else { line(self::event(&event))? }
+    }
+    Ok(Outcome::Good)
 }
 
 /// An event: when, from what to what, why, by whom.

@@ -1,8 +1,8 @@
 //! `tidegate task …`: hooks that were ordered on nodes.
 
 use super::exit::{Failure, Outcome};
-use super::fleet::told;
-use super::reach::Reach;
+use super::fleet::print_done;
+use super::options::GlobalOptions;
 use super::show::{self, Page};
 use clap::Subcommand;
 use tidegate_proto::record::task::Ended;
@@ -64,26 +64,26 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+    pub(super) async fn run(self, options: &GlobalOptions) -> Result<Outcome, Failure> {
         match self.verb {
-            Verb::List { node } => list(reach, node).await,
-            Verb::Show { node, task } => show_one(reach, &node, &task).await,
+            Verb::List { node } => list(options, node).await,
+            Verb::Show { node, task } => show_one(options, &node, &task).await,
             Verb::Settle { node, task, outcome, why } => {
                 let asked = SettleTaskRequest {
                     node: node.to_string(),
                     task: task.to_string(),
                     outcome: outcome.to_string(),
                     why,
-                    who: reach.who(),
+                    who: options.who(),
                 };
-                told(reach, &reach.client().await?.settle_task(asked).await?.into_inner())
+                print_done(options, &options.client().await?.settle_task(asked).await?.into_inner())
             }
         }
     }
 }
 
-async fn ask(reach: &Reach, node: String, task: String) -> Result<Vec<Task>, Failure> {
-    let mut stream = reach.client().await?.list_tasks(ListTasksRequest { node, task }).await?.into_inner();
+async fn ask(options: &GlobalOptions, node: String, task: String) -> Result<Vec<Task>, Failure> {
+    let mut stream = options.client().await?.list_tasks(ListTasksRequest { node, task }).await?.into_inner();
     let mut tasks = Vec::new();
     while let Some(task) = stream.message().await? {
         tasks.push(task);
@@ -91,9 +91,9 @@ async fn ask(reach: &Reach, node: String, task: String) -> Result<Vec<Task>, Fai
     Ok(tasks)
 }
 
-async fn list(reach: &Reach, node: Option<NodeId>) -> Result<Outcome, Failure> {
-    let tasks = ask(reach, node.map(|node| node.to_string()).unwrap_or_default(), String::new()).await?;
-    if reach.json {
+async fn list(options: &GlobalOptions, node: Option<NodeId>) -> Result<Outcome, Failure> {
+    let tasks = ask(options, node.map(|node| node.to_string()).unwrap_or_default(), String::new()).await?;
+    if options.json {
         tasks.iter().try_for_each(show::json)?;
         return Ok(Outcome::Good);
     }
@@ -106,9 +106,9 @@ async fn list(reach: &Reach, node: Option<NodeId>) -> Result<Outcome, Failure> {
     Ok(Outcome::Good)
 }
 
-async fn show_one(reach: &Reach, node: &NodeId, id: &TaskId) -> Result<Outcome, Failure> {
-    for task in ask(reach, node.to_string(), id.to_string()).await? {
-        if reach.json {
+async fn show_one(options: &GlobalOptions, node: &NodeId, id: &TaskId) -> Result<Outcome, Failure> {
+    for task in ask(options, node.to_string(), id.to_string()).await? {
+        if options.json {
             show::json(&task)?;
             continue;
         }

@@ -1,8 +1,8 @@
 //! `tidegate token …`: API tokens.
 
 use super::exit::{Failure, Outcome};
-use super::fleet::told;
-use super::reach::Reach;
+use super::fleet::print_done;
+use super::options::GlobalOptions;
 use super::show;
 use clap::Subcommand;
 use tidegate_proto::record::token::{CommonName, Role};
@@ -70,8 +70,8 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
-        let who = reach.who();
+    pub(super) async fn run(self, options: &GlobalOptions) -> Result<Outcome, Failure> {
+        let who = options.who();
         match self.verb {
             Verb::Create { name, role, expires, certificate, why } => {
                 let text = |value: Option<String>| value.unwrap_or_default();
@@ -83,21 +83,21 @@ impl Args {
                     why,
                     who,
                 };
-                create(reach, asked).await
+                create(options, asked).await
             }
-            Verb::List { all } => list(reach, all).await,
+            Verb::List { all } => list(options, all).await,
             Verb::Revoke { id, why } => {
                 let asked = RevokeTokenRequest { id: id.to_string(), why, who };
-                told(reach, &reach.client().await?.revoke_token(asked).await?.into_inner())
+                print_done(options, &options.client().await?.revoke_token(asked).await?.into_inner())
             }
         }
     }
 }
 
-async fn create(reach: &Reach, asked: CreateTokenRequest) -> Result<Outcome, Failure> {
-    let mut client = reach.client().await?;
+async fn create(options: &GlobalOptions, asked: CreateTokenRequest) -> Result<Outcome, Failure> {
+    let mut client = options.client().await?;
     let made = client.create_token(asked.clone()).await?.into_inner();
-    if reach.json {
+    if options.json {
         show::json(&made)?;
         return Ok(Outcome::Good);
     }
@@ -114,17 +114,17 @@ async fn create(reach: &Reach, asked: CreateTokenRequest) -> Result<Outcome, Fai
     Ok(Outcome::Good)
 }
 
-async fn list(reach: &Reach, all: bool) -> Result<Outcome, Failure> {
-    let mut stream = reach.client().await?.list_tokens(ListTokensRequest { all }).await?.into_inner();
+async fn list(options: &GlobalOptions, all: bool) -> Result<Outcome, Failure> {
+    let mut stream = options.client().await?.list_tokens(ListTokensRequest { all }).await?.into_inner();
     let mut rows = Vec::new();
     while let Some(token) = stream.message().await? {
-        if reach.json {
+        if options.json {
             show::json(&token)?;
         } else {
             rows.push(row(&token));
         }
     }
-    if !reach.json {
+    if !options.json {
         show::table(&["TOKEN", "NAME", "ROLE", "KNOWN BY", "MADE", "BY", "EXPIRES"], rows)?;
     }
     Ok(Outcome::Good)

@@ -6,16 +6,21 @@ mod gates;
 mod live;
 mod look;
 mod start;
-mod steer;
 mod wait;
 mod watch;
 mod watched;
 
 use super::exit::{Failure, Outcome};
-use super::reach::Reach;
+use super::fleet::print_done;
+use super::options::GlobalOptions;
+use super::show;
 use clap::Subcommand;
 use std::path::PathBuf;
 use tidegate_proto::Span;
+use tidegate_proto::wire::v1::{
+    ApproveUpgradeRequest, PauseUpgradeRequest, ResumeUpgradeRequest, RetryInstanceRequest,
+    RollBackUpgradeRequest, SkipInstanceRequest, UpgradeHistoryRequest,
+};
 
 /// Verbs on upgrades.
 #[derive(Debug, clap::Args)]
@@ -166,28 +171,45 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
-        match self.verb {
-            Verb::Start { spec, dry_run: true, id, .. } => start::preview(reach, &spec, id).await,
-            Verb::Start { spec, wait, id, .. } => start::start(reach, &spec, id, wait).await,
-            Verb::List { service, active } => look::list(reach, service.unwrap_or_default(), active).await,
-            Verb::Status { id, instances } => look::status(reach, id, instances).await,
-            Verb::Watch { id } => watch::watch(reach, id).await,
-            Verb::Wait { id, what, timeout } => wait::wait(reach, id, what, timeout).await,
-            Verb::Explain { id } => look::explain(reach, id).await,
+    pub(super) async fn run(self, options: &GlobalOptions) -> Result<Outcome, Failure> {
+        let who = options.who();
+        let done = match self.verb {
+            Verb::Start { spec, dry_run: true, id, .. } => return start::preview(options, &spec, id).await,
+            Verb::Start { spec, wait, id, .. } => return start::start(options, &spec, id, wait).await,
+            Verb::List { service, active } => {
+                return look::list(options, service.unwrap_or_default(), active).await;
+            }
+            Verb::Status { id, instances } => return look::status(options, id, instances).await,
+            Verb::Watch { id } => return watch::watch(options, id).await,
+            Verb::Wait { id, what, timeout } => return wait::wait(options, id, what, timeout).await,
+            Verb::Explain { id } => return look::explain(options, id).await,
+            Verb::Gates { service } => return gates::list(options, service.unwrap_or_default()).await,
+            Verb::Certificate { id } => return look::certificate(options, id).await,
+            Verb::History { id } => {
+                let events = options.client().await?.upgrade_history(UpgradeHistoryRequest { id }).await?;
+                return show::events(events.into_inner(), options.json).await;
+            }
             Verb::Approve { id, phase, note, accepts } => {
-                steer::approve(reach, id, phase, note, accepts).await
+                let asked = ApproveUpgradeRequest { id, phase, note, who, accepts };
+                options.client().await?.approve_upgrade(asked).await?
             }
-            Verb::Pause { id, why } => steer::pause(reach, id, why).await,
-            Verb::Resume { id, why } => steer::resume(reach, id, why).await,
-            Verb::Rollback { id, why } => steer::roll_back(reach, id, why).await,
-            Verb::Skip { id, node, why } => steer::skip(reach, id, node, why).await,
+            Verb::Pause { id, why } => {
+                options.client().await?.pause_upgrade(PauseUpgradeRequest { id, why, who }).await?
+            }
+            Verb::Resume { id, why } => {
+                options.client().await?.resume_upgrade(ResumeUpgradeRequest { id, why, who }).await?
+            }
+            Verb::Rollback { id, why } => {
+                options.client().await?.roll_back_upgrade(RollBackUpgradeRequest { id, why, who }).await?
+            }
+            Verb::Skip { id, node, why } => {
+                options.client().await?.skip_instance(SkipInstanceRequest { id, node, why, who }).await?
+            }
             Verb::Retry { id, node, why, declare_stopped } => {
-                steer::retry(reach, id, node, why, declare_stopped).await
+                let asked = RetryInstanceRequest { id, node, why, who, declare_stopped };
+                options.client().await?.retry_instance(asked).await?
             }
-            Verb::Gates { service } => gates::list(reach, service.unwrap_or_default()).await,
-            Verb::History { id } => look::history(reach, id).await,
-            Verb::Certificate { id } => look::certificate(reach, id).await,
-        }
+        };
+        print_done(options, done.get_ref())
     }
 }

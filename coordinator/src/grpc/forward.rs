@@ -24,7 +24,7 @@ const ANSWER: std::time::Duration = std::time::Duration::from_secs(30);
 const HANDOVER: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// How long this coordinator may take to see what the leader has just written.
-const SIGHT: std::time::Duration = std::time::Duration::from_secs(2);
+const SYNC_LIMIT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// How the other coordinators are reached. They share token and certificate authority.
 #[derive(Clone, Default)]
@@ -171,7 +171,7 @@ fn is_of_the_leader(status: &Status) -> bool {
 /// Waits a moment until this coordinator too sees what the leader wrote, so that whoever asks here next finds it; if it
 /// is late, the request is carried out all the same.
 pub(super) async fn seen(context: &Context, revision: i64) {
-    context.mirror.reaches_within(Revision(revision), SIGHT).await;
+    context.mirror.reaches_within(Revision(revision), SYNC_LIMIT).await;
 }
 
 #[cfg(test)]
@@ -182,9 +182,9 @@ mod tests {
     fn broken_forward_is_an_unknown_outcome_and_a_refusal_stays_one() {
         let broken = || Status::from_error(Box::new(std::io::Error::other("broken pipe")));
         for status in [broken(), Status::cancelled("Timeout expired"), Status::deadline_exceeded("late")] {
-            let told = unanswered(status);
-            assert_eq!(told.code(), Code::Unknown, "{told:?}");
-            assert!(told.message().contains("whether it was carried out is not known"), "{told:?}");
+            let reported = unanswered(status);
+            assert_eq!(reported.code(), Code::Unknown, "{reported:?}");
+            assert!(reported.message().contains("whether it was carried out is not known"), "{reported:?}");
         }
         assert_eq!(unread(broken()).code(), Code::Unavailable);
         for said in [Status::unknown("not known"), Status::not_found("no such release")] {

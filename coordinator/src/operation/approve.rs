@@ -1,10 +1,11 @@
 //! A person lets a phase begin.
 
-use super::{OperationError, mutation, remarking, said, upgrade_id};
+use super::{OperationError, mutation, parse, remarking, said};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_proto::spec::{ApprovalPoint, NotAnApprovalPoint};
+use tidegate_proto::UpgradeId;
+use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::wire::v1::{ApproveUpgradeRequest, Done};
 
 /// Approves a phase that waits for a person.
@@ -13,9 +14,8 @@ pub async fn approve_upgrade(
     leadership: &Leadership,
     asked: ApproveUpgradeRequest,
 ) -> Result<Done, OperationError> {
-    let id = upgrade_id(&asked.id)?;
-    let point: ApprovalPoint =
-        asked.phase.parse().map_err(|e: NotAnApprovalPoint| OperationError::BadInput(e.to_string()))?;
+    let id: UpgradeId = parse(&asked.id)?;
+    let point: ApprovalPoint = parse(&asked.phase)?;
     let accepts = asked.accepts.iter().map(|part| said("accept", part)).collect::<Result<_, _>>()?;
     let asker = Asker { accepts, ..remarking(&asked.who, "note", &asked.note)? };
     let revision =

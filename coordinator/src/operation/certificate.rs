@@ -1,11 +1,11 @@
 //! The proof on which a contract ran, as it was stored.
 
-use super::{OperationError, find, store_error, upgrade_id};
+use super::{OperationError, find, parse, store_error};
 use crate::context::Context;
-use tidegate_proto::Value;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::wire::v1::{CertificatePart, UpgradeCertificateRequest};
+use tidegate_proto::{UpgradeId, Value};
 use tidegate_store::Scope;
 
 /// The certificate of an upgrade, in its parts.
@@ -13,7 +13,7 @@ pub async fn upgrade_certificate(
     context: &Context,
     asked: &UpgradeCertificateRequest,
 ) -> Result<Vec<CertificatePart>, OperationError> {
-    let id = upgrade_id(&asked.id)?;
+    let id: UpgradeId = parse(&asked.id)?;
     if let Some(why) = has_none(find(&context.mirror.view().fleet, &id)?) {
         return Err(OperationError::NotFound(format!("upgrade {id} has no certificate: {why}")));
     }

@@ -1,11 +1,10 @@
 //! A person states that an instance is gone.
 
-use super::{OperationError, explaining, maybe_said, mutation};
+use super::{OperationError, explaining, maybe_said, mutation, parse};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use tidegate_planner::ask;
 use tidegate_proto::InstanceId;
-use tidegate_proto::name::NotAnInstance;
 use tidegate_proto::wire::v1::{DecommissionInstanceRequest, Done};
 
 /// Decommissions an instance that no longer reports.
@@ -14,13 +13,12 @@ pub async fn decommission_instance(
     leadership: &Leadership,
     asked: DecommissionInstanceRequest,
 ) -> Result<Done, OperationError> {
-    let instance: InstanceId =
-        asked.instance.parse().map_err(|e: NotAnInstance| OperationError::BadInput(e.to_string()))?;
+    let instance: InstanceId = parse(&asked.instance)?;
     let asker = explaining(&asked.who, &asked.why)?;
-    let told = |how: String| Some(how).filter(|how| !how.is_empty());
+    let reported = |how: String| Some(how).filter(|how| !how.is_empty());
     let how = ask::Gone {
-        stopped_how: told(maybe_said("stopped-how", &asked.stopped_how)?),
-        revoked_how: told(maybe_said("how", &asked.revoked_how)?),
+        stopped_how: reported(maybe_said("stopped-how", &asked.stopped_how)?),
+        revoked_how: reported(maybe_said("how", &asked.revoked_how)?),
     };
     let revision = mutation::apply_on_any_store(context, leadership, |fleet, moment| {
         ask::decommission(fleet, moment, &instance, how.clone(), &asker)

@@ -1,6 +1,6 @@
 //! Why an upgrade does not move: what it waits for, who can end the wait, which command helps.
 
-use super::{OperationError, answer, find, unreadable, upgrade_id};
+use super::{OperationError, answer, find, parse, unreadable};
 use crate::context::Context;
 use crate::report::View;
 use tidegate_proto::wire::v1::{ExplainUpgradeReply, ExplainUpgradeRequest};
@@ -11,7 +11,7 @@ pub async fn explain_upgrade(
     context: &Context,
     asked: &ExplainUpgradeRequest,
 ) -> Result<ExplainUpgradeReply, OperationError> {
-    let id = upgrade_id(&asked.id)?;
+    let id: UpgradeId = parse(&asked.id)?;
     unreadable::refuse(context, &format!("upgrade {id} does not move"), &[Key::Upgrade(id.clone())])?;
     let trouble = context.trouble();
     let view = context.mirror.view();

@@ -55,10 +55,10 @@ pub async fn list_gates(
         service => Scope::Within(Kind::GateVerdict, read::<ServiceName>("service", service)?.to_string()),
     };
     let found = context.store.list(&scope).await.map_err(store_error("list the verdicts of gate jobs"))?;
-    Ok(found.entries.into_iter().filter_map(told).collect())
+    Ok(found.entries.into_iter().filter_map(shown).collect())
 }
 
-fn told(entry: Entry) -> Option<GateVerdict> {
+fn shown(entry: Entry) -> Option<GateVerdict> {
     let Key::GateVerdict(hop) = entry.key else { return None };
     let GateHop { service, tag, from, to } = *hop;
     let named = GateVerdict {

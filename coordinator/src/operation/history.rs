@@ -1,10 +1,10 @@
 //! Everything that happened to an upgrade, or was said of the fleet, in order.
 
-use super::{OperationError, store_error, upgrade_id};
+use super::{OperationError, parse, store_error};
 use crate::context::Context;
-use tidegate_proto::Value;
 use tidegate_proto::key::{Kind, Subject};
 use tidegate_proto::wire::v1::{Event, FleetHistoryRequest, UpgradeHistoryRequest};
+use tidegate_proto::{UpgradeId, Value};
 use tidegate_store::{Entry, Scope};
 
 /// Lists the events of an upgrade, those that cannot be read among them.
@@ -12,7 +12,7 @@ pub async fn upgrade_history(
     context: &Context,
     asked: &UpgradeHistoryRequest,
 ) -> Result<Vec<Event>, OperationError> {
-    let id = upgrade_id(&asked.id)?;
+    let id: UpgradeId = parse(&asked.id)?;
     super::find(&context.mirror.view().fleet, &id)?;
     of(context, Subject::Upgrade(id), "list the events of the upgrade").await
 }

@@ -1,8 +1,7 @@
 //! Which upgrades there are.
 
-use super::{OperationError, answer};
+use super::{OperationError, answer, parse_given};
 use crate::context::Context;
-use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{ListUpgradesReply, ListUpgradesRequest};
 use tidegate_proto::{ServiceName, UpgradeId};
 
@@ -14,10 +13,8 @@ pub async fn list_upgrades(
     context: &Context,
     asked: &ListUpgradesRequest,
 ) -> Result<ListUpgradesReply, OperationError> {
-    let bad = |e: NotAName| OperationError::BadInput(e.to_string());
-    let named = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let service: Option<ServiceName> = named(&asked.service).map(|s| s.parse()).transpose().map_err(bad)?;
-    let after: Option<UpgradeId> = named(&asked.after).map(|s| s.parse()).transpose().map_err(bad)?;
+    let service: Option<ServiceName> = parse_given(&asked.service)?;
+    let after: Option<UpgradeId> = parse_given(&asked.after)?;
     let limit = match asked.limit {
         0 => 100,
         limit => (limit as usize).min(MOST),

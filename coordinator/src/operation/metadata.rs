@@ -17,10 +17,8 @@ pub use history::group_history;
 pub use report::report_metadata;
 pub use set::set_metadata;
 
-use super::OperationError;
 use super::mutation::Mutation;
-use std::fmt::Display;
-use std::str::FromStr;
+use super::{OperationError, parse};
 use tidegate_planner::ask::metadata::Asked;
 use tidegate_planner::{Fleet, Stored};
 use tidegate_proto::record::group::Group;
@@ -31,11 +29,6 @@ impl Mutation for Asked {
     fn commit(&self) -> Option<&Commit> {
         self.commit.as_ref()
     }
-}
-
-/// Reads a name or a kind of failure.
-fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, OperationError> {
-    text.parse().map_err(|e: T::Err| OperationError::BadInput(e.to_string()))
 }
 
 /// A group as this coordinator sees it.

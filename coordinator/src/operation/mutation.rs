@@ -42,9 +42,7 @@ pub(super) async fn apply(
     leadership: &Leadership,
     ask: impl Fn(&Fleet, &Moment) -> Result<Commit, Refusal>,
 ) -> Result<Revision, OperationError> {
-    let granted =
-        settle(context, leadership, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment)).await?;
-    Ok(granted.1)
+    settle_as_seen(context, leadership, ask).await.map(|(_, at)| at)
 }
 
 /// Applies a mutation also on a store that was restored, and not yet reconciled.
@@ -53,10 +51,9 @@ pub(super) async fn apply_on_any_store(
     leadership: &Leadership,
     ask: impl Fn(&Fleet, &Moment) -> Result<Commit, Refusal>,
 ) -> Result<Revision, OperationError> {
-    let granted =
-        settle_on_any_store(context, leadership, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment))
-            .await?;
-    Ok(granted.1)
+    let settled =
+        settle_on_any_store(context, leadership, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment));
+    settled.await.map(|(_, at)| at)
 }
 
 /// Applies what is asked of a release stream. One at a time here, so that those who ask at once do not overtake each
@@ -67,6 +64,15 @@ pub(super) async fn asked_of_stream(
     ask: impl Fn(&Fleet, &Moment) -> Result<Asked, Refusal>,
 ) -> Result<(Asked, Revision), OperationError> {
     let _alone = context.releases.lock().await;
+    settle_as_seen(context, leadership, ask).await
+}
+
+/// Applies a mutation that depends on the view alone; the mutation, and the revision at which it was applied.
+pub(super) async fn settle_as_seen<W: Mutation>(
+    context: &Context,
+    leadership: &Leadership,
+    ask: impl Fn(&Fleet, &Moment) -> Result<W, Refusal>,
+) -> Result<(W, Revision), OperationError> {
     settle(context, leadership, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment)).await
 }
 

@@ -1,9 +1,10 @@
 //! A person holds an upgrade where it stands.
 
-use super::{OperationError, explaining, mutation, upgrade_id};
+use super::{OperationError, explaining, mutation, parse};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use tidegate_planner::ask;
+use tidegate_proto::UpgradeId;
 use tidegate_proto::wire::v1::{Done, PauseUpgradeRequest};
 
 /// Pauses an upgrade: what is out comes back or finishes, nothing new begins.
@@ -12,7 +13,7 @@ pub async fn pause_upgrade(
     leadership: &Leadership,
     asked: PauseUpgradeRequest,
 ) -> Result<Done, OperationError> {
-    let id = upgrade_id(&asked.id)?;
+    let id: UpgradeId = parse(&asked.id)?;
     let asker = explaining(&asked.who, &asked.why)?;
     let revision = mutation::apply_on_any_store(context, leadership, |fleet, moment| {
         ask::pause(fleet, moment, &id, &asker)

@@ -61,7 +61,7 @@ pub(super) fn unless_away<T>(
 ) -> Result<(Option<T>, Option<Finding>), Unbound> {
     match looked {
         Err(unbound) if unbound.is_away() => {
-            let what = format!("the upgrade waits in preflight for its database: {}", unbound.told());
+            let what = format!("the upgrade waits in preflight for its database: {}", unbound.in_words());
             Ok((None, Some(Finding { blocking: false, what })))
         }
         looked => looked.map(|schema| (schema, None)),

@@ -1,11 +1,10 @@
 //! A store that was restored from a backup, or is blank, is reconciled: first the plan, then a person applies it.
 
-use super::{OperationError, explaining, mutation};
+use super::{OperationError, explaining, mutation, parse};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use std::collections::BTreeSet;
 use tidegate_planner::ask::reconcile::{self, Choices, Proposal};
-use tidegate_proto::name::NotAnInstance;
 use tidegate_proto::wire::v1::{
     DatabaseClaim, Done, PlanReconciliationReply, PlanReconciliationRequest, ReconcileStoreRequest,
     RunningInstance, WindowChange, WitnessClaim,
@@ -55,8 +54,7 @@ pub async fn reconcile_store(
 
 fn choices(disregard: &[String], include: &[String]) -> Result<Choices, OperationError> {
     let read = |texts: &[String]| -> Result<BTreeSet<InstanceId>, OperationError> {
-        let ids = texts.iter().map(|text| text.parse());
-        ids.collect::<Result<_, NotAnInstance>>().map_err(|e| OperationError::BadInput(e.to_string()))
+        texts.iter().map(|text| parse(text)).collect()
     };
     Ok(Choices { disregard: read(disregard)?, include: read(include)? })
 }

@@ -38,10 +38,8 @@ pub use settings::release_settings;
 pub use start::{start_compute, started};
 pub use streams::{list_streams, show_stream};
 
-use super::OperationError;
 use super::body::read as body;
-use std::fmt::Display;
-use std::str::FromStr;
+use super::{OperationError, parse};
 use tidegate_proto::{ReleaseRevision, StreamName};
 use written::reply;
 
@@ -55,9 +53,4 @@ fn stream_name(text: &str) -> Result<StreamName, OperationError> {
 /// Reads a revision that an operator typed.
 fn revision(number: u64) -> Result<ReleaseRevision, OperationError> {
     ReleaseRevision::new(number).map_err(|e| OperationError::BadInput(e.to_string()))
-}
-
-/// Reads a name, a tag, a fraction.
-fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, OperationError> {
-    text.parse().map_err(|e: T::Err| OperationError::BadInput(e.to_string()))
 }

@@ -1,9 +1,10 @@
 //! A person lets a paused upgrade go on.
 
-use super::{OperationError, mutation, remarking, upgrade_id};
+use super::{OperationError, mutation, parse, remarking};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use tidegate_planner::ask;
+use tidegate_proto::UpgradeId;
 use tidegate_proto::wire::v1::{Done, ResumeUpgradeRequest};
 
 /// Resumes a paused upgrade.
@@ -12,7 +13,7 @@ pub async fn resume_upgrade(
     leadership: &Leadership,
     asked: ResumeUpgradeRequest,
 ) -> Result<Done, OperationError> {
-    let id = upgrade_id(&asked.id)?;
+    let id: UpgradeId = parse(&asked.id)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
     let revision =
         mutation::apply(context, leadership, |fleet, moment| ask::resume(fleet, moment, &id, &asker)).await?;

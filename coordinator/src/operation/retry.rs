@@ -1,12 +1,11 @@
 //! A person has an instance that failed tried again.
 
-use super::{OperationError, mutation, remarking, upgrade_id};
+use super::{OperationError, mutation, parse, remarking};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use tidegate_planner::ask;
-use tidegate_proto::NodeId;
-use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{Done, RetryInstanceRequest};
+use tidegate_proto::{NodeId, UpgradeId};
 
 /// Has an instance that failed tried once more, under a new directive.
 pub async fn retry_instance(
@@ -14,8 +13,8 @@ pub async fn retry_instance(
     leadership: &Leadership,
     asked: RetryInstanceRequest,
 ) -> Result<Done, OperationError> {
-    let id = upgrade_id(&asked.id)?;
-    let node: NodeId = asked.node.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
+    let id: UpgradeId = parse(&asked.id)?;
+    let node: NodeId = parse(&asked.node)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
     let ask = if asked.declare_stopped { ask::retry_stopped } else { ask::retry };
     let revision =

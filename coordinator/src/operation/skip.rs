@@ -1,12 +1,11 @@
 //! A person excuses an instance from its wave.
 
-use super::{OperationError, explaining, mutation, upgrade_id};
+use super::{OperationError, explaining, mutation, parse};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use tidegate_planner::ask;
-use tidegate_proto::NodeId;
-use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{Done, SkipInstanceRequest};
+use tidegate_proto::{NodeId, UpgradeId};
 
 /// Excuses an instance from its wave; never from remove or contract.
 pub async fn skip_instance(
@@ -14,8 +13,8 @@ pub async fn skip_instance(
     leadership: &Leadership,
     asked: SkipInstanceRequest,
 ) -> Result<Done, OperationError> {
-    let id = upgrade_id(&asked.id)?;
-    let node: NodeId = asked.node.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
+    let id: UpgradeId = parse(&asked.id)?;
+    let node: NodeId = parse(&asked.node)?;
     let asker = explaining(&asked.who, &asked.why)?;
     let revision =
         mutation::apply(context, leadership, |fleet, moment| ask::skip(fleet, moment, &id, &node, &asker))

@@ -1,9 +1,8 @@
 //! How many instances of a service are at each version.
 
-use super::{OperationError, answer};
+use super::{OperationError, answer, parse};
 use crate::context::Context;
 use tidegate_proto::ServiceName;
-use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{FleetSpreadReply, FleetSpreadRequest};
 
 /// The spread of one service, or of all.
@@ -26,7 +25,7 @@ pub(super) fn known<'a>(
     fleet: &'a tidegate_planner::Fleet,
     name: &str,
 ) -> Result<&'a tidegate_planner::ServiceFleet, OperationError> {
-    let name: ServiceName = name.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
+    let name: ServiceName = parse(name)?;
     fleet.service(&name).ok_or_else(|| {
         let names: Vec<_> = fleet.services().map(|service| service.name().to_string()).collect();
         let known = if names.is_empty() {

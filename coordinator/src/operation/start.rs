@@ -1,12 +1,11 @@
 //! A person starts an upgrade.
 
-use super::{OperationError, mutation, preview, remarking, spec};
+use super::{OperationError, mutation, parse, preview, remarking, spec};
 use crate::act::schema;
 use crate::context::Context;
 use crate::leadership::{Leadership, now};
 use tidegate_planner::ask::{self, StartRequest};
 use tidegate_proto::UpgradeId;
-use tidegate_proto::name::NotAName;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::wire::v1::{PreviewUpgradeReply, StartUpgradeReply, StartUpgradeRequest};
 
@@ -52,7 +51,7 @@ pub async fn start_upgrade(
 pub(super) fn name(asked: &str, spec: &Spec) -> Result<UpgradeId, OperationError> {
     match asked {
         "" => Ok(a_name_for(spec)),
-        id => id.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string())),
+        id => parse(id),
     }
 }
 

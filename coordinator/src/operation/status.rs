@@ -1,12 +1,12 @@
 //! Where an upgrade stands, with what a live view of it needs.
 
-use super::{OperationError, answer, find, upgrade_certificate, upgrade_id};
+use super::{OperationError, answer, find, parse, upgrade_certificate};
 use crate::context::Context;
-use tidegate_proto::Digest;
 use tidegate_proto::record::upgrade::{Phase, PhaseName};
 use tidegate_proto::wire::v1::{
     Failure, PhaseTime, UpgradeCertificateRequest, UpgradeStatusReply, UpgradeStatusRequest,
 };
+use tidegate_proto::{Digest, UpgradeId};
 
 /// Unless told otherwise; `fleet list` streams them all.
 const INSTANCES: usize = 1000;
@@ -30,7 +30,7 @@ pub async fn upgrade_status(
 }
 
 fn seen(context: &Context, asked: &UpgradeStatusRequest) -> Result<UpgradeStatusReply, OperationError> {
-    let id = upgrade_id(&asked.id)?;
+    let id: UpgradeId = parse(&asked.id)?;
     let most = match asked.max_instances {
         0 => INSTANCES,
         most => most as usize,

@@ -1,10 +1,8 @@
 //! Hooks that were ordered on nodes: what came of them, and a person's word where their agents cannot tell.
 
-use super::{OperationError, explaining, mutation};
+use super::{OperationError, explaining, mutation, parse, parse_given};
 use crate::context::Context;
 use crate::leadership::Leadership;
-use std::fmt::Display;
-use std::str::FromStr;
 use tidegate_planner::ask;
 use tidegate_planner::task::{TaskState, state};
 use tidegate_planner::{Fleet, Stored};
@@ -17,8 +15,8 @@ pub async fn list_tasks(
     context: &Context,
     asked: &ListTasksRequest,
 ) -> Result<Vec<v1::Task>, OperationError> {
-    let node: Option<NodeId> = maybe(&asked.node)?;
-    let id: Option<TaskId> = maybe(&asked.task)?;
+    let node: Option<NodeId> = parse_given(&asked.node)?;
+    let id: Option<TaskId> = parse_given(&asked.task)?;
     let view = context.mirror.view();
     let fleet = &view.fleet;
     let meant = |of: &NodeId, task: &TaskId| {
@@ -40,8 +38,8 @@ pub async fn settle_task(
     leadership: &Leadership,
     asked: SettleTaskRequest,
 ) -> Result<Done, OperationError> {
-    let (node, id): (NodeId, TaskId) = (read(&asked.node)?, read(&asked.task)?);
-    let ended: Ended = read(&asked.outcome)?;
+    let (node, id): (NodeId, TaskId) = (parse(&asked.node)?, parse(&asked.task)?);
+    let ended: Ended = parse(&asked.outcome)?;
     let asker = explaining(&asked.who, &asked.why)?;
     let revision = mutation::apply(context, leadership, |fleet, moment| {
         ask::settle_task(fleet, moment, (&node, &id), ended, &asker)
@@ -80,12 +78,4 @@ fn seen(fleet: &Fleet, node: &NodeId, id: &TaskId, task: &Stored<Task>) -> v1::T
         output: result.map(|result| result.output.clone()).unwrap_or_default(),
         settled,
     }
-}
-
-fn maybe<T: FromStr<Err: Display>>(text: &str) -> Result<Option<T>, OperationError> {
-    Some(text).filter(|text| !text.is_empty()).map(read).transpose()
-}
-
-fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, OperationError> {
-    text.parse().map_err(|e: T::Err| OperationError::BadInput(e.to_string()))
 }

@@ -1,11 +1,9 @@
 //! Who may call: a person lets a principal in, looks who is let in, and takes it back.
 
-use super::{OperationError, explaining, mutation, remarking};
+use super::{OperationError, explaining, mutation, parse, remarking};
 use crate::context::Context;
 use crate::guard::{Token, token};
 use crate::leadership::{Leadership, now};
-use std::fmt::Display;
-use std::str::FromStr;
 use tidegate_planner::Stored;
 use tidegate_planner::ask::{self, TokenRequest};
 use tidegate_proto::record::Timestamp;
@@ -25,15 +23,15 @@ pub async fn create_token(
     asked: CreateTokenRequest,
 ) -> Result<CreateTokenReply, OperationError> {
     let asker = remarking(&asked.who, "why", &asked.why)?;
-    let (name, role) = (read(&asked.name)?, read(&asked.role)?);
+    let (name, role) = (parse(&asked.name)?, parse(&asked.role)?);
     let lasts =
-        Some(&asked.expires).filter(|text| !text.is_empty()).map(|text| read::<Span>(text)).transpose()?;
+        Some(&asked.expires).filter(|text| !text.is_empty()).map(|text| parse::<Span>(text)).transpose()?;
     let id = token::new_id().map_err(unavailable)?;
     let (credential, token) = if asked.certificate.is_empty() {
         let token = Token::make(&id).map_err(unavailable)?;
         (Credential::Digest(token.digest()), Some(token))
     } else {
-        (Credential::Certificate(read(&asked.certificate)?), None)
+        (Credential::Certificate(parse(&asked.certificate)?), None)
     };
     let request = TokenRequest { id: id.clone(), name, role, credential, lasts };
     let revision = mutation::apply_on_any_store(context, leadership, |fleet, moment| {
@@ -56,8 +54,8 @@ pub async fn list_tokens(
 ) -> Result<Vec<v1::Token>, OperationError> {
     let now = now();
     let view = context.mirror.view();
-    let told = view.fleet.tokens().map(|(id, token)| seen(id, token, now));
-    Ok(told.filter(|token| asked.all || (!token.expired && token.revoked.is_none())).collect())
+    let reported = view.fleet.tokens().map(|(id, token)| seen(id, token, now));
+    Ok(reported.filter(|token| asked.all || (!token.expired && token.revoked.is_none())).collect())
 }
 
 fn seen(id: &TokenId, token: &Stored<Known>, now: Timestamp) -> v1::Token {
@@ -87,17 +85,13 @@ pub async fn revoke_token(
     leadership: &Leadership,
     asked: RevokeTokenRequest,
 ) -> Result<Done, OperationError> {
-    let id: TokenId = read(&asked.id)?;
+    let id: TokenId = parse(&asked.id)?;
     let asker = explaining(&asked.who, &asked.why)?;
     let revision = mutation::apply_on_any_store(context, leadership, |fleet, moment| {
         ask::revoke_token(fleet, moment, &id, &asker)
     })
     .await?;
     Ok(Done { what: format!("token {id} is revoked"), revision: revision.0 })
-}
-
-fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, OperationError> {
-    text.parse().map_err(|e: T::Err| OperationError::BadInput(e.to_string()))
 }
 
 fn unavailable(error: token::NoToken) -> OperationError {

@@ -1,7 +1,7 @@
 //! What happens to an upgrade, as it happens: its events from the first on, the reasons for which it waits, where it
 //! stands; and, last, how it ended.
 
-use super::{OperationError, answer, find, upgrade_id};
+use super::{OperationError, answer, find, parse};
 use crate::context::Context;
 use std::time::Duration;
 use tidegate_proto::key::{EventSeq, Kind, Subject};
@@ -26,25 +26,25 @@ pub async fn watch_upgrade(
     context: &Context,
     asked: &WatchUpgradeRequest,
 ) -> Result<mpsc::Receiver<UpgradeSeen>, OperationError> {
-    let id = upgrade_id(&asked.id)?;
+    let id: UpgradeId = parse(&asked.id)?;
     find(&context.mirror.view().fleet, &id)?;
-    let (tell, told) = mpsc::channel(BUFFERED);
+    let (sender, receiver) = mpsc::channel(BUFFERED);
     let watcher = Watcher {
         context: context.clone(),
         id,
-        tell,
+        sender,
         last_event: None,
         last_progress: None,
         last_reasons: None,
     };
     tokio::spawn(watcher.run());
-    Ok(told)
+    Ok(receiver)
 }
 
 struct Watcher {
     context: Context,
     id: UpgradeId,
-    tell: mpsc::Sender<UpgradeSeen>,
+    sender: mpsc::Sender<UpgradeSeen>,
     last_event: Option<EventSeq>,
     last_progress: Option<v1::UpgradeSummary>,
     last_reasons: Option<Reasons>,
@@ -69,7 +69,7 @@ impl Watcher {
         loop {
             let later = due.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
             let went_on = tokio::select! {
-                () = self.tell.closed() => break,
+                () = self.sender.closed() => break,
                 next = seen.recv() => match next {
                     Some(next) => self.take_in(next).await,
                     None => break,
@@ -175,6 +175,6 @@ impl Watcher {
     }
 
     async fn send(&self, seen: Message) -> Result<(), Ended> {
-        self.tell.send(UpgradeSeen { seen: Some(seen) }).await.map_err(|_| Ended)
+        self.sender.send(UpgradeSeen { seen: Some(seen) }).await.map_err(|_| Ended)
     }
 }

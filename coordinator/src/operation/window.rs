@@ -1,6 +1,6 @@
 //! A person sets the window of a service.
 
-use super::{OperationError, explaining, mutation};
+use super::{OperationError, explaining, mutation, parse};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use std::time::Duration;
@@ -80,10 +80,7 @@ fn read(asked: &SetWindowRequest) -> Result<WindowRequest, OperationError> {
         ServiceVersion::new(i64::from(number))
             .map_err(|e| OperationError::BadInput(format!("{what} {number}: {e}")))
     };
-    let service = asked
-        .service
-        .parse()
-        .map_err(|e: tidegate_proto::name::NotAName| OperationError::BadInput(e.to_string()))?;
+    let service = parse(&asked.service)?;
     Ok(WindowRequest {
         service,
         floor: version("floor", asked.floor)?,

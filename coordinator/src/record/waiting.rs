@@ -36,9 +36,12 @@ impl Recorder {
     /// Begins to write.
     pub fn begin(context: &Context, leadership: &Arc<Leadership>) -> Self {
         let (reasons, found) = watch::channel(None);
-        let desk =
-            Desk { context: context.clone(), leadership: Arc::clone(leadership), told: BTreeMap::new() };
-        Self { reasons, task: tokio::spawn(desk.write(found)) }
+        let writer = Writer {
+            context: context.clone(),
+            leadership: Arc::clone(leadership),
+            recorded: BTreeMap::new(),
+        };
+        Self { reasons, task: tokio::spawn(writer.write(found)) }
     }
 
     /// Records what a turn found.
@@ -60,14 +63,14 @@ impl Recorder {
     }
 }
 
-struct Desk {
+struct Writer {
     context: Context,
     leadership: Arc<Leadership>,
     /// What was last written, and when.
-    told: BTreeMap<UpgradeId, (Waiting, Instant)>,
+    recorded: BTreeMap<UpgradeId, (Waiting, Instant)>,
 }
 
-impl Desk {
+impl Writer {
     async fn write(mut self, mut found: watch::Receiver<Option<Reasons>>) {
         let mut later = None;
         loop {
@@ -86,7 +89,7 @@ impl Desk {
     async fn write_due(&mut self, reasons: &Reasons) -> Option<Instant> {
         let mut later = None;
         for (id, wanted) in self.changed(reasons) {
-            let due = self.told.get(&id).map(|(_, at)| *at + SPACING).filter(|due| *due > Instant::now());
+            let due = self.recorded.get(&id).map(|(_, at)| *at + SPACING).filter(|due| *due > Instant::now());
             // The end of a wait is told at once: nobody should act on reasons that are gone.
             if let (Some(due), false) = (due, wanted.reasons.is_empty()) {
                 later = Some(later.map_or(due, |other: Instant| other.min(due)));
@@ -94,7 +97,7 @@ impl Desk {
             }
             let now = Instant::now();
             if self.write_one(&id, &wanted).await {
-                self.told.insert(id, (wanted, now));
+                self.recorded.insert(id, (wanted, now));
             } else {
                 later = Some(now + SPACING);
             }
@@ -121,15 +124,15 @@ impl Desk {
     fn changed(&self, reasons: &Reasons) -> Vec<(UpgradeId, Waiting)> {
         let view = self.context.mirror.view();
         let ids: BTreeSet<&UpgradeId> =
-            reasons.keys().chain(view.waiting.keys()).chain(self.told.keys()).collect();
+            reasons.keys().chain(view.waiting.keys()).chain(self.recorded.keys()).collect();
         let mut changed = Vec::new();
         for id in ids {
             let last = self
-                .told
+                .recorded
                 .get(id)
-                .map(|(told, _)| told)
+                .map(|(recorded, _)| recorded)
                 .or(view.waiting.get(id).map(|stored| &stored.record.body));
-            let wanted = told(id, reasons.get(id).map_or(&[], Vec::as_slice), last);
+            let wanted = recorded(id, reasons.get(id).map_or(&[], Vec::as_slice), last);
             let same = match last {
                 Some(last) => last.reasons == wanted.reasons && last.more == wanted.more,
                 None => wanted.reasons.is_empty(),
@@ -143,7 +146,7 @@ impl Desk {
 }
 
 /// What people are told, where they were last told this.
-fn told(id: &UpgradeId, reasons: &[Reason], last: Option<&Waiting>) -> Waiting {
+fn recorded(id: &UpgradeId, reasons: &[Reason], last: Option<&Waiting>) -> Waiting {
     let (at, last) = (now(), last.map_or(&[][..], |last| &last.reasons));
     let first = reasons.iter().take(MOST).map(|reason| reason.explained(Waits::Upgrade(id)));
     let first: Vec<WaitingFor> = first
@@ -176,7 +179,7 @@ mod tests {
 
     /// What was told a second after 1970.
     fn long_ago(reasons: &[Reason]) -> Waiting {
-        let mut waiting = told(&"u".parse().unwrap(), reasons, None);
+        let mut waiting = recorded(&"u".parse().unwrap(), reasons, None);
         waiting.reasons.iter_mut().for_each(|reason| reason.since = Some(Timestamp(1_000)));
         waiting
     }
@@ -184,14 +187,14 @@ mod tests {
     #[test]
     fn a_wait_begins_once_whatever_is_said_of_it() {
         let id = "u".parse().unwrap();
-        let begun = told(&id, &[paused("lunch")], None).reasons[0].since.unwrap();
+        let begun = recorded(&id, &[paused("lunch")], None).reasons[0].since.unwrap();
         assert!(begun > Timestamp(1_000), "it begins when it is first told");
         let before = long_ago(&[paused("lunch")]);
         let other =
             Reason::Budget(BudgetGate::Capacity { in_service: 4, required: 4, out: Default::default() });
-        let later = told(&id, &[paused("lunch, still"), other], Some(&before));
+        let later = recorded(&id, &[paused("lunch, still"), other], Some(&before));
         assert_eq!(later.reasons[0].since, Some(Timestamp(1_000)));
         assert!(later.reasons[1].since >= Some(begun), "another kind of wait begins now");
-        assert!(told(&id, &[paused("lunch")], Some(&Waiting::default())).reasons[0].since >= Some(begun));
+        assert!(recorded(&id, &[paused("lunch")], Some(&Waiting::default())).reasons[0].since >= Some(begun));
     }
 }

@@ -13,14 +13,14 @@ const WINDOW: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
     began: Option<Instant>,
-    told: u32,
+    logged: u32,
     kept_back: u64,
 }
 
 impl Complaints {
     /// Tells that a key is bad, unless too many were told within the last minute.
-    pub(super) fn tell(&mut self, key: &dyn Display, why: &dyn Display, what: &'static str) {
-        let may = self.may_tell(Instant::now());
+    pub(super) fn log(&mut self, key: &dyn Display, why: &dyn Display, what: &'static str) {
+        let may = self.may_log(Instant::now());
         if let Some(kept_back) = may.1 {
             tracing::warn!(kept_back, "more keys were bad; at most {MOST} are named within {WINDOW:?}");
         }
@@ -30,15 +30,15 @@ impl Complaints {
     }
 
     /// Whether one more may be told, and how many were kept back in the window that has ended.
-    fn may_tell(&mut self, now: Instant) -> (bool, Option<u64>) {
+    fn may_log(&mut self, now: Instant) -> (bool, Option<u64>) {
         let mut kept_back = None;
         if self.began.is_none_or(|began| now.duration_since(began) >= WINDOW) {
             kept_back = Some(std::mem::take(&mut self.kept_back)).filter(|n| *n > 0);
-            (self.began, self.told) = (Some(now), 0);
+            (self.began, self.logged) = (Some(now), 0);
         }
-        let may = self.told < MOST;
+        let may = self.logged < MOST;
         if may {
-            self.told += 1
+            self.logged += 1
         } else {
             self.kept_back += 1
         }
@@ -53,9 +53,9 @@ mod tests {
     #[test]
     fn twenty_lines_a_minute_and_the_number_of_the_others() {
         let (mut complaints, began) = (Complaints::default(), Instant::now());
-        let told = (0..500).filter(|_| complaints.may_tell(began).0).count();
-        assert_eq!(told, 20);
-        assert_eq!(complaints.may_tell(began + WINDOW), (true, Some(480)));
-        assert_eq!(complaints.may_tell(began + WINDOW), (true, None));
+        let logged = (0..500).filter(|_| complaints.may_log(began).0).count();
+        assert_eq!(logged, 20);
+        assert_eq!(complaints.may_log(began + WINDOW), (true, Some(480)));
+        assert_eq!(complaints.may_log(began + WINDOW), (true, None));
     }
 }

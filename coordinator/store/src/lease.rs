@@ -60,10 +60,10 @@ impl Store {
     }
 
     fn keep(&self, id: i64, ttl: Duration, confirmed: Instant) -> Lease {
-        let (told, state) = watch::channel(LeaseState::Held);
+        let (published, state) = watch::channel(LeaseState::Held);
         let pulse = Arc::new(Pulse::new(confirmed));
         let stop = CancellationToken::new();
-        let keeper = Keeper { store: self.clone(), id, ttl, pulse: pulse.clone(), told };
+        let keeper = Keeper { store: self.clone(), id, ttl, pulse: pulse.clone(), published };
         tokio::spawn(keeper.run(stop.clone()));
         Lease { id, ttl, store: self.clone(), pulse, state, _keeper: stop.drop_guard() }
     }

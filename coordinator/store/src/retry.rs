@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_the_longest_and_start_anew() {
+    fn waits_grow_to_the_longest_and_reset() {
         let mut retry = Retry::forever(Duration::from_secs(2));
         let waits: Vec<_> = (0..12).filter_map(|_| retry.next()).collect();
         assert!(waits[0] <= Duration::from_millis(50), "the first wait is {:?}", waits[0]);

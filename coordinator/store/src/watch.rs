@@ -46,19 +46,19 @@ impl WatchStream {
 impl Reader {
     /// Watches some scopes as one stream until `cancel`; see the module for what is guaranteed.
     pub fn watch(&self, scopes: Vec<Scope>, cancel: CancellationToken) -> WatchStream {
-        let (tell, told) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(WAITING);
         let listed = Range::of_all(&scopes, self.prefix());
         let watched = match scopes.iter().any(Scope::is_broad) {
             true => vec![Scope::All.range(self.prefix())],
             false => listed.clone(),
         };
-        let watcher = Watcher::new(self.clone(), listed, watched, tell);
+        let watcher = Watcher::new(self.clone(), listed, watched, sender);
         tokio::spawn(async move {
             tokio::select! {
                 () = cancel.cancelled() => {}
                 () = watcher.run() => {}
             }
         });
-        WatchStream(told)
+        WatchStream(receiver)
     }
 }

@@ -65,7 +65,7 @@ fn head_that_is_never_finished_ends_its_connection() {
 }
 
 #[test]
-fn body_that_is_never_finished_is_told_so() {
+fn unfinished_body_is_answered_with_408() {
     let daemon = Daemon::embedded(|_, _| {});
     let token = std::fs::read_to_string(daemon.address("token_file")).unwrap();
     let mut half = TcpStream::connect(daemon.address("http")).unwrap();

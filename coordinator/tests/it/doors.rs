@@ -98,9 +98,9 @@ fn a_fresh_store_comes_with_a_token_and_without_it_one_may_only_look() {
     assert_eq!(daemon.ask(&["token", "list"]).out.lines().count(), 1);
     assert_eq!(daemon.ask(&["token", "list", "--all"]).out.lines().count(), 2);
     let history = daemon.ask(&["fleet", "history"]).out;
-    let told: Vec<&str> = history.lines().collect();
+    let reported: Vec<&str> = history.lines().collect();
     assert!(
-        matches!(told[..], [_, revoked] if revoked.contains("seen in a log (operator for op)")),
+        matches!(reported[..], [_, revoked] if revoked.contains("seen in a log (operator for op)")),
         "{history}"
     );
     assert_eq!(daemon.ask(&["--json", "fleet", "history"]).out.lines().count(), 2);

@@ -35,8 +35,8 @@ async fn a_record_that_cannot_be_read_closes_its_gates_and_nothing_else() {
         let seen = spread(&coordinator).await;
         assert_eq!((seen.unknown, seen.in_service), (1, 3), "{why}: {seen:?}");
         assert_eq!(seen.unreadable.len(), 1, "{seen:?}");
-        let told = &seen.unreadable[0];
-        assert!(told.contains("reports/pantry-api/n00002") && told.contains(why), "{told}");
+        let reported = &seen.unreadable[0];
+        assert!(reported.contains("reports/pantry-api/n00002") && reported.contains(why), "{reported}");
         let refused = coordinator.start_upgrade(&spec("min_in_service: 1"), "u1").await.unwrap_err();
         assert!(matches!(&refused, OperationError::Refused(why) if why.contains("n00002")), "{refused}");
     }
@@ -92,8 +92,8 @@ async fn an_upgrade_whose_record_or_lock_cannot_be_read_says_so() {
     let put = kv.put("/tidegate/upgrades/u1", "nonsense", None).await.unwrap();
     let at = tidegate_proto::Revision(put.header().unwrap().revision());
     assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
-    let told = explain().await.unwrap_err().to_string();
-    assert!(told.contains("upgrade u1 does not move: the record upgrades/u1 is malformed"), "{told}");
+    let reported = explain().await.unwrap_err().to_string();
+    assert!(reported.contains("upgrade u1 does not move: the record upgrades/u1 is malformed"), "{reported}");
     end.cancel();
     coordinator.stop().await;
     drop(store(&embedded).await);
@@ -125,14 +125,14 @@ async fn unreconciled_store_is_named_before_an_unreadable_record() {
         let put = kv.put(format!("/tidegate/{key}"), "nonsense", None).await.unwrap();
         let at = tidegate_proto::Revision(put.header().unwrap().revision());
         assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
-        let told = match explain().await {
+        let reported = match explain().await {
             Ok(reply) => reply.trouble.unwrap(),
             Err(refused) => refused.to_string(),
         };
-        let (first, then) = told.split_once(". After that: ").unwrap_or_else(|| panic!("{told}"));
-        assert!(first.contains("`tidegate fleet reconcile`"), "{told}");
-        assert!(then.starts_with(&format!("the record {key} is malformed")), "{told}");
-        assert!(then.contains("restore its previous value"), "{told}");
+        let (first, then) = reported.split_once(". After that: ").unwrap_or_else(|| panic!("{reported}"));
+        assert!(first.contains("`tidegate fleet reconcile`"), "{reported}");
+        assert!(then.starts_with(&format!("the record {key} is malformed")), "{reported}");
+        assert!(then.contains("restore its previous value"), "{reported}");
     }
     coordinator.stop().await;
     drop(store(&embedded).await);
@@ -146,14 +146,14 @@ async fn unreadable_record_of_a_named_subject_is_named_with_its_repair() {
     let mut repairs = async |key: &str, refused: OperationError| {
         let now = kv.get(format!("/tidegate/{key}"), None).await.unwrap();
         let before = now.kvs()[0].mod_revision() - 1;
-        let told = refused.to_string();
-        assert!(matches!(refused, OperationError::Refused(_)), "{told}");
-        assert!(told.contains(&format!("the record {key} is malformed")), "{told}");
+        let reported = refused.to_string();
+        assert!(matches!(refused, OperationError::Refused(_)), "{reported}");
+        assert!(reported.contains(&format!("the record {key} is malformed")), "{reported}");
         for command in [
             format!("`etcdctl get --rev={before} --print-value-only /tidegate/{key}`"),
             format!("`etcdctl put /tidegate/{key} < FILE`"),
         ] {
-            assert!(told.contains(&command), "{told}");
+            assert!(reported.contains(&command), "{reported}");
         }
     };
     let mut spoil = embedded.client().await.unwrap().kv_client();

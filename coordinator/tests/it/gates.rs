@@ -35,7 +35,7 @@ async fn tell(door: &Door, path: &str, body: &Json) -> Answer {
 async fn waits_for(coordinator: &Coordinator) -> Reason {
     let asked = ExplainUpgradeRequest { id: "u1".to_owned() };
     let mut sync_status = coordinator.context.mirror.sync_status();
-    let told = async {
+    let reported = async {
         loop {
             let reasons = operation::explain_upgrade(&coordinator.context, &asked).await.unwrap().reasons;
             match reasons.as_slice() {
@@ -45,7 +45,7 @@ async fn waits_for(coordinator: &Coordinator) -> Reason {
             }
         }
     };
-    timeout(LIMIT, told).await.expect("a reason in time")
+    timeout(LIMIT, reported).await.expect("a reason in time")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,13 +64,13 @@ async fn upgrade_waits_in_preflight_for_the_verdict_and_goes_on() {
     assert_eq!(reason.next_step.as_deref(), Some(command.as_str()));
 
     let door = door(&coordinator).await;
-    for told in ["fail", "inconclusive"] {
-        let answer = tell(&door, GATES, &verdict(json!({"verdict": told}))).await;
+    for reported in ["fail", "inconclusive"] {
+        let answer = tell(&door, GATES, &verdict(json!({"verdict": reported}))).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
     }
     assert_eq!(coordinator.status("u1").await.upgrade.unwrap().phase, "preflight");
-    let told = tell(&door, GATES, &verdict(json!({}))).await.body;
-    assert_eq!(told["what"], "zero-downtime of pantry-api from 1 to 2: pass");
+    let reported = tell(&door, GATES, &verdict(json!({}))).await.body;
+    assert_eq!(reported["what"], "zero-downtime of pantry-api from 1 to 2: pass");
     coordinator.reaches("u1", "completed").await;
 
     let listed = door.send("GET", "/v1/gates?service=pantry-api", None).await.body;
@@ -102,8 +102,12 @@ async fn verdict_that_is_wrong_is_refused_with_what_is_allowed() {
     ];
     for (path, change, says) in cases {
         let answer = tell(&door, path, &verdict(change)).await;
-        let told = answer.body["message"].as_str().unwrap_or_default();
-        assert_eq!((answer.status, told.contains(says)), (StatusCode::BAD_REQUEST, true), "{says}: {told}");
+        let reported = answer.body["message"].as_str().unwrap_or_default();
+        assert_eq!(
+            (answer.status, reported.contains(says)),
+            (StatusCode::BAD_REQUEST, true),
+            "{says}: {reported}"
+        );
     }
     assert_eq!(door.send("GET", "/v1/gates", None).await.body, json!([]), "nothing was changed");
     coordinator.stop().await;
@@ -118,9 +122,9 @@ async fn evidence_is_listed_with_its_log_and_with_what_waits_for_it() {
     });
     assert_eq!(door.post("", &body).await.body["status"], "pending");
     let list = async |query: &str| {
-        let told = door.send("GET", &format!("/management/api/v2/evidence{query}"), None).await;
-        assert_eq!(told.status, StatusCode::OK, "{}", told.body);
-        told.body.as_array().unwrap().clone()
+        let reported = door.send("GET", &format!("/management/api/v2/evidence{query}"), None).await;
+        assert_eq!(reported.status, StatusCode::OK, "{}", reported.body);
+        reported.body.as_array().unwrap().clone()
     };
     let waiting = json!([{"stream": "compute", "revision": 1}]);
     let pairs = list("").await;

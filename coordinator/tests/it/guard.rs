@@ -222,11 +222,11 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
 /// What stands in `events/fleet`: who, and what came of it.
 async fn events(store: &Store) -> Vec<(String, String)> {
     let found = store.list(&Scope::Within(Kind::Event, Subject::Fleet.to_string())).await.unwrap();
-    let told = found.entries.into_iter().filter_map(|entry| match entry.value {
+    let reported = found.entries.into_iter().filter_map(|entry| match entry.value {
         Ok(Value::Event(event)) => Some((event.body.who, event.body.to)),
         _ => None,
     });
-    told.collect()
+    reported.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -352,7 +352,7 @@ async fn only_a_coordinator_may_vouch_for_a_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_record_that_cannot_be_read_or_is_of_a_newer_form_lets_nobody_in() {
+async fn unreadable_or_newer_token_record_refuses_every_call() {
     let embedded = Embedded::in_memory();
     let house = House::open(store(&embedded).await, None).await;
     house.coordinator.leads().await;
@@ -373,10 +373,10 @@ async fn a_token_record_that_cannot_be_read_or_is_of_a_newer_form_lets_nobody_in
     for token in [&newer, &broken] {
         assert_eq!(call(&house, Some(token), &none, "Leader").await, Code::Unauthenticated);
     }
-    let mut told =
+    let mut reported =
         house.client(None, &none).await.list_tokens(ListTokensRequest { all: true }).await.unwrap();
-    assert_eq!(told.get_mut().message().await.unwrap().unwrap().id, "newer");
-    assert!(told.get_mut().message().await.unwrap().is_none(), "what cannot be read is not listed");
+    assert_eq!(reported.get_mut().message().await.unwrap().unwrap().id, "newer");
+    assert!(reported.get_mut().message().await.unwrap().is_none(), "what cannot be read is not listed");
     let history = UpgradeHistoryRequest { id: "none".to_owned() };
     let answer = house.client(Some(&house.own), &none).await.upgrade_history(history).await;
     assert_eq!(answer.unwrap_err().code(), Code::NotFound, "everything else goes on");

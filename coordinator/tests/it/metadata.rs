@@ -99,7 +99,7 @@ fn counts(coordinator: &Coordinator, instances: &[(&str, u32)], update: &str) {
 }
 
 #[tokio::test]
-async fn a_rolling_update_is_served_told_of_and_finished_and_every_operation_is_asked() {
+async fn rolling_update_is_served_and_finished_through_every_verb() {
     let embedded = Embedded::in_memory();
     let coordinator = Coordinator::start(&embedded, "one").await;
     coordinator.leads().await;
@@ -135,8 +135,8 @@ async fn a_rolling_update_is_served_told_of_and_finished_and_every_operation_is_
     counts(&coordinator, &[("open", 2), ("excused", 1), ("failed", 1)], "running");
     assert_ne!(door.send_knowing("GET", path, None, Some(&known)).await.status, StatusCode::NOT_MODIFIED);
     for name in door.exposed().await.iter().filter(|name| !exposed.contains(name)) {
-        let told = door.signal(name, &json!({"success": true, "generation": 2})).await;
-        assert_eq!(told.status, StatusCode::OK, "{}", told.body);
+        let reported = door.signal(name, &json!({"success": true, "generation": 2})).await;
+        assert_eq!(reported.status, StatusCode::OK, "{}", reported.body);
     }
     let group = until(&coordinator, &door, |group| group["update"].is_null()).await;
     assert_eq!((&group["current"], &group["last"]["outcome"]), (&json!(2), &json!("finished")), "{group:#}");
@@ -150,10 +150,10 @@ async fn a_rolling_update_is_served_told_of_and_finished_and_every_operation_is_
 
     let asked = GroupHistoryRequest { group: "edge".to_owned() };
     let events = operation::metadata::group_history(&coordinator.context, &asked).await.unwrap();
-    let told: Vec<_> = events.iter().map(|event| (event.who.as_str(), event.to.as_str())).collect();
-    assert_eq!(told.len(), 4, "{told:#?}");
-    assert!(told[1].0 == "ci" && told[1].1.contains("batch 1/2"), "{told:#?}");
-    assert_eq!(told[3], ("coordinator", "generation 2 is everybody's"));
+    let reported: Vec<_> = events.iter().map(|event| (event.who.as_str(), event.to.as_str())).collect();
+    assert_eq!(reported.len(), 4, "{reported:#?}");
+    assert!(reported[1].0 == "ci" && reported[1].1.contains("batch 1/2"), "{reported:#?}");
+    assert_eq!(reported[3], ("coordinator", "generation 2 is everybody's"));
     coordinator.stop().await;
 }
 
@@ -214,16 +214,16 @@ async fn a_leader_killed_after_any_word_leaves_an_update_that_the_next_one_finis
     coordinator.leads().await;
     let mut door = with_a_document(&coordinator).await;
     door.set_metadata(&json!({"document": {"x": 2}, "pattern": "rolling"})).await;
-    let mut told: Vec<String> = Vec::new();
+    let mut reported: Vec<String> = Vec::new();
     for n in 1..=4 {
         let exposed = {
             until(&coordinator, &door, |group| group["update"]["batch"] == n).await;
             door.exposed().await
         };
         assert_eq!(exposed.len(), n);
-        let fresh = exposed.into_iter().find(|name| !told.contains(name)).unwrap();
+        let fresh = exposed.into_iter().find(|name| !reported.contains(name)).unwrap();
         assert_eq!(door.signal(&fresh, &json!({"success": true})).await.status, StatusCode::OK);
-        told.push(fresh);
+        reported.push(fresh);
         // A holder would keep its leadership alive.
         drop(door);
         coordinator.kill();

@@ -103,10 +103,11 @@ impl Door {
         assert!(operation.is_object(), "{method} {template} is not in the document");
         self.asked.lock().unwrap().insert(operation["operationId"].as_str().unwrap().to_owned());
         let responses = &operation["responses"];
-        let told = responses.get(answer.status.as_str()).or_else(|| responses.get("default"));
-        let told = self
-            .deref(told.unwrap_or_else(|| panic!("{method} {template}: {} is not told of", answer.status)));
-        let schema = &told["content"][answer.media.as_deref().unwrap_or("none")]["schema"];
+        let reported = responses.get(answer.status.as_str()).or_else(|| responses.get("default"));
+        let reported = self.deref(
+            reported.unwrap_or_else(|| panic!("{method} {template}: {} is not told of", answer.status)),
+        );
+        let schema = &reported["content"][answer.media.as_deref().unwrap_or("none")]["schema"];
         if schema.is_null() {
             assert!(answer.body.is_null(), "{method} {template}: {} has no body", answer.status);
             return;
@@ -135,13 +136,13 @@ impl Door {
     /// Whether every operation of its part of the document was asked.
     pub(crate) fn was_asked_everything(&self) {
         let paths = self.document["paths"].as_object().unwrap().iter();
-        let told: BTreeSet<String> = paths
+        let reported: BTreeSet<String> = paths
             .filter(|(path, _)| (self.part)(path))
             .flat_map(|(_, operations)| operations.as_object().unwrap().values())
             .map(|operation| operation["operationId"].as_str().unwrap().to_owned())
             .collect();
         let asked = self.asked.lock().unwrap();
-        let missing: Vec<&String> = told.difference(&asked).collect();
+        let missing: Vec<&String> = reported.difference(&asked).collect();
         assert!(missing.is_empty(), "not asked: {missing:?}");
     }
 }

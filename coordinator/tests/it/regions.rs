@@ -45,8 +45,8 @@ fn what_is_deployed_in_one_region_is_created_in_the_next_which_decides_by_itself
         assert_eq!(preprod.ask(&create.split(' ').collect::<Vec<_>>()).code, 0);
     }
     let promoted = promote(&preprod, &file, &[]);
-    let told = "release-8, revision 2 of preprod: in eu-1, revision 1 of compute was created (pending";
-    assert_eq!((promoted.code, promoted.out.contains(told)), (0, true), "{promoted:?}");
+    let reported = "release-8, revision 2 of preprod: in eu-1, revision 1 of compute was created (pending";
+    assert_eq!((promoted.code, promoted.out.contains(reported)), (0, true), "{promoted:?}");
     let approved = eu.ask(&["release", "approve", "1"]);
     assert_eq!(approved.code, 0, "{approved:?}");
     eu.until("it is deployed there", &["release", "show"], |said| said.out.contains("deployed"));
@@ -87,8 +87,8 @@ fn a_release_of_a_pull_request_goes_to_the_line_of_that_pull_request() {
 
     assert_eq!(eu.ask(&group).code, 0);
     let promoted = promote(&preprod, &file, &onward);
-    let told = "in eu-1, revision 1 of compute-pr-417 was created (deployed)";
-    assert_eq!((promoted.code, promoted.out.contains(told)), (0, true), "{promoted:?}");
+    let reported = "in eu-1, revision 1 of compute-pr-417 was created (deployed)";
+    assert_eq!((promoted.code, promoted.out.contains(reported)), (0, true), "{promoted:?}");
     let again = promote(&preprod, &file, &onward);
     assert_eq!((again.code, again.out.contains("says the same already")), (0, true), "{again:?}");
     let shown = |daemon: &Daemon| -> Json {

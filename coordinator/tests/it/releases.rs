@@ -203,9 +203,9 @@ async fn a_release_waits_for_the_floor_of_storage_and_then_holds_it() {
         "{}",
         waiting.body
     );
-    let told = door.get("/1/explain").await.body;
-    let what = told[0]["reasons"][0]["blocked_on"].as_str().unwrap();
-    assert!(what.contains(&service) && what.contains('2'), "{told:#}");
+    let reported = door.get("/1/explain").await.body;
+    let what = reported[0]["reasons"][0]["blocked_on"].as_str().unwrap();
+    assert!(what.contains(&service) && what.contains('2'), "{reported:#}");
 
     coordinator.start_upgrade(&spec(""), "u1").await.unwrap();
     door.becomes(&coordinator, 1, "deployed").await;
@@ -235,8 +235,8 @@ async fn storage_that_serves_below_what_runs_is_shown_and_counted() {
     };
     assert_eq!(shown().await, Json::Null);
 
-    let told = door.put("/compute_releases/running", &json!({ "release-1": 1 })).await;
-    assert_eq!(told.status, StatusCode::OK, "{}", told.body);
+    let reported = door.put("/compute_releases/running", &json!({ "release-1": 1 })).await;
+    assert_eq!(reported.status, StatusCode::OK, "{}", reported.body);
     let below = shown().await;
     assert_eq!(
         (&below[0]["service"], &below[0]["count"], &below[0]["needs"], &below[0]["revision"]),
@@ -287,8 +287,8 @@ async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() 
             "{path}: {message}"
         );
     }
-    let told = door.get("/1/explain").await.body;
-    assert_eq!(told[0]["reasons"][0]["kind"], "restored", "{told:#}");
+    let reported = door.get("/1/explain").await.body;
+    assert_eq!(reported[0]["reasons"][0]["kind"], "restored", "{reported:#}");
 
     let leadership = coordinator.context.led_here().unwrap();
     let plan =
@@ -338,13 +338,13 @@ async fn a_canary_is_rising_judged_and_promoted() {
     let word = |success: bool| json!({ "success": success, "why": "it started" });
     let signal = |n: &usize| format!("/compute_releases/2/signals/ep-{n}");
     let outside = (0..40).find(|n| !more.contains(n)).expect("a fifth of 40 starts is outside");
-    let told = door.put(&signal(&outside), &word(true)).await;
-    assert_eq!(told.status, StatusCode::CONFLICT, "it did not start with the canary: {}", told.body);
+    let reported = door.put(&signal(&outside), &word(true)).await;
+    assert_eq!(reported.status, StatusCode::CONFLICT, "it did not start with the canary: {}", reported.body);
     let mut within = more.iter();
     let (first, second) = (within.next().unwrap(), within.next().unwrap());
     for _ in 0..3 {
-        let told = door.put(&signal(first), &word(true)).await;
-        assert_eq!(told.status, StatusCode::OK);
+        let reported = door.put(&signal(first), &word(true)).await;
+        assert_eq!(reported.status, StatusCode::OK);
     }
     assert_eq!(door.get("/2").await.body["status"], "canary", "one compute's word counts once");
     let follower = Coordinator::over(store(&embedded).await, "two");

@@ -29,7 +29,7 @@ async fn an_upgrade_goes_to_its_end_and_never_takes_out_more_than_it_may() {
     let started =
         coordinator.start_upgrade(&spec("strategy: {canary: {}}\nmin_in_service: 4"), "u1").await.unwrap();
     assert_eq!(started.id, "u1");
-    let mut told =
+    let mut reported =
         operation::watch_upgrade(&coordinator.context, &WatchUpgradeRequest { id: "u1".to_owned() })
             .await
             .unwrap();
@@ -42,7 +42,7 @@ async fn an_upgrade_goes_to_its_end_and_never_takes_out_more_than_it_may() {
     );
 
     let (mut events, mut last) = (0, None);
-    while let Some(seen) = told.recv().await {
+    while let Some(seen) = reported.recv().await {
         events += usize::from(matches!(seen.seen, Some(Seen::Event(_))));
         last = seen.seen;
     }
@@ -63,8 +63,8 @@ async fn a_start_that_is_a_dry_run_starts_nothing() {
     let leadership = coordinator.context.led_here().unwrap();
     let dry =
         StartUpgradeRequest { spec: spec(""), id: "u1".to_owned(), who: "op".to_owned(), dry_run: true };
-    let told = operation::start_upgrade(&coordinator.context, &leadership, dry).await.unwrap();
-    assert_eq!((told.id.as_str(), told.revision, told.waves.is_empty()), ("", 0, false));
+    let reported = operation::start_upgrade(&coordinator.context, &leadership, dry).await.unwrap();
+    assert_eq!((reported.id.as_str(), reported.revision, reported.waves.is_empty()), ("", 0, false));
     let record = Key::Upgrade("u1".parse().unwrap());
     assert!(store(&embedded).await.get(&record).await.unwrap().is_none());
     coordinator.start_upgrade(&spec(""), "u1").await.unwrap();

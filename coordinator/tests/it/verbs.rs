@@ -24,9 +24,9 @@ impl Door {
     }
 
     async fn does(&self, path: &str, body: Json) -> Json {
-        let (status, told) = self.tell(path, body).await;
-        assert_eq!(status, StatusCode::OK, "{path}: {told}");
-        told
+        let (status, reported) = self.tell(path, body).await;
+        assert_eq!(status, StatusCode::OK, "{path}: {reported}");
+        reported
     }
 }
 
@@ -74,8 +74,8 @@ async fn upgrade_is_started_watched_and_completed_over_http_and_every_verb_is_as
     {
         assert_ne!(door.see("/upgrades/u1").await["upgrade"]["over"], true);
     }
-    let told = door.see("/upgrades/u1/watch").await;
-    let last = told.as_array().unwrap().last().unwrap();
+    let reported = door.see("/upgrades/u1/watch").await;
+    let last = reported.as_array().unwrap().last().unwrap();
     assert_eq!(last["over"]["phase"], "completed", "{last}");
 
     let events = door.see("/upgrades/u1/history").await;
@@ -130,8 +130,8 @@ async fn upgrade_is_started_watched_and_completed_over_http_and_every_verb_is_as
         ("/fleet/reconciliation", json!({"why": "x", "hash": "00"})),
         ("/tasks/n1/none/settle", json!({"outcome": "failed", "why": "x"})),
     ] {
-        let (status, told) = door.tell(path, body).await;
-        assert!(status.is_client_error(), "{path}: {status} {told}");
+        let (status, reported) = door.tell(path, body).await;
+        assert!(status.is_client_error(), "{path}: {status} {reported}");
     }
     door.see("/openapi.json").await;
     door.was_asked_everything();
@@ -165,11 +165,11 @@ async fn what_cannot_be_read_is_refused_with_what_is_allowed() {
         ("PUT", "/fleet/services/pantry-api/window", r#"{"floor": 1.5, "ceiling": 2}"#, "cannot be read"),
     ] {
         let answer = door.send(method, &format!("/v1{path}"), Some(body.to_owned())).await;
-        let told = answer.body["message"].as_str().unwrap_or_default();
+        let reported = answer.body["message"].as_str().unwrap_or_default();
         assert_eq!(
-            (answer.status, told.contains(says)),
+            (answer.status, reported.contains(says)),
             (StatusCode::BAD_REQUEST, true),
-            "{path} {body}: {told}"
+            "{path} {body}: {reported}"
         );
     }
     coordinator.stop().await;

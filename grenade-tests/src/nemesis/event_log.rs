@@ -15,7 +15,7 @@ const LAST: usize = 400;
 #[derive(Debug, Clone)]
 pub(super) struct EventLog {
     began: Instant,
-    told: Arc<Mutex<Lines>>,
+    recorded: Arc<Mutex<Lines>>,
     aloud: bool,
 }
 
@@ -32,8 +32,8 @@ impl EventLog {
     /// When the file cannot be made.
     pub(super) fn begin(path: &Path, aloud: bool) -> anyhow::Result<Self> {
         let file = File::create(path).with_context(|| format!("could not make {}", path.display()))?;
-        let told = Arc::new(Mutex::new(Lines { file, lines: Vec::new() }));
-        Ok(Self { began: Instant::now(), told, aloud })
+        let recorded = Arc::new(Mutex::new(Lines { file, lines: Vec::new() }));
+        Ok(Self { began: Instant::now(), recorded, aloud })
     }
 
     /// Milliseconds since it began.
@@ -58,15 +58,15 @@ impl EventLog {
         if self.aloud {
             println!("{text}");
         }
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
         // A line that cannot be written to the disk is still printed.
-        let _ = writeln!(told.file, "{text}");
-        told.lines.push(text);
+        let _ = writeln!(recorded.file, "{text}");
+        recorded.lines.push(text);
     }
 
     /// Its last lines.
     pub(super) fn last_lines(&self) -> Vec<String> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.lines[told.lines.len().saturating_sub(LAST)..].to_vec()
+        let recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.lines[recorded.lines.len().saturating_sub(LAST)..].to_vec()
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::auditor::Auditor;
 use super::database;
-use super::ground::{BALANCER, Ground, member, node};
 use super::plan::{Cut, MEMBERS, What};
+use super::testbed::{BALANCER, Testbed, member, node};
 use crate::world::coordinator::Coordinator;
 use crate::world::haproxy;
 
@@ -64,144 +64,146 @@ pub(super) enum Undo {
 /// # Errors
 /// When the system or a server refuses.
 pub(super) async fn begin(
-    ground: &mut Ground,
+    testbed: &mut Testbed,
     auditor: &Auditor,
     what: &What,
 ) -> anyhow::Result<Option<Undo>> {
     match *what {
-        What::MemberKilled(_) | What::MemberStalled(_) | What::MemberDiskSlow(_) => of_etcd(ground, what),
+        What::MemberKilled(_) | What::MemberStalled(_) | What::MemberDiskSlow(_) => of_etcd(testbed, what),
         What::LeaderKilled | What::FollowerKilled | What::LeaderStalled | What::FollowerStalled => {
-            of_coordinator(ground, auditor, what)
+            of_coordinator(testbed, auditor, what)
         }
         What::AgentKilled(_) | What::AgentStalled(_) | What::ServiceKilled(_) | What::ServiceStalled(_) => {
-            of_node(ground, what)
+            of_node(testbed, what)
         }
-        What::BalancerKilled | What::BalancerStalled => of_balancer(ground, what),
+        What::BalancerKilled | What::BalancerStalled => of_balancer(testbed, what),
         What::BackendKilled(_) | What::DatabaseKilled | What::DatabaseStalled | What::ReplicaPromoted => {
-            of_database(ground, what).await
+            of_database(testbed, what).await
         }
-        What::DiskFull(_) | What::DiskSlow(_) => of_disk(ground, what),
-        What::CoordinatorClock(..) | What::NodeClock(..) | What::DatabaseClock(_) => of_clock(ground, what),
+        What::DiskFull(_) | What::DiskSlow(_) => of_disk(testbed, what),
+        What::CoordinatorClock(..) | What::NodeClock(..) | What::DatabaseClock(_) => of_clock(testbed, what),
         What::Compaction => {
-            compact(ground, auditor).await;
+            compact(testbed, auditor).await;
             Ok(Some(Undo::Nothing))
         }
         What::Cut(cut) => {
-            let pairs = pairs(ground, cut);
+            let pairs = pairs(testbed, cut);
             for (one, other) in &pairs {
-                ground.network.cut(one, other)?;
+                testbed.network.cut(one, other)?;
             }
             Ok(Some(Undo::Reconnect(pairs)))
         }
     }
 }
 
-fn of_etcd(ground: &mut Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+fn of_etcd(testbed: &mut Testbed, what: &What) -> anyhow::Result<Option<Undo>> {
     Ok(match *what {
         What::MemberKilled(n) => {
-            ground.down.insert(member(n));
-            ground.etcd.members[n].0.crash()?;
+            testbed.down.insert(member(n));
+            testbed.etcd.members[n].0.crash()?;
             Some(Undo::StartMember(n))
         }
         What::MemberStalled(n) => {
-            ground.etcd.members[n].0.freeze()?;
+            testbed.etcd.members[n].0.freeze()?;
             Some(Undo::ThawMember(n))
         }
         What::MemberDiskSlow(n) => {
-            let pid = ground.etcd.members[n].0.pid();
-            ground.slow_disk(&member(n), pid, SLOW_MS)?;
+            let pid = testbed.etcd.members[n].0.pid();
+            testbed.slow_disk(&member(n), pid, SLOW_MS)?;
             Some(Undo::FastDisk(member(n)))
         }
         _ => None,
     })
 }
 
-fn of_node(ground: &mut Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+fn of_node(testbed: &mut Testbed, what: &What) -> anyhow::Result<Option<Undo>> {
     Ok(match *what {
         What::AgentKilled(n) => {
-            ground.down.insert(node(n));
-            ground.agents[n].process.crash()?;
+            testbed.down.insert(node(n));
+            testbed.agents[n].process.crash()?;
             Some(Undo::StartAgent(n))
         }
         What::AgentStalled(n) => {
-            ground.agents[n].process.freeze()?;
+            testbed.agents[n].process.freeze()?;
             Some(Undo::ThawAgent(n))
         }
-        What::ServiceKilled(n) => ground.signal_service(n, Signal::KILL).then_some(Undo::Nothing),
-        What::ServiceStalled(n) => ground.signal_service(n, Signal::STOP).then_some(Undo::ThawService(n)),
+        What::ServiceKilled(n) => testbed.signal_service(n, Signal::KILL).then_some(Undo::Nothing),
+        What::ServiceStalled(n) => testbed.signal_service(n, Signal::STOP).then_some(Undo::ThawService(n)),
         _ => None,
     })
 }
 
-fn of_balancer(ground: &mut Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+fn of_balancer(testbed: &mut Testbed, what: &What) -> anyhow::Result<Option<Undo>> {
     if *what == What::BalancerStalled {
-        ground.balancer.process.freeze()?;
+        testbed.balancer.process.freeze()?;
         return Ok(Some(Undo::ThawBalancer));
     }
-    ground.balancer.process.crash()?;
+    testbed.balancer.process.crash()?;
     Ok(Some(Undo::StartBalancer))
 }
 
-async fn of_database(ground: &mut Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+async fn of_database(testbed: &mut Testbed, what: &What) -> anyhow::Result<Option<Undo>> {
     Ok(match *what {
         What::BackendKilled(n) => {
-            ground.databases.crash_backend(n).await?;
+            testbed.databases.crash_backend(n).await?;
             Some(Undo::Nothing)
         }
         What::DatabaseKilled => {
-            ground.databases.crash()?;
+            testbed.databases.crash()?;
             Some(Undo::StartDatabase)
         }
         What::DatabaseStalled => {
-            ground.databases.signal(Signal::STOP)?;
+            testbed.databases.signal(Signal::STOP)?;
             Some(Undo::ThawDatabase)
         }
         What::ReplicaPromoted => {
-            ground.databases.fail_over(&mut ground.network).await?;
+            testbed.databases.fail_over(&mut testbed.network).await?;
             Some(Undo::Replicate)
         }
         _ => None,
     })
 }
 
-fn of_disk(ground: &mut Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+fn of_disk(testbed: &mut Testbed, what: &What) -> anyhow::Result<Option<Undo>> {
     Ok(match *what {
         What::DiskFull(n) => {
-            fill(&ground.state(n).join(FILLER));
+            fill(&testbed.state(n).join(FILLER));
             Some(Undo::Space(n))
         }
         What::DiskSlow(n) => {
-            let pid = ground.agents[n].process.pid();
-            ground.slow_disk(&node(n), pid, SLOW_MS)?;
+            let pid = testbed.agents[n].process.pid();
+            testbed.slow_disk(&node(n), pid, SLOW_MS)?;
             Some(Undo::FastDisk(node(n)))
         }
         _ => None,
     })
 }
 
-fn of_clock(ground: &Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+fn of_clock(testbed: &Testbed, what: &What) -> anyhow::Result<Option<Undo>> {
     let (name, seconds) = match *what {
-        What::CoordinatorClock(n, seconds) => (ground.coordinators[n].plan.name.clone(), seconds),
+        What::CoordinatorClock(n, seconds) => (testbed.coordinators[n].plan.name.clone(), seconds),
         What::NodeClock(n, seconds) => (node(n), seconds),
         What::DatabaseClock(seconds) => ("database".to_owned(), seconds),
         _ => return Ok(None),
     };
-    ground.clock.step(&name, seconds)?;
+    testbed.clock.step(&name, seconds)?;
     Ok(Some(Undo::Clock(name)))
 }
 
 /// One of the two coordinators: the one that leads, or the other.
-fn of_coordinator(ground: &mut Ground, auditor: &Auditor, what: &What) -> anyhow::Result<Option<Undo>> {
+fn of_coordinator(testbed: &mut Testbed, auditor: &Auditor, what: &What) -> anyhow::Result<Option<Undo>> {
     let Some(leader) = auditor.leader() else { return Ok(None) };
     let is_leader = |one: &Coordinator| leader.ends_with(&one.plan.grpc.to_string());
     let leads = matches!(what, What::LeaderKilled | What::LeaderStalled);
-    let Some(n) = ground.coordinators.iter().position(|one| is_leader(one) == leads) else { return Ok(None) };
-    let one = &mut ground.coordinators[n];
+    let Some(n) = testbed.coordinators.iter().position(|one| is_leader(one) == leads) else {
+        return Ok(None);
+    };
+    let one = &mut testbed.coordinators[n];
     if matches!(what, What::LeaderStalled | What::FollowerStalled) {
         one.process.freeze()?;
         return Ok(Some(Undo::ThawCoordinator(n)));
     }
-    ground.down.insert(one.plan.name.clone());
+    testbed.down.insert(one.plan.name.clone());
     one.process.crash()?;
     Ok(Some(Undo::StartCoordinator(n)))
 }
@@ -210,52 +212,52 @@ fn of_coordinator(ground: &mut Ground, auditor: &Auditor, what: &What) -> anyhow
 ///
 /// # Errors
 /// When something cannot be started again.
-pub(super) async fn end(ground: &mut Ground, undo: &Undo) -> anyhow::Result<()> {
+pub(super) async fn end(testbed: &mut Testbed, undo: &Undo) -> anyhow::Result<()> {
     match undo {
         Undo::Nothing => {}
         Undo::StartMember(n) => {
-            ground.down.remove(&member(*n));
-            ground.etcd.spawn_again(&ground.world, *n)?;
+            testbed.down.remove(&member(*n));
+            testbed.etcd.spawn_again(&testbed.world, *n)?;
         }
-        Undo::ThawMember(n) => ground.etcd.members[*n].0.thaw()?,
+        Undo::ThawMember(n) => testbed.etcd.members[*n].0.thaw()?,
         Undo::StartCoordinator(n) => {
-            let plan = ground.coordinators[*n].plan.clone();
-            ground.down.remove(&plan.name);
-            ground.coordinators[*n] = Coordinator::spawn(&ground.world, plan)?;
+            let plan = testbed.coordinators[*n].plan.clone();
+            testbed.down.remove(&plan.name);
+            testbed.coordinators[*n] = Coordinator::spawn(&testbed.world, plan)?;
         }
-        Undo::ThawCoordinator(n) => ground.coordinators[*n].process.thaw()?,
+        Undo::ThawCoordinator(n) => testbed.coordinators[*n].process.thaw()?,
         Undo::StartAgent(n) => {
-            ground.down.remove(&node(*n));
-            ground.agents[*n].restart(&ground.world)?;
+            testbed.down.remove(&node(*n));
+            testbed.agents[*n].restart(&testbed.world)?;
         }
-        Undo::ThawAgent(n) => ground.agents[*n].process.thaw()?,
+        Undo::ThawAgent(n) => testbed.agents[*n].process.thaw()?,
         // Its agent may have ended it meanwhile.
-        Undo::ThawService(n) => drop(ground.signal_service(*n, Signal::CONT)),
+        Undo::ThawService(n) => drop(testbed.signal_service(*n, Signal::CONT)),
         Undo::StartBalancer => {
-            let host = ground.network.host(BALANCER)?;
-            ground.balancer.process = haproxy::spawn(&ground.world, &host)?;
+            let host = testbed.network.host(BALANCER)?;
+            testbed.balancer.process = haproxy::spawn(&testbed.world, &host)?;
         }
-        Undo::ThawBalancer => ground.balancer.process.thaw()?,
-        Undo::StartDatabase => ground.databases.restart(&ground.world).await?,
-        Undo::ThawDatabase => ground.databases.signal(Signal::CONT)?,
-        Undo::Replicate => ground.databases.rebuild(&ground.world).await?,
+        Undo::ThawBalancer => testbed.balancer.process.thaw()?,
+        Undo::StartDatabase => testbed.databases.restart(&testbed.world).await?,
+        Undo::ThawDatabase => testbed.databases.signal(Signal::CONT)?,
+        Undo::Replicate => testbed.databases.rebuild(&testbed.world).await?,
         Undo::Reconnect(pairs) => {
             for (one, other) in pairs {
-                ground.network.mend(one, other)?;
+                testbed.network.mend(one, other)?;
             }
         }
         Undo::Space(n) => {
-            std::fs::remove_file(ground.state(*n).join(FILLER)).context("could not empty a disk")?;
+            std::fs::remove_file(testbed.state(*n).join(FILLER)).context("could not empty a disk")?;
         }
-        Undo::FastDisk(name) => ground.mend_disk(name),
-        Undo::Clock(name) => ground.clock.step(name, 0)?,
+        Undo::FastDisk(name) => testbed.mend_disk(name),
+        Undo::Clock(name) => testbed.clock.step(name, 0)?,
     }
     Ok(())
 }
 
 /// The hosts that a cut stands between.
-fn pairs(ground: &Ground, cut: Cut) -> Vec<(String, String)> {
-    let coordinator = |n: usize| ground.coordinators[n].plan.name.clone();
+fn pairs(testbed: &Testbed, cut: Cut) -> Vec<(String, String)> {
+    let coordinator = |n: usize| testbed.coordinators[n].plan.name.clone();
     let all_members = |from: String| (0..MEMBERS).map(move |n| (from.clone(), member(n))).collect();
     let databases = |from: String| database::HOSTS.map(|host| (from.clone(), host.to_owned())).to_vec();
     match cut {
@@ -285,14 +287,14 @@ fn fill(path: &Path) {
 }
 
 /// Forgets what the auditor has seen, and makes the members' files smaller. A member that is away forgets it later.
-async fn compact(ground: &Ground, auditor: &Auditor) {
-    let (revision, endpoints) = (auditor.revision(), ground.etcd.endpoints());
+async fn compact(testbed: &Testbed, auditor: &Auditor) {
+    let (revision, endpoints) = (auditor.revision(), testbed.etcd.endpoints());
     let asked = async {
         let mut client = etcd_client::Client::connect(&endpoints, None).await?;
         client.compact(revision, None).await
     };
     let done = tokio::time::timeout(COMPACTS, asked).await;
-    ground.log.log(format!("compacted at {revision}: {}", matches!(done, Ok(Ok(_)))));
+    testbed.log.log(format!("compacted at {revision}: {}", matches!(done, Ok(Ok(_)))));
     for endpoint in endpoints {
         let asked = async {
             let mut client = etcd_client::Client::connect([endpoint], None).await?;

@@ -1,7 +1,7 @@
 //! The scope of a fault: what it touches, and which requests it may fail.
 
-use super::ground::node;
 use super::plan::{Cut, What};
+use super::testbed::node;
 
 /// What a fault touches; two faults that touch the same are never active together.
 pub(super) fn touches(what: &What) -> Vec<String> {

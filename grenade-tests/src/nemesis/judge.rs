@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tidegate_proto::record::upgrade::PhaseName;
 
-use super::ground::ROWS;
 use super::ledger;
 use super::run::Run;
+use super::testbed::ROWS;
 use crate::fixture::load::version_of;
 use crate::load::wire;
 use crate::nemesis::rows::{PAGE, check_page};
@@ -52,7 +52,7 @@ pub(super) async fn after(
     database(run, id, &requests.created, before).await?;
     let fewest = run.health_monitor.fewest();
     let (explained, sent) = (&requests.explained, requests.sent);
-    run.ground.log.log(format!(
+    run.testbed.log.log(format!(
         "{id} is judged: {sent} requests; failed and explained by faults: {explained:?}; orders left at least {fewest} in service; {} revisions, {} breaches",
         run.auditor.revisions(),
         run.broken.len()
@@ -62,7 +62,7 @@ pub(super) async fn after(
 
 /// No process of the product panicked.
 fn panics(run: &mut Run) {
-    let logs = std::fs::read_dir(run.ground.world.dir()).into_iter().flatten().flatten();
+    let logs = std::fs::read_dir(run.testbed.world.dir()).into_iter().flatten().flatten();
     for path in logs.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "log")) {
         let text = std::fs::read(&path).unwrap_or_default();
         if String::from_utf8_lossy(&text).contains("panicked at") {
@@ -89,7 +89,7 @@ async fn serves(run: &mut Run, id: &str) {
 
 /// What was written is there and is read right; the schema is what the end of the upgrade means.
 async fn database(run: &mut Run, id: &str, created: &BTreeSet<u64>, before: &[String]) -> anyhow::Result<()> {
-    let mut connection = run.ground.databases.connect().await?;
+    let mut connection = run.testbed.databases.connect().await?;
     let all = "SELECT id FROM images WHERE id LIKE 'z-%'";
     let all: Vec<String> = sqlx::query_scalar(all).fetch_all(&mut connection).await?;
     let all: BTreeSet<String> = all.into_iter().collect();
@@ -117,7 +117,7 @@ async fn database(run: &mut Run, id: &str, created: &BTreeSet<u64>, before: &[St
             run.broken.push(format!("{id} is completed, and {unfilled} rows have no {column}"));
         }
     } else if let Some(phase) = phase.filter(|phase| *phase == PhaseName::RolledBack) {
-        let after = run.ground.databases.form().await?;
+        let after = run.testbed.databases.form().await?;
         if after != before {
             run.broken.push(format!("{id} is {phase:?}, and the schema is {after:#?}, it was {before:#?}"));
         }
@@ -130,7 +130,7 @@ async fn database(run: &mut Run, id: &str, created: &BTreeSet<u64>, before: &[St
 async fn pages(run: &mut Run, id: &str) {
     for after in (0..ROWS).step_by(usize::try_from(PAGE).unwrap_or(1)) {
         let path = format!("/images?limit={PAGE}&marker={}", seed_id(after));
-        let asked = wire::send(run.ground.balancer.address, Method::GET, &path, wire::nothing());
+        let asked = wire::send(run.testbed.balancer.address, Method::GET, &path, wire::nothing());
         let wrong = match tokio::time::timeout(ANSWER, asked).await {
             Err(_) => Some("no answer".to_owned()),
             Ok(Err(error)) => Some(error.to_string()),

@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 
 /// A person.
 #[derive(Debug, Clone)]
-pub(super) struct Person {
+pub(super) struct Operator {
     coordinators: Vec<SocketAddr>,
     token: PathBuf,
     log: EventLog,
@@ -50,7 +50,7 @@ impl Said {
     }
 }
 
-impl Person {
+impl Operator {
     /// Who knows these coordinators, and bears the token of this file.
     pub(super) fn new(coordinators: Vec<SocketAddr>, token: PathBuf, log: &EventLog) -> Self {
         Self { coordinators, token, log: log.clone(), last: Arc::default() }
@@ -127,7 +127,7 @@ impl Person {
 /// What a person does about one upgrade.
 #[derive(Debug)]
 pub(super) struct Care {
-    person: Person,
+    operator: Operator,
     id: String,
     approves_after: Duration,
     resumptions: u32,
@@ -140,10 +140,10 @@ pub(super) struct Care {
 
 impl Care {
     /// Of an upgrade; approvals take a while.
-    pub(super) fn of(person: Person, id: &str, approves_after: Duration) -> Self {
+    pub(super) fn of(operator: Operator, id: &str, approves_after: Duration) -> Self {
         let id = id.to_owned();
         let (reasons, kinds) = (Vec::new(), Vec::new());
-        Self { person, id, approves_after, resumptions: 0, waits: None, acted: None, reasons, kinds }
+        Self { operator, id, approves_after, resumptions: 0, waits: None, acted: None, reasons, kinds }
     }
 
     /// What was waited for when it was last asked.
@@ -156,7 +156,7 @@ impl Care {
     /// # Errors
     /// When the program cannot be run.
     pub(super) async fn look(&mut self) -> anyhow::Result<()> {
-        let said = self.person.ask(&["--json", "upgrade", "explain", &self.id]).await?;
+        let said = self.operator.ask(&["--json", "upgrade", "explain", &self.id]).await?;
         if !said.is_good() {
             self.reasons = vec![format!("explain failed: {}", said.err)];
             return Ok(());
@@ -169,7 +169,7 @@ impl Care {
         // The kinds of what is waited for change seldom; the numbers in their sentences change all the time.
         let kinds: Vec<String> = reasons.iter().map(|reason| text(reason, "kind")).collect();
         if kinds != self.kinds {
-            self.person.log.log(format!("{} waits: {}", self.id, found.join("; ")));
+            self.operator.log.log(format!("{} waits: {}", self.id, found.join("; ")));
             self.kinds = kinds;
         }
         self.reasons = found;
@@ -177,7 +177,7 @@ impl Care {
             let (kind, command) = (text(reason, "kind"), text(reason, "command"));
             if let Some(words) = self.advised(&kind, &command) {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                self.person.act(&words).await?;
+                self.operator.act(&words).await?;
                 return Ok(());
             }
         }

@@ -75,7 +75,7 @@ fn inside(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 async fn play(arguments: &Arguments, plan: &Plan, directory: &std::path::Path) -> anyhow::Result<ExitCode> {
     let mut run = Run::begin(directory, arguments.log).await?;
     if let Err(error) = run.play(plan, Duration::from_secs(arguments.minutes * 60)).await {
-        println!("{}\n{}", run.ground.log.last_lines().join("\n"), run.ground.logs());
+        println!("{}\n{}", run.testbed.log.last_lines().join("\n"), run.testbed.logs());
         return Err(error);
     }
     summary(&run, plan);
@@ -83,7 +83,7 @@ async fn play(arguments: &Arguments, plan: &Plan, directory: &std::path::Path) -
         return Ok(ExitCode::SUCCESS);
     }
     println!("\nseed {} FAILED; its log:", plan.seed);
-    println!("{}", run.ground.log.last_lines().join("\n"));
+    println!("{}", run.testbed.log.last_lines().join("\n"));
     println!("\nbroken:");
     run.broken.iter().for_each(|broken| println!("  {broken}"));
     println!("logs: {}", directory.display());

@@ -9,13 +9,13 @@ use tokio::sync::watch;
 
 use super::auditor::Auditor;
 use super::event_log::EventLog;
-use super::ground::{Ground, ROWS};
 use super::health_monitor::HealthMonitor;
 use super::judge;
-use super::operator::{Care, Person};
+use super::operator::{Care, Operator};
 use super::plan::{Plan, UpgradePlan};
 use super::releases;
 use super::schedule::FaultSchedule;
+use super::testbed::{ROWS, Testbed};
 use crate::fixture::load::SampleLoad;
 use crate::world::wait::wait_for;
 use crate::world::{World, coordinator};
@@ -46,10 +46,10 @@ pub(super) struct Run {
     /// The health URLs.
     pub health_monitor: HealthMonitor,
     /// Everything that runs.
-    pub ground: Ground,
+    pub testbed: Testbed,
     /// The faults.
     pub faults: FaultSchedule,
-    person: Person,
+    operator: Operator,
     /// The version that every instance runs between two upgrades.
     pub version: u32,
     /// The ids of all images that were acknowledged.
@@ -92,20 +92,20 @@ impl Run {
     pub(super) async fn begin(directory: &Path, aloud: bool) -> anyhow::Result<Self> {
         let world = World::alone(directory)?;
         let log = EventLog::begin(&world.path("events.log"), aloud)?;
-        let ground = Ground::start(world, log.clone()).await?;
+        let testbed = Testbed::start(world, log.clone()).await?;
         log.log("everything runs");
-        let auditor = Auditor::begin(ground.etcd.endpoints(), &log);
-        let instances = ground.nodes.iter().enumerate();
-        let instances = instances.map(|(n, (name, at))| (name.clone(), *at, ground.disable_file(n)));
+        let auditor = Auditor::begin(testbed.etcd.endpoints(), &log);
+        let instances = testbed.nodes.iter().enumerate();
+        let instances = instances.map(|(n, (name, at))| (name.clone(), *at, testbed.disable_file(n)));
         let health_monitor = HealthMonitor::begin(instances.collect(), &log);
-        let coordinators = ground.coordinators.iter().map(|one| one.plan.grpc).collect();
-        let person = Person::new(coordinators, coordinator::token_file(&ground.world)?, &log);
+        let coordinators = testbed.coordinators.iter().map(|one| one.plan.grpc).collect();
+        let operator = Operator::new(coordinators, coordinator::token_file(&testbed.world)?, &log);
         Ok(Self {
-            ground,
+            testbed,
             auditor,
             health_monitor,
             faults: FaultSchedule::default(),
-            person,
+            operator,
             version: 1,
             images: BTreeSet::new(),
             ended: Vec::new(),
@@ -136,15 +136,15 @@ impl Run {
             return Ok(());
         }
         if n.is_multiple_of(FIGURE_EVERY) {
-            self.faults.kill_leader_alone(&mut self.ground, &self.auditor).await?;
+            self.faults.kill_leader_alone(&mut self.testbed, &self.auditor).await?;
         }
-        let before = self.ground.databases.form().await?;
+        let before = self.testbed.databases.form().await?;
         self.health_monitor.demand(plan.min_in_service);
         self.faults.expect(&plan.faults);
-        let ledger = self.ground.world.path(&format!("requests-{id}.csv"));
-        let load = SampleLoad::new(self.ground.balancer.address, RATE, ROWS, ledger.clone());
+        let ledger = self.testbed.world.path(&format!("requests-{id}.csv"));
+        let load = SampleLoad::new(self.testbed.balancer.address, RATE, ROWS, ledger.clone());
         let load = SampleLoad { seed: u64::try_from(n)?, ..load }.start()?;
-        let began = self.ground.log.exactly(load.began().into_std());
+        let began = self.testbed.log.exactly(load.began().into_std());
         if let Err(why) = self.start(&id, plan).await? {
             self.broken.push(format!("{id} was not started: {why}"));
         } else {
@@ -176,13 +176,13 @@ impl Run {
 
     /// Starts an upgrade; a refusal is asked again for a while, as its text may advise.
     async fn start(&mut self, id: &str, plan: &UpgradePlan) -> anyhow::Result<Result<(), String>> {
-        releases::write_migration(&self.ground.migrations, self.version + 1)?;
-        let path: PathBuf = self.ground.world.path(&format!("{id}.yaml"));
-        std::fs::write(&path, self.ground.spec(plan, self.version)).context("could not write a spec")?;
+        releases::write_migration(&self.testbed.migrations, self.version + 1)?;
+        let path: PathBuf = self.testbed.world.path(&format!("{id}.yaml"));
+        std::fs::write(&path, self.testbed.spec(plan, self.version)).context("could not write a spec")?;
         let path = path.display().to_string();
         let end = Instant::now() + STARTS;
         loop {
-            let said = self.person.start(&path, id).await?;
+            let said = self.operator.start(&path, id).await?;
             // An answer may be lost after it was carried out.
             if said.is_good() || self.auditor.phase(id).is_some() {
                 return Ok(Ok(()));
@@ -190,21 +190,21 @@ impl Run {
             if Instant::now() > end {
                 return Ok(Err(said.err));
             }
-            self.ground.revive()?;
+            self.testbed.revive()?;
             tokio::time::sleep(PERSON_LOOKS).await;
         }
     }
 
     /// Until it is over, or a dead end.
     async fn follow(&mut self, id: &str, plan: &UpgradePlan) -> anyhow::Result<()> {
-        let mut care = Care::of(self.person.clone(), id, Duration::from_millis(plan.approves_after));
-        let (told, reasons) = watch::channel(Vec::new());
+        let mut care = Care::of(self.operator.clone(), id, Duration::from_millis(plan.approves_after));
+        let (reported, reasons) = watch::channel(Vec::new());
         let cares = tokio::spawn(async move {
             loop {
                 if let Err(error) = care.look().await {
-                    told.send_replace(vec![format!("{error:#}")]);
+                    reported.send_replace(vec![format!("{error:#}")]);
                 } else {
-                    told.send_replace(care.reasons().to_vec());
+                    reported.send_replace(care.reasons().to_vec());
                 }
                 tokio::time::sleep(PERSON_LOOKS).await;
             }
@@ -257,18 +257,18 @@ impl Run {
             return;
         }
         current.back = true;
-        let (person, id) = (self.person.clone(), current.id.clone());
+        let (operator, id) = (self.operator.clone(), current.id.clone());
         tokio::spawn(async move {
             // A coordinator that is away is asked again.
-            while person.roll_back(&id).await.is_ok_and(|said| said.is_away()) {
+            while operator.roll_back(&id).await.is_ok_and(|said| said.is_away()) {
                 tokio::time::sleep(PERSON_LOOKS).await;
             }
         });
     }
 
     async fn step(&mut self, id: Option<&str>) -> anyhow::Result<()> {
-        self.faults.step(&mut self.ground, &self.auditor, id).await?;
-        self.ground.revive()?;
+        self.faults.step(&mut self.testbed, &self.auditor, id).await?;
+        self.testbed.revive()?;
         tokio::time::sleep(LOOK_EVERY).await;
         Ok(())
     }
@@ -279,7 +279,7 @@ impl Run {
     /// When they do not.
     pub(super) async fn settles(&mut self) -> anyhow::Result<()> {
         self.auditor.catch_up().await?;
-        let databases = &self.ground.databases;
+        let databases = &self.testbed.databases;
         wait_for("the database to answer", SERVES, || async {
             databases.connect().await.map(drop).map_err(|error| format!("{error:#}"))
         })

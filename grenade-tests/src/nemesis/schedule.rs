@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::auditor::Auditor;
 use super::fault::{self, Undo};
 use super::fault_scope;
-use super::ground::{Ground, LEADER_TTL};
 use super::ledger::Excuse;
 use super::plan::{Fault, What};
+use super::testbed::{LEADER_TTL, Testbed};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -86,25 +86,25 @@ impl FaultSchedule {
     /// When a fault cannot be made or ended.
     pub(super) async fn step(
         &mut self,
-        ground: &mut Ground,
+        testbed: &mut Testbed,
         auditor: &Auditor,
         id: Option<&str>,
     ) -> anyhow::Result<()> {
         let now = Instant::now();
         while let Some(at) = self.active.iter().position(|active| active.ends <= now) {
             let active = self.active.remove(at);
-            self.end(ground, auditor, active).await?;
+            self.end(testbed, auditor, active).await?;
         }
         let mut left = Vec::new();
         for fault in std::mem::take(&mut self.waiting) {
             let entered = id.and_then(|id| auditor.entered(id, &fault.phase));
             let due = entered.is_some_and(|at| at + Duration::from_millis(fault.after) <= now);
-            if !due || !self.has_room(&fault.what) || !self.begin(ground, auditor, &fault).await? {
+            if !due || !self.has_room(&fault.what) || !self.begin(testbed, auditor, &fault).await? {
                 left.push(fault);
             }
         }
         self.waiting = left;
-        self.recover(auditor, &ground.log);
+        self.recover(auditor, &testbed.log);
         Ok(())
     }
 
@@ -120,7 +120,7 @@ impl FaultSchedule {
     /// As [`FaultSchedule::step`].
     pub(super) async fn kill_leader_alone(
         &mut self,
-        ground: &mut Ground,
+        testbed: &mut Testbed,
         auditor: &Auditor,
     ) -> anyhow::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
@@ -129,9 +129,9 @@ impl FaultSchedule {
         let mut is_begun = false;
         while !is_begun || !self.is_quiet() || self.recovering.is_some() {
             if !is_begun && self.is_undisturbed() {
-                is_begun = self.begin(ground, auditor, &fault).await?;
+                is_begun = self.begin(testbed, auditor, &fault).await?;
             }
-            self.step(ground, auditor, None).await?;
+            self.step(testbed, auditor, None).await?;
             tokio::time::sleep(LOOK_EVERY).await;
         }
         self.waiting = waiting;
@@ -144,11 +144,16 @@ impl FaultSchedule {
             && !self.active.iter().any(|active| disturbs(&active.touches))
     }
 
-    async fn begin(&mut self, ground: &mut Ground, auditor: &Auditor, fault: &Fault) -> anyhow::Result<bool> {
-        let (began, from) = (Instant::now(), ground.log.now());
-        let Some(undo) = fault::begin(ground, auditor, &fault.what).await? else { return Ok(false) };
+    async fn begin(
+        &mut self,
+        testbed: &mut Testbed,
+        auditor: &Auditor,
+        fault: &Fault,
+    ) -> anyhow::Result<bool> {
+        let (began, from) = (Instant::now(), testbed.log.now());
+        let Some(undo) = fault::begin(testbed, auditor, &fault.what).await? else { return Ok(false) };
         let lasts = if undo == Undo::Nothing { AT_ONCE } else { Duration::from_millis(fault.lasts) };
-        ground.log.log(format!("fault: {:?} for {lasts:?}", fault.what));
+        testbed.log.log(format!("fault: {:?} for {lasts:?}", fault.what));
         *self.fired.entry(fault.what.kind()).or_default() += 1;
         let excuse = fault_scope::explains_failures(&fault.what).then(|| {
             let node = fault_scope::happens_to(&fault.what);
@@ -166,12 +171,12 @@ impl FaultSchedule {
         Ok(true)
     }
 
-    async fn end(&mut self, ground: &mut Ground, auditor: &Auditor, active: Active) -> anyhow::Result<()> {
+    async fn end(&mut self, testbed: &mut Testbed, auditor: &Auditor, active: Active) -> anyhow::Result<()> {
         if let Undo::StartAgent(n) = active.undo {
-            auditor.note_restart(&ground.nodes[n].0);
+            auditor.note_restart(&testbed.nodes[n].0);
         }
-        fault::end(ground, &active.undo).await?;
-        let now = ground.log.now();
+        fault::end(testbed, &active.undo).await?;
+        let now = testbed.log.now();
         let afterwards = if matches!(active.what, What::Cut(_)) { AFTER_CUT_MS } else { AFTERWARDS_MS };
         if let Some(excuse) = active.excuse {
             self.excuses[excuse].to = Some(now + afterwards);
@@ -180,7 +185,7 @@ impl FaultSchedule {
             self.disturbed = Some(Instant::now());
         }
         self.last_end = Some(Instant::now());
-        ground.log.log(format!("over: {:?}", active.what));
+        testbed.log.log(format!("over: {:?}", active.what));
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! How operators follow what `explain` advises: as a person who knows which faults are active.
 
 use super::by_hand;
-use super::operator::{Command, Person, within};
+use super::operator::{Command, Operator, within};
 use super::scenario::ReleasePlan;
 use super::tamper;
 use super::upgrades::{Current, MISFORTUNE};
@@ -20,7 +20,7 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
     let command = match command {
         Command::Reconcile(included) => {
             // Of a node that lies nothing is believed.
-            if included.iter().any(|instance| is_of_liar(world, instance)) {
+            if included.iter().any(|instance| is_of_byzantine(world, instance)) {
                 return false;
             }
             reconcile(world, included.clone()).await;
@@ -29,15 +29,15 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
         Command::Schema(from, to) => {
             let Some(schema) = world.scenario.owned_schema(plan.service) else { return false };
             let done = by_hand::expand_and_migrate(world, schema, (*from, *to)).await;
-            world.ground.log(format!("{kind}: {command:?}: {done:?}"));
+            world.testbed.log(format!("{kind}: {command:?}: {done:?}"));
             return done.is_ok();
         }
         Command::Record(from, to) => return record(world, current, (from, to)).await,
         Command::Look | Command::Window(..) | Command::Other(_) => return false,
         // Only what is known to be switched off is given up.
         Command::Decommission(instance) => {
-            let node = instance.split_once('/').and_then(|(_, node)| world.ground.names().node(node));
-            if !node.is_some_and(|node| world.left.contains(&node)) && !is_of_liar(world, instance) {
+            let node = instance.split_once('/').and_then(|(_, node)| world.testbed.names().node(node));
+            if !node.is_some_and(|node| world.left.contains(&node)) && !is_of_byzantine(world, instance) {
                 return false;
             }
             command.clone()
@@ -53,28 +53,28 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
     };
     // What waits by itself for something that passes is left alone while things go wrong.
     if matches!(command, Command::RollBack(_)) && kind == "stalled" && !bad {
-        let now = world.ground.now();
+        let now = world.testbed.now();
         if now < current.since + MISFORTUNE {
             return false;
         }
     }
-    let done = within(Person::new(&world.coordinators).act(&command)).await;
+    let done = within(Operator::new(&world.coordinators).act(&command)).await;
     // Contract has started, so a rollback is refused, and the advice is to resume.
     let done = match (&command, done) {
         (Command::RollBack(id), Err(why)) => {
-            world.ground.log(format!("rollback of {id}: {why}"));
+            world.testbed.log(format!("rollback of {id}: {why}"));
             judge_refusal(world, id, &why);
             if why.contains("has started") {
                 // What is wrong with it is corrected where it runs.
                 let plan = &world.scenario.upgrades[current.plan];
-                world.ground.correct(&tag(&world.scenario.services[plan.service].name, plan.from + 1));
+                world.testbed.correct(&tag(&world.scenario.services[plan.service].name, plan.from + 1));
             }
             let again = Command::Resume(id.clone());
-            within(Person::new(&world.coordinators).act(&again)).await
+            within(Operator::new(&world.coordinators).act(&again)).await
         }
         (_, done) => done,
     };
-    world.ground.log(format!("{kind}: {command:?}: {done:?}"));
+    world.testbed.log(format!("{kind}: {command:?}: {done:?}"));
     done.is_ok()
 }
 
@@ -95,8 +95,8 @@ async fn record(world: &World, current: &mut Current, (from, to): (&str, &str)) 
             who: "build".to_owned(),
             ..Default::default()
         };
-        let recorded = within(Person::new(&world.coordinators).record(verdict)).await;
-        world.ground.log(format!("{tag} of {}: {recorded:?}", current.id));
+        let recorded = within(Operator::new(&world.coordinators).record(verdict)).await;
+        world.testbed.log(format!("{tag} of {}: {recorded:?}", current.id));
         done &= recorded.is_ok();
     }
     current.gate_failed |= done;
@@ -110,26 +110,26 @@ pub(super) fn is_of_another_database(what: &str) -> bool {
 /// A database that is an older copy: people go back where that is possible, and else find the right one.
 pub(super) async fn restored(world: &mut World, current: &Current) {
     let command = Command::RollBack(current.id.clone());
-    let done = within(Person::new(&world.coordinators).act(&command)).await;
-    world.ground.log(format!("the database is older: {command:?}: {done:?}"));
+    let done = within(Operator::new(&world.coordinators).act(&command)).await;
+    world.testbed.log(format!("the database is older: {command:?}: {done:?}"));
     let schema = world.scenario.owned_schema(world.scenario.upgrades[current.plan].service);
     let Some(schema) = schema else { return };
     if done.is_ok() {
         world.databases[schema].stays_older();
     } else {
-        let (now, database) = (world.ground.now(), &mut world.databases[schema]);
+        let (now, database) = (world.testbed.now(), &mut world.databases[schema]);
         match database.put_right_one_back(now).await {
-            Ok(true) => world.ground.log("the database in use before is put back"),
+            Ok(true) => world.testbed.log("the database in use before is put back"),
             Ok(false) => {}
-            Err(error) => world.ground.log(format!("the right one is not found: {error}")),
+            Err(error) => world.testbed.log(format!("the right one is not found: {error}")),
         }
     }
 }
 
 /// Whether an instance is on a node whose agent lies, as people find out.
-fn is_of_liar(world: &World, instance: &str) -> bool {
-    let node = instance.split_once('/').and_then(|(_, node)| world.ground.names().node(node));
-    node.is_some_and(|node| world.liars.contains(&node))
+fn is_of_byzantine(world: &World, instance: &str) -> bool {
+    let node = instance.split_once('/').and_then(|(_, node)| world.testbed.names().node(node));
+    node.is_some_and(|node| world.byzantine.contains(&node))
 }
 
 /// Reconciles a store where that is what an answer asks for.
@@ -154,19 +154,19 @@ pub(super) async fn put_back(world: &World, answer: &str) {
 }
 
 async fn reconcile(world: &World, taken_up: Vec<String>) {
-    let lies = |instance: &str| is_of_liar(world, instance);
+    let lies = |instance: &str| is_of_byzantine(world, instance);
     let stays_out = |instance: &str| stays_out(world, instance);
-    let done = within(Person::new(&world.coordinators).reconcile(taken_up, lies, stays_out)).await;
-    world.ground.log(format!("reconcile: {done:?}"));
+    let done = within(Operator::new(&world.coordinators).reconcile(taken_up, lies, stays_out)).await;
+    world.testbed.log(format!("reconcile: {done:?}"));
 }
 
 /// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, or
 /// its node joined with a release of its own.
 fn stays_out(world: &World, instance: &str) -> bool {
-    let names = world.ground.names();
+    let names = world.testbed.names();
     let Some((service, node)) = instance.split_once('/') else { return false };
     let Some(at) = names.service(service).zip(names.node(node)) else { return false };
-    let (now, state) = (world.ground.now(), world.ground.state());
+    let (now, state) = (world.testbed.now(), world.testbed.state());
     state.slots.get(&at).is_none_or(|slot| slot.said_version(now).is_none() || slot.came_with.is_some())
 }
 

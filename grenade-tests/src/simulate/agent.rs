@@ -2,12 +2,12 @@
 
 use super::dice::Dice;
 use super::gate::{Gate, Passage};
-use super::ground::{Ground, disable_file};
 use super::host::{METADATA_FILE, Node};
 use super::images::{DROP, PULL};
 use super::line::{Line, Place};
 use super::metadata::GROUP;
 use super::scenario::{Scenario, ServicePlan};
+use super::testbed::{Testbed, disable_file};
 use futures::FutureExt;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -44,7 +44,7 @@ impl Agent {
     /// Starts the agent of a node, and starts it again where it ends by itself. `nonce` distinguishes two agents of one name.
     pub(super) fn start(
         scenario: &Scenario,
-        ground: &Ground,
+        testbed: &Testbed,
         place: &Place,
         node: usize,
         nonce: &str,
@@ -54,11 +54,11 @@ impl Agent {
         let line = Line::new(place.clone(), gate.clone(), Dice::of(dice.seed(), "line"));
         let cancel = CancellationToken::new();
         let host: Arc<dyn Host> =
-            Arc::new(Node::new(ground.clone(), node, gate.clone(), Dice::of(dice.seed(), "host")));
+            Arc::new(Node::new(testbed.clone(), node, gate.clone(), Dice::of(dice.seed(), "host")));
         let identity = Identity { nonce: nonce.to_owned(), boot: format!("boot-{node}") };
-        let text = configuration(scenario, ground, node, nonce);
+        let text = configuration(scenario, testbed, node, nonce);
         let supervisor = tokio::spawn(supervise(
-            (ground.clone(), node),
+            (testbed.clone(), node),
             text,
             identity,
             host,
@@ -78,7 +78,7 @@ impl Agent {
 }
 
 async fn supervise(
-    (ground, node): (Ground, usize),
+    (testbed, node): (Testbed, usize),
     text: String,
     identity: Identity,
     host: Arc<dyn Host>,
@@ -90,8 +90,8 @@ async fn supervise(
         let ended = once_through(&text, &identity, &host, &line, &once).await;
         once.cancel();
         gate.passes().await;
-        let name = ground.names().nodes[node].clone();
-        ground.log(format!("the agent of {name} ends: {ended}"));
+        let name = testbed.names().nodes[node].clone();
+        testbed.log(format!("the agent of {name} ends: {ended}"));
         tokio::time::sleep(AGAIN).await;
     }
 }
@@ -141,8 +141,8 @@ async fn once_through(
 }
 
 /// The configuration of a node, as its administrator would write it.
-fn configuration(scenario: &Scenario, ground: &Ground, node: usize, nonce: &str) -> String {
-    let name = &ground.names().nodes[node];
+fn configuration(scenario: &Scenario, testbed: &Testbed, node: usize, nonce: &str) -> String {
+    let name = &testbed.names().nodes[node];
     // One state directory is of one agent: a lock sees to that.
     let state = if nonce == IMPOSTOR { "/var/other" } else { "/var/agent" };
     let here: Vec<&ServicePlan> = scenario.services.iter().filter(|s| s.nodes.contains(&node)).collect();
@@ -166,12 +166,12 @@ fn configuration(scenario: &Scenario, ground: &Ground, node: usize, nonce: &str)
     }
     for service in here {
         // Writing to a string does not fail.
-        let _ = write!(text, "{}", one(service, ground, name));
+        let _ = write!(text, "{}", one(service, testbed, name));
     }
     text
 }
 
-fn one(service: &ServicePlan, ground: &Ground, node: &str) -> String {
+fn one(service: &ServicePlan, testbed: &Testbed, node: &str) -> String {
     let name = &service.name;
     let file = disable_file(name);
     let ready = if service.one_url { "health" } else { "ready" };
@@ -181,8 +181,8 @@ fn one(service: &ServicePlan, ground: &Ground, node: &str) -> String {
          disable_file = {file:?}\ninterval = \"2s\"\nfast_interval = \"250ms\"\ntimeout = \"1s\"\n\
          check = {{ interval = \"1s\", fall = 2, rise = 2 }}\n"
     );
-    let at = ground.names().service(name).zip(ground.names().node(node));
-    let came_with = at.and_then(|at| ground.state().slots.get(&at)?.came_with.clone());
+    let at = testbed.names().service(name).zip(testbed.names().node(node));
+    let came_with = at.and_then(|at| testbed.state().slots.get(&at)?.came_with.clone());
     if let Some(tag) = came_with.filter(|_| !service.hooks) {
         text += &format!("initial_release = \"{tag}\"\n");
     }
@@ -202,7 +202,7 @@ fn one(service: &ServicePlan, ground: &Ground, node: &str) -> String {
         ),
         false => format!("[service.{name}.driver.process]\nargv = [\"{name}\"]\nstop_timeout = \"5s\"\n"),
     };
-    let state = ground.state();
+    let state = testbed.state();
     let alone = at.and_then(|at| state.slots.get(&at)?.named_alone.as_ref());
     let alone = alone.and_then(|tag| Some((tag, state.releases.get(tag)?.version)));
     for (tag, release) in &state.releases {

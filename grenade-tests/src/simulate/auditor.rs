@@ -1,10 +1,10 @@
 //! Follows every key's history as it is written, over a line of its own that nothing disturbs.
 
 use super::ends;
-use super::ground::Ground;
 use super::silence::SilentInstances;
 use super::slot::At;
 use super::stream_audit::noticed;
+use super::testbed::Testbed;
 use crate::trace::falsify::FalseRecord;
 use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, WatchOptions};
@@ -31,8 +31,8 @@ impl Auditor {
     ///
     /// # Errors
     /// None in practice: the store is reached in process.
-    pub(super) async fn begin(store: &Embedded, ground: Ground) -> Result<Self, etcd_client::Error> {
-        Self::begin_after(store, ground, Trace::default(), 0).await
+    pub(super) async fn begin(store: &Embedded, testbed: Testbed) -> Result<Self, etcd_client::Error> {
+        Self::begin_after(store, testbed, Trace::default(), 0).await
     }
 
     /// Follows a copy that was made earlier of the store with this history: up to where it was made, that is its own too,
@@ -43,27 +43,27 @@ impl Auditor {
     pub(super) async fn follow_copy(
         mut trace: Trace,
         copy: &Embedded,
-        ground: Ground,
+        testbed: Testbed,
     ) -> Result<Self, etcd_client::Error> {
         let now = copy.client().await?.get("revision", None).await?;
         let made = now.header().map_or(0, etcd_client::ResponseHeader::revision);
         trace.revisions.retain(|revision| revision.number <= made);
         trace.seen_at.split_off(&(made + 1));
-        ground.state().facts.silent = SilentInstances::default();
+        testbed.state().facts.silent = SilentInstances::default();
         for revision in &trace.revisions {
-            revision.writes.iter().for_each(|written| notice(&ground, written, None));
+            revision.writes.iter().for_each(|written| notice(&testbed, written, None));
         }
-        Self::begin_after(copy, ground, trace, made).await
+        Self::begin_after(copy, testbed, trace, made).await
     }
 
     async fn begin_after(
         store: &Embedded,
-        ground: Ground,
+        testbed: Testbed,
         trace: Trace,
         revision: i64,
     ) -> Result<Self, etcd_client::Error> {
         let (client, trace) = (store.client().await?, Arc::new(Mutex::new(trace)));
-        let follows = tokio::spawn(follow(client, ground, Arc::clone(&trace), revision));
+        let follows = tokio::spawn(follow(client, testbed, Arc::clone(&trace), revision));
         Ok(Self { trace, follows })
     }
 
@@ -132,7 +132,7 @@ impl Drop for Auditor {
     }
 }
 
-async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>, after: i64) {
+async fn follow(mut client: Client, testbed: Testbed, trace: Arc<Mutex<Trace>>, after: i64) {
     let prefix = Prefix::default();
     let options = WatchOptions::new().with_prefix().with_start_revision(after + 1).with_fragment();
     let mut live = trace.lock().unwrap_or_else(PoisonError::into_inner).live();
@@ -156,30 +156,30 @@ async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>, af
             {
                 trace.by_hand.insert(kv.mod_revision());
             }
-            trace.seen_at.insert(kv.mod_revision(), ground.now());
+            trace.seen_at.insert(kv.mod_revision(), testbed.now());
             if let Some(written) = trace.revisions.last().and_then(|revision| revision.writes.last()) {
-                let (now, number) = (ground.now(), kv.mod_revision());
-                let known = ground.state().facts.known_after(now);
+                let (now, number) = (testbed.now(), kv.mod_revision());
+                let known = testbed.state().facts.known_after(now);
                 let by_hand = trace.by_hand.contains(&number);
                 let broken = live.take_in(number, written, now, known);
                 if let Some(broken) = broken.filter(|_| !by_hand) {
-                    ground.state().facts.breach(now, broken.rule, broken.what);
+                    testbed.state().facts.breach(now, broken.rule, broken.what);
                 }
-                notice(&ground, written, Some(number));
+                notice(&testbed, written, Some(number));
             }
         }
     }
 }
 
 /// Takes in what was written; without a revision it is known already, and what stands now is set back to it.
-fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
-    let now = ground.now();
-    let mut state = ground.state();
+fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
+    let now = testbed.now();
+    let mut state = testbed.state();
     let value = written.put.as_ref().map(|put| &put.value);
     let mut line = None;
     match (&written.key, value) {
         (Key::Window(service), Some(Value::Window(window))) => {
-            let (body, place) = (&window.body, ground.names().service(service.as_str()));
+            let (body, place) = (&window.body, testbed.names().service(service.as_str()));
             line = Some(format!("window of {service}: {body}"));
             if let Some(facts) = place.and_then(|place| state.facts.services.get_mut(place)) {
                 facts.windows.push((now, body.floor.get(), body.ceiling.get()));
@@ -187,27 +187,27 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
             }
         }
         (Key::Directive(service, node), Some(Value::Directive(directive))) => {
-            let at = place(ground, service.as_str(), node.as_str());
+            let at = place(testbed, service.as_str(), node.as_str());
             line = Some(format!("directive of {service}/{node}: {}", directive.body.disposition.word()));
             if let Some(at) = at {
                 state.facts.directed.insert(at, now);
                 if directive.body.disposition == Disposition::Drain && revision.is_some() {
-                    ends::drains(&mut state.facts, ground.names(), at, directive.body.upgrade.as_str(), now);
+                    ends::drains(&mut state.facts, testbed.names(), at, directive.body.upgrade.as_str(), now);
                 }
             }
         }
         (Key::Upgrade(id), Some(Value::Upgrade(upgrade))) => {
             let phase = upgrade.body.phase.name();
             let paused = upgrade.body.paused.is_some();
-            let super::ground::State { facts, slots, .. } = &mut *state;
+            let super::testbed::State { facts, slots, .. } = &mut *state;
             let changed = facts.phases.get(id.as_str()).is_none_or(|(was, _)| *was != phase);
             if changed {
                 facts.phases.insert(id.to_string(), (phase, now));
                 facts.reached.insert(phase);
-                ground.changed().notify_one();
+                testbed.changed().notify_one();
                 line = Some(format!("{id}: {phase:?}"));
                 if revision.is_some() {
-                    ends::judge(facts, slots, ground.names(), &upgrade.body, now);
+                    ends::judge(facts, slots, testbed.names(), &upgrade.body, now);
                 }
             }
             if let Phase::Roll { wave } = upgrade.body.phase
@@ -220,7 +220,7 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
             }
         }
         (Key::Stream(name), Some(Value::Stream(stream))) => {
-            noticed(ground, &mut state, name.as_str(), &stream.body, revision);
+            noticed(testbed, &mut state, name.as_str(), &stream.body, revision);
         }
         (Key::Leader, value) => {
             line = Some(match value {
@@ -229,7 +229,7 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
             });
         }
         (Key::Report(service, node), value) => {
-            let at = place(ground, service.as_str(), node.as_str());
+            let at = place(testbed, service.as_str(), node.as_str());
             match (at, value) {
                 (Some(at), Some(_)) => state.facts.silent.reported(at),
                 (Some(at), None) => state.facts.silent.lost(at, now, !written.gone),
@@ -238,12 +238,12 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
             line = value.is_none().then(|| format!("{service}/{node} falls silent"));
         }
         (Key::Inventory(service, node), Some(_)) => {
-            place(ground, service.as_str(), node.as_str())
+            place(testbed, service.as_str(), node.as_str())
                 .into_iter()
                 .for_each(|at| state.facts.silent.admitted(at));
         }
         (Key::Decommission(service, node), Some(_)) => {
-            let at = place(ground, service.as_str(), node.as_str());
+            let at = place(testbed, service.as_str(), node.as_str());
             at.into_iter().for_each(|at| state.facts.silent.decommissioned(at));
         }
         _ => {}
@@ -253,6 +253,6 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
     }
 }
 
-fn place(ground: &Ground, service: &str, node: &str) -> Option<At> {
-    Some((ground.names().service(service)?, ground.names().node(node)?))
+fn place(testbed: &Testbed, service: &str, node: &str) -> Option<At> {
+    Some((testbed.names().service(service)?, testbed.names().node(node)?))
 }

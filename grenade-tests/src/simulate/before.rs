@@ -11,7 +11,7 @@ const LOOK: u64 = 2_000;
 /// service that shares the schema uses the new form, which stays then.
 fn is_comparable(world: &World, current: &Current, schema: usize) -> bool {
     let plan = &world.scenario.upgrades[current.plan];
-    let state = world.ground.state();
+    let state = world.testbed.state();
     let ended = state.facts.phases.get(&current.id).map_or(0, |(_, at)| *at);
     let others = world.scenario.sharing(plan.service);
     let used = |at: &At, slot: &Slot| {
@@ -26,7 +26,7 @@ fn is_comparable(world: &World, current: &Current, schema: usize) -> bool {
 /// After a rollback everything is as it was before.
 pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) {
     let plan = world.scenario.upgrades[current.plan].clone();
-    let now = world.ground.now();
+    let now = world.testbed.now();
     if let Some(schema) = world.scenario.owned_schema(plan.service)
         && let Some(before) = &current.form
         && is_comparable(world, current, schema)
@@ -42,21 +42,21 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
             Ok(after) => {
                 let text =
                     format!("{} is {over}, and its schema is {after:?}, it was {before:?}", current.id);
-                world.ground.state().facts.breach(now, 10, text);
+                world.testbed.state().facts.breach(now, 10, text);
             }
-            Err(why) => world.ground.log(format!("the schema could not be read: {}", why.0)),
+            Err(why) => world.testbed.log(format!("the schema could not be read: {}", why.0)),
         }
         if let Err(wrong) = world.databases[schema].is_filled(plan.from).await {
             let text = format!("{} is {over}: {}", current.id, wrong.0);
-            world.ground.state().facts.breach(now, 10, text);
+            world.testbed.state().facts.breach(now, 10, text);
         }
     }
-    let mut state = world.ground.state();
+    let mut state = world.testbed.state();
     let others: Vec<String> = (state.slots.iter())
-        .filter(|((service, node), _)| *service == plan.service && !state.facts.liars.contains(node))
+        .filter(|((service, node), _)| *service == plan.service && !state.facts.byzantine.contains(node))
         .filter_map(|(at, slot)| Some((at, slot.alive(now)?)))
         .filter(|(_, run)| run.is.version != plan.from)
-        .map(|(at, run)| format!("{} runs {}", world.ground.names().instance(*at), run.tag))
+        .map(|(at, run)| format!("{} runs {}", world.testbed.names().instance(*at), run.tag))
         .collect();
     if over == "rolled-back" && !others.is_empty() {
         state.facts.breach(now, 10, format!("{} is {over}, and {}", current.id, others.join(", ")));
@@ -66,7 +66,7 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
 /// Once an upgrade is completed, every row is filled in the new form.
 pub(super) async fn all_filled(world: &mut World, current: &Current) {
     let plan = &world.scenario.upgrades[current.plan];
-    let (to, now) = (plan.from + 1, world.ground.now());
+    let (to, now) = (plan.from + 1, world.testbed.now());
     let Some(schema) = world.scenario.owned_schema(plan.service) else { return };
     let database = &mut world.databases[schema];
     if database.is_away() || database.older {
@@ -74,6 +74,6 @@ pub(super) async fn all_filled(world: &mut World, current: &Current) {
     }
     if let Err(wrong) = database.is_filled(to).await {
         let text = format!("{} is completed: {}", current.id, wrong.0);
-        world.ground.state().facts.breach(now, 1, text);
+        world.testbed.state().facts.breach(now, 1, text);
     }
 }

@@ -73,7 +73,7 @@ pub fn scenario(seed: u64) -> Scenario {
     upgrades.iter_mut().for_each(|upgrade| upgrade.requires_gate = required(&mut gates));
     let coordinators = if dice.percent(40) { 2 } else { 1 };
     let mut faults = faults(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
-    faults.extend(persons(&mut Dice::of(seed, "persons"), &upgrades, &services));
+    faults.extend(operators(&mut Dice::of(seed, "persons"), &upgrades, &services));
     let joins = faults.iter().any(|fault| matches!(fault.what, What::NodeJoins(_)));
     if joins && services.iter().all(|service| service.late.is_empty()) {
         services[0].late.push(zones.len());
@@ -275,7 +275,7 @@ fn one_of(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -
 }
 
 /// People who ask for all sorts of things, in about a third of the worlds.
-fn persons(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Fault> {
+fn operators(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Fault> {
     let count = if dice.percent(35) { dice.within(1, 3) } else { 0 };
     let mut faults = Vec::new();
     for _ in 0..count {

@@ -61,7 +61,7 @@ fn nothing_old_runs(
     now: u64,
 ) {
     for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
-        if facts.liars.contains(&at.1) {
+        if facts.byzantine.contains(&at.1) {
             continue;
         }
         let Some(run) = slot.alive(now).filter(|run| run.is.version < needs) else { continue };
@@ -80,7 +80,7 @@ fn all_serve(
 ) {
     let then = now.saturating_sub(OLD);
     for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
-        if facts.liars.contains(&at.1) || !facts.silent.counts(*at) {
+        if facts.byzantine.contains(&at.1) || !facts.silent.counts(*at) {
             continue;
         }
         let name = names.instance(*at);

@@ -40,7 +40,7 @@ impl Plan {
             return;
         };
         if action.is_due(id, phase) && action.apply(world, since).await.is_some() {
-            world.ground.log(format!("falsified: {action:?}"));
+            world.testbed.log(format!("falsified: {action:?}"));
             self.is_done = true;
         }
     }
@@ -49,6 +49,6 @@ impl Plan {
     pub(super) fn is_found(&self, world: &World) -> bool {
         let rule = self.falsification.map(Falsification::rule);
         let is_action = matches!(self.falsification, Some(Falsification::Action(_)));
-        is_action && world.ground.state().facts.breaches.iter().any(|breach| Some(breach.rule) == rule)
+        is_action && world.testbed.state().facts.breaches.iter().any(|breach| Some(breach.rule) == rule)
     }
 }

@@ -15,7 +15,7 @@ pub(super) use undo::Undo;
 use super::database::set_slow;
 use super::judge::OLD;
 use super::line::Weather;
-use super::persons;
+use super::operators;
 use super::scenario::What;
 use super::slot::At;
 use super::tamper;
@@ -50,10 +50,10 @@ pub(super) async fn begin(
     lasts: u64,
 ) -> Vec<Undo> {
     let nodes = world.scenario.services[service].nodes.clone();
-    let until = world.ground.now() + lasts;
-    world.ground.log(format!("mishap: {what:?} for {lasts} ms"));
+    let until = world.testbed.now() + lasts;
+    world.testbed.log(format!("mishap: {what:?} for {lasts} ms"));
     if what.disturbs_coordinators() {
-        let facts = &mut world.ground.state().facts;
+        let facts = &mut world.testbed.state().facts;
         facts.disturbed_until = facts.disturbed_until.max(until + OLD);
     }
     let on = Target { id, service, nodes, lasts };
@@ -100,7 +100,7 @@ pub(super) async fn begin(
             let spoilt = tamper::spoil(world, on.id.as_deref(), on.at(*n), *n).await;
             spoilt.map(|(key, was)| Undo::Record(key, was)).into_iter().collect()
         }
-        What::LyingAgent(n) => process::replace_by_liar(world, on.node(*n)),
+        What::LyingAgent(n) => process::replace_by_byzantine(world, on.node(*n)),
         What::SecondAgent(n) => process::start_second_agent(world, on.node(*n)),
         What::LateRow => {
             tamper::late_row(world, on.id.as_deref()).await;
@@ -110,8 +110,8 @@ pub(super) async fn begin(
         What::RollBack => operator::roll_back(world, on.id).await,
         What::WrongCommands => operator::send_wrong_commands(world, on.id.as_deref(), on.node(0)).await,
         What::Cordon(n) => operator::cordon(world, on.node(*n)).await,
-        What::Person => persons::begin(world, on.id, service, 1, on.lasts),
-        What::TwoPersons => persons::begin(world, on.id, service, 2, on.lasts),
+        What::Person => operators::begin(world, on.id, service, 1, on.lasts),
+        What::TwoPersons => operators::begin(world, on.id, service, 2, on.lasts),
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> 
         Undo::Record(key, _) => format!("Record({key})"),
         undo => format!("{undo:?}"),
     };
-    world.ground.log(format!("it is over: {what}"));
+    world.testbed.log(format!("it is over: {what}"));
     match undo {
         Undo::Weather => network::each_line(world, |line| line.set_weather(Weather::default())),
         Undo::AgentLine(n) => world.agents[*n].iter().for_each(|agent| agent.line.set_cut(false)),

@@ -11,9 +11,9 @@ use self::hooks::{SetOfHooks, done};
 use self::process::OwnProcess;
 use super::dice::Dice;
 use super::gate::Gate;
-use super::ground::Ground;
 use super::images;
 use super::slot::At;
+use super::testbed::Testbed;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -32,7 +32,7 @@ use tidegate_proto::{Digest, ReleaseTag};
 /// A node for one agent's process.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    ground: Ground,
+    testbed: Testbed,
     node: usize,
     gate: Gate,
     dice: Arc<Mutex<Dice>>,
@@ -40,8 +40,8 @@ pub(super) struct Node {
 
 impl Node {
     /// The node at a place, as the process behind `gate` sees it.
-    pub(super) fn new(ground: Ground, node: usize, gate: Gate, dice: Dice) -> Self {
-        Self { ground, node, gate, dice: Arc::new(Mutex::new(dice)) }
+    pub(super) fn new(testbed: Testbed, node: usize, gate: Gate, dice: Dice) -> Self {
+        Self { testbed, node, gate, dice: Arc::new(Mutex::new(dice)) }
     }
 
     fn throw<T>(&self, of: impl FnOnce(&mut Dice) -> T) -> T {
@@ -51,14 +51,14 @@ impl Node {
     /// The service whose directory is `home`.
     fn at(&self, home: &Path) -> At {
         let name = home.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        (self.ground.names().service(name).unwrap_or(0), self.node)
+        (self.testbed.names().service(name).unwrap_or(0), self.node)
     }
 
     async fn answer(&self, url: &Url) -> Result<(StatusCode, Bytes), NoAnswer> {
         self.gate.passes().await;
         let path = url.path.trim_start_matches('/');
         let (service, what) = path.split_once('/').unwrap_or((path, ""));
-        let at = (self.ground.names().service(service).unwrap_or(0), self.node);
+        let at = (self.testbed.names().service(service).unwrap_or(0), self.node);
         let Some(answer) = self.answer_of(at, service, what, url) else {
             return std::future::pending().await;
         };
@@ -74,8 +74,8 @@ impl Node {
         what: &str,
         url: &Url,
     ) -> Option<Result<(StatusCode, Bytes), NoAnswer>> {
-        let now = self.ground.now();
-        let state = self.ground.state();
+        let now = self.testbed.now();
+        let state = self.testbed.state();
         let Some(slot) = state.slots.get(&at).filter(|slot| slot.listens(now).is_some()) else {
             return Some(Err(NoAnswer::Refused { url: url.to_string() }));
         };
@@ -83,7 +83,7 @@ impl Node {
             return None;
         }
         let says = |good: bool| if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        let hidden = state.disks[self.node].files.contains_key(&super::ground::disable_file(service));
+        let hidden = state.disks[self.node].files.contains_key(&super::testbed::disable_file(service));
         let answer = match what {
             "health" if hidden && slot.heeds(now) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "DISABLED BY FILE".to_owned())
@@ -104,9 +104,9 @@ impl Node {
         self.gate.passes().await;
         let Stats::Unix(path) = stats else { return Err(io::ErrorKind::ConnectionRefused.into()) };
         let service = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-        let at = (self.ground.names().service(service).unwrap_or(0), self.node);
-        let now = self.ground.now();
-        let state = self.ground.state();
+        let at = (self.testbed.names().service(service).unwrap_or(0), self.node);
+        let now = self.testbed.now();
+        let state = self.testbed.state();
         let Some(slot) = state.slots.get(&at) else { return Err(io::ErrorKind::ConnectionRefused.into()) };
         let word = match (slot.server.up, slot.server.against) {
             (true, 0) => "UP",
@@ -115,7 +115,7 @@ impl Node {
             (false, _) => "DOWN 1/2",
         };
         let sessions = slot.in_flight(now);
-        let node = &self.ground.names().nodes[self.node];
+        let node = &self.testbed.names().nodes[self.node];
         Ok(format!("# pxname,svname,status,scur,\n{service},{node},{word},{sessions},\n"))
     }
 }
@@ -138,8 +138,8 @@ impl Host for Node {
         async {
             self.gate.passes().await;
             let at = self.at(Path::new(argv.get(1).map_or("", String::as_str)));
-            let now = self.ground.now();
-            let runs = self.ground.state().slots.get(&at).is_some_and(|slot| slot.alive(now).is_some());
+            let now = self.testbed.now();
+            let runs = self.testbed.state().slots.get(&at).is_some_and(|slot| slot.alive(now).is_some());
             Ok(done(runs, "", if runs { "" } else { "it does not run" }))
         }
         .boxed()
@@ -161,8 +161,8 @@ impl Host for Node {
     }
 
     fn task_runs(&self, _home: &Path) -> Arc<dyn TaskRuns> {
-        let (ground, gate) = (self.ground.clone(), self.gate.clone());
-        Arc::new(images::Hooks::new(ground, self.node, gate, Arc::clone(&self.dice)))
+        let (testbed, gate) = (self.testbed.clone(), self.gate.clone());
+        Arc::new(images::Hooks::new(testbed, self.node, gate, Arc::clone(&self.dice)))
     }
 
     fn stage(
@@ -173,13 +173,14 @@ impl Host for Node {
         wanted: Option<Digest>,
     ) -> Result<Digest, NotStaged> {
         let at = self.at(directory.parent().and_then(Path::parent).unwrap_or(directory));
-        self.ground.change(at, |slot, _| slot.staged.insert(tag.to_string()));
+        self.testbed.change(at, |slot, _| slot.staged.insert(tag.to_string()));
         Ok(wanted.unwrap_or_else(|| Digest::of(tag.as_str().as_bytes())))
     }
 
     fn verify(&self, directory: &Path, tag: &ReleaseTag, wanted: Digest) -> Result<(), NotStaged> {
         let at = self.at(directory.parent().and_then(Path::parent).unwrap_or(directory));
-        let there = self.ground.state().slots.get(&at).is_some_and(|slot| slot.staged.contains(tag.as_str()));
+        let there =
+            self.testbed.state().slots.get(&at).is_some_and(|slot| slot.staged.contains(tag.as_str()));
         let missing = || NotStaged::Missing { tag: tag.clone(), directory: directory.to_owned(), wanted };
         there.then_some(()).ok_or_else(missing)
     }
@@ -187,26 +188,26 @@ impl Host for Node {
     fn remove_release(&self, directory: &Path) -> Result<(), NotStaged> {
         let at = self.at(directory.parent().and_then(Path::parent).unwrap_or(directory));
         let tag = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        self.ground.change(at, |slot, _| slot.staged.remove(tag));
+        self.testbed.change(at, |slot, _| slot.staged.remove(tag));
         Ok(())
     }
 
     fn read(&self, path: &Path, _most: usize) -> io::Result<Vec<u8>> {
-        let bytes = self.ground.state().disks[self.node].files.get(path).cloned();
+        let bytes = self.testbed.state().disks[self.node].files.get(path).cloned();
         bytes.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn write_in_place(&self, path: &Path, bytes: Vec<u8>) -> io::Result<()> {
-        self.ground.write(self.node, path, bytes)
+        self.testbed.write(self.node, path, bytes)
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         if self.gate.is_dead() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let former = self.ground.state().disks[self.node].files.get(path).cloned();
-        self.ground.write(self.node, path, bytes.to_owned())?;
-        document::notice(&self.ground, self.node, path, former.as_deref(), bytes);
+        let former = self.testbed.state().disks[self.node].files.get(path).cloned();
+        self.testbed.write(self.node, path, bytes.to_owned())?;
+        document::notice(&self.testbed, self.node, path, former.as_deref(), bytes);
         Ok(())
     }
 
@@ -218,7 +219,7 @@ impl Host for Node {
     }
 
     fn make(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn Made>> {
-        if self.ground.state().disks[self.node].full {
+        if self.testbed.state().disks[self.node].full {
             return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(Box::new(MadeFile { node: self.clone(), path: path.to_owned(), bytes: bytes.to_owned() }))
@@ -228,8 +229,8 @@ impl Host for Node {
         if self.gate.is_dead() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        self.ground.removed_by_agent(self.node, path);
-        self.ground.remove(self.node, path)
+        self.testbed.removed_by_agent(self.node, path);
+        self.testbed.remove(self.node, path)
     }
 
     fn make_directory(&self, _path: &Path) -> io::Result<()> {
@@ -239,7 +240,7 @@ impl Host for Node {
     fn sweep(&self, _directory: &Path) {}
 
     fn aside(&self, work: Box<dyn FnOnce() + Send>) {
-        let slow = self.ground.state().disks[self.node].slow_ms;
+        let slow = self.testbed.state().disks[self.node].slow_ms;
         let takes = self.throw(|dice| dice.within(0, 4)) + slow;
         let gate = self.gate.clone();
         tokio::spawn(async move {
@@ -264,10 +265,10 @@ impl Made for MadeFile {
         if self.node.gate.is_dead() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let there = self.node.ground.state().disks[self.node.node].files.contains_key(&self.path);
+        let there = self.node.testbed.state().disks[self.node.node].files.contains_key(&self.path);
         if there {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        self.node.ground.write(self.node.node, &self.path, self.bytes)
+        self.node.testbed.write(self.node.node, &self.path, self.bytes)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::dice::Dice;
 use super::gate::Gate;
-use super::ground::Ground;
+use super::testbed::Testbed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,7 +49,7 @@ impl Images {
 /// The hooks of tasks of one node, as one agent's process sees them.
 #[derive(Debug)]
 pub(super) struct Hooks {
-    ground: Ground,
+    testbed: Testbed,
     node: usize,
     gate: Gate,
     dice: Arc<Mutex<Dice>>,
@@ -57,8 +57,8 @@ pub(super) struct Hooks {
 
 impl Hooks {
     /// Those of a node.
-    pub(super) fn new(ground: Ground, node: usize, gate: Gate, dice: Arc<Mutex<Dice>>) -> Self {
-        Self { ground, node, gate, dice }
+    pub(super) fn new(testbed: Testbed, node: usize, gate: Gate, dice: Arc<Mutex<Dice>>) -> Self {
+        Self { testbed, node, gate, dice }
     }
 }
 
@@ -68,7 +68,7 @@ impl TaskRuns for Hooks {
             true => Outcome::Succeeded,
             false => Outcome::Failed { why: "the registry does not answer".to_owned() },
         };
-        match self.ground.state().disks[self.node].images.runs.get(id) {
+        match self.testbed.state().disks[self.node].images.runs.get(id) {
             None => RunState::NotBegun,
             Some(Run::Runs) => RunState::Runs,
             Some(Run::Ended(good)) => RunState::Ended(TaskEnd::short(ended(*good))),
@@ -87,9 +87,9 @@ impl TaskRuns for Hooks {
             return Err(io::ErrorKind::Interrupted.into());
         }
         let [verb, tag] = argv else { return Err(io::ErrorKind::InvalidInput.into()) };
-        let (ground, node, id) = (self.ground.clone(), self.node, id.clone());
+        let (testbed, node, id) = (self.testbed.clone(), self.node, id.clone());
         let fails = {
-            let (now, mut state) = (ground.now(), ground.state());
+            let (now, mut state) = (testbed.now(), testbed.state());
             let images = &mut state.disks[node].images;
             images.runs.insert(id.clone(), Run::Runs);
             now < images.fail_until
@@ -99,26 +99,26 @@ impl TaskRuns for Hooks {
         // It goes on when its agent is killed.
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(takes)).await;
-            ends(&ground, node, &id, (&verb, &tag), fails);
+            ends(&testbed, node, &id, (&verb, &tag), fails);
         });
         Ok(())
     }
 
     fn forget(&self, id: &TaskId) {
-        self.ground.state().disks[self.node].images.runs.remove(id);
+        self.testbed.state().disks[self.node].images.runs.remove(id);
     }
 
     fn forget_all_but(&self, active: Option<&TaskId>) {
-        let mut state = self.ground.state();
+        let mut state = self.testbed.state();
         let runs = &mut state.disks[self.node].images.runs;
         runs.retain(|id, run| active == Some(id) || matches!(run, Run::Runs));
     }
 }
 
-fn ends(ground: &Ground, node: usize, id: &TaskId, (verb, tag): (&str, &str), fails: bool) {
-    let now = ground.now();
-    let name = ground.names().nodes[node].clone();
-    let mut state = ground.state();
+fn ends(testbed: &Testbed, node: usize, id: &TaskId, (verb, tag): (&str, &str), fails: bool) {
+    let now = testbed.now();
+    let name = testbed.names().nodes[node].clone();
+    let mut state = testbed.state();
     let images = &mut state.disks[node].images;
     match images.runs.get_mut(id) {
         Some(run @ Run::Runs) => *run = Run::Ended(!fails),

@@ -81,7 +81,7 @@ pub(super) struct Facts {
     /// What the store says of each instance.
     pub silent: SilentInstances,
     /// Nodes whose agents lied: what runs there is unknown, and they are not judged.
-    pub liars: BTreeSet<usize>,
+    pub byzantine: BTreeSet<usize>,
     /// Release streams.
     pub streams: StreamFacts,
     /// When a person let an instance in again that they had kept out.
@@ -135,7 +135,7 @@ impl Facts {
             return;
         }
         let of_it =
-            || slots.iter().filter(|((service, node), _)| *service == at.0 && !self.liars.contains(node));
+            || slots.iter().filter(|((service, node), _)| *service == at.0 && !self.byzantine.contains(node));
         // One that says another version than it is, is refused by that.
         let lied = |s: &Slot| s.lied_since(ordered_at.saturating_sub(OLD), now);
         let by_order = of_it().filter(|(_, s)| matches!(&s.out, Some((_, Cause::Order))) && !lied(s));

@@ -1,6 +1,6 @@
 //! What people do where the store was lost with the upgrade that it held.
 
-use super::operator::{Person, understood, within};
+use super::operator::{Operator, understood, within};
 use super::world::World;
 
 /// What comes of a start that was refused.
@@ -18,7 +18,7 @@ pub(super) async fn refused(world: &World, service: usize, to: u32, why: &str) -
         return Refused::Again;
     }
     set_window(world, why).await;
-    let (now, state) = (world.ground.now(), world.ground.state());
+    let (now, state) = (world.testbed.now(), world.testbed.state());
     let mut running = state.slots.iter().filter(|((of, _), _)| *of == service);
     match running.all(|(_, slot)| slot.alive(now).is_some_and(|run| run.is.version == to)) {
         true => Refused::Done,
@@ -30,6 +30,6 @@ pub(super) async fn refused(world: &World, service: usize, to: u32, why: &str) -
 async fn set_window(world: &World, why: &str) {
     let named = why.split('`').find(|part| part.starts_with("tidegate fleet window"));
     let Some(command) = named.map(understood) else { return };
-    let done = within(Person::new(&world.coordinators).act(&command)).await;
-    world.ground.log(format!("{command:?}: {done:?}"));
+    let done = within(Operator::new(&world.coordinators).act(&command)).await;
+    world.testbed.log(format!("{command:?}: {done:?}"));
 }

@@ -231,7 +231,7 @@ fn smallest(arguments: &Arguments, file: &Path) -> anyhow::Result<ExitCode> {
     std::fs::write(file, serde_json::to_string_pretty(&small)? + "\n")?;
     if let Became::Over(outcome) = child::run(Play::Scenario(&small), true, None) {
         outcome.log.iter().for_each(|line| println!("{line}"));
-        outcome.breaches.iter().for_each(|breach| println!("{}", told(breach)));
+        outcome.breaches.iter().for_each(|breach| println!("{}", line_of(breach)));
     }
     Ok(ExitCode::from(1))
 }
@@ -253,7 +253,7 @@ fn size(scenario: &Scenario) -> String {
     )
 }
 
-pub(super) fn told(breach: &Breach) -> String {
+pub(super) fn line_of(breach: &Breach) -> String {
     format!("{}.{:03} rule {}: {}", breach.at / 1000, breach.at % 1000, breach.rule, breach.what)
 }
 
@@ -286,7 +286,7 @@ impl Tally {
         if arguments.digests {
             println!("{seed} {}", outcome.digest);
         }
-        let broken: Vec<String> = outcome.breaches.iter().map(told).collect();
+        let broken: Vec<String> = outcome.breaches.iter().map(line_of).collect();
         if let Some(first) = broken.first() {
             eprintln!("\rseed {seed}: {first}{}", if broken.len() > 1 { " …" } else { "" });
             self.failed.insert(seed, broken);

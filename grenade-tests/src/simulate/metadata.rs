@@ -7,7 +7,7 @@
 
 use super::host::METADATA_FILE;
 use super::metadata_plan::{DocumentUpdate, MetadataPlan};
-use super::operator::Person;
+use super::operator::Operator;
 use super::world::World;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -66,7 +66,7 @@ impl MetadataPeople {
 
     /// What they do now. `rests` says that no upgrade and no fault goes on.
     pub(super) async fn step(&mut self, world: &World, rests: bool) {
-        let now = world.ground.now();
+        let now = world.testbed.now();
         if self.over || now < self.looked_at + LOOK {
             return;
         }
@@ -88,7 +88,7 @@ impl MetadataPeople {
             _ if waits => {}
             wrong => {
                 let wrong = wrong.unwrap_or_else(|| "a document could not be set".to_owned());
-                world.ground.state().facts.breach(now, 0, format!("metadata group {GROUP}: {wrong}"));
+                world.testbed.state().facts.breach(now, 0, format!("metadata group {GROUP}: {wrong}"));
                 self.over = true;
             }
         }
@@ -96,7 +96,7 @@ impl MetadataPeople {
 
     /// Sets a document; whether it was taken.
     async fn set(&self, world: &World, number: u64, update: &DocumentUpdate) -> bool {
-        let Ok((context, leadership)) = Person::new(&world.coordinators).leader() else { return false };
+        let Ok((context, leadership)) = Operator::new(&world.coordinators).leader() else { return false };
         let mut body = json!({
             "document": {"n": number}, "pattern": update.pattern,
             "service": world.scenario.services[self.plan.on].name,
@@ -115,7 +115,7 @@ impl MetadataPeople {
             why: "another document".to_owned(),
         };
         let done = operation::metadata::set_metadata(context, &leadership, asked).await;
-        world.ground.log(format!("document {number}: {:?}", done.as_ref().map(|done| &done.what)));
+        world.testbed.log(format!("document {number}: {:?}", done.as_ref().map(|done| &done.what)));
         done.is_ok()
     }
 
@@ -127,12 +127,12 @@ impl MetadataPeople {
             return Some(format!("the update to generation {} has no end", update.to.generation));
         }
         let wanted = group.current.and_then(|current| seen.numbers.get(&current.generation).copied());
-        let state = world.ground.state();
-        let follows = |node: &usize| world.agents[*node].is_some() && !world.liars.contains(node);
+        let state = world.testbed.state();
+        let follows = |node: &usize| world.agents[*node].is_some() && !world.byzantine.contains(node);
         let mut nodes = world.scenario.services[self.plan.on].nodes.iter().copied().filter(follows);
         nodes.find_map(|node| {
             let shown = state.disks[node].files.get(Path::new(METADATA_FILE)).and_then(|file| number(file));
-            let name = &world.ground.names().nodes[node];
+            let name = &world.testbed.names().nodes[node];
             (shown != wanted)
                 .then(|| format!("{name} shows document {shown:?}, and {wanted:?} is everybody's"))
         })
@@ -145,13 +145,13 @@ pub(super) fn judge_falls(world: &World) {
         return;
     }
     let seen = Seen::of(world);
-    let falls = std::mem::take(&mut world.ground.state().facts.falls);
+    let falls = std::mem::take(&mut world.testbed.state().facts.falls);
     for Fall { at, node, from, to } in falls {
         let returned = seen.returned.iter().any(|generation| seen.numbers.get(generation) == Some(&from));
         if !returned {
             let what =
                 format!("{node} shows document {to} of {GROUP} after {from}, which was not returned from");
-            world.ground.state().facts.breach(at, 0, what);
+            world.testbed.state().facts.breach(at, 0, what);
         }
     }
 }

@@ -15,7 +15,7 @@ use tidegate_proto::wire::v1::{
 };
 
 /// A person.
-pub(super) struct Person<'a> {
+pub(super) struct Operator<'a> {
     coordinators: &'a [Option<Coordinator>],
 }
 
@@ -89,7 +89,7 @@ fn answer<T>(done: Result<T, OperationError>, what: impl FnOnce(T) -> String) ->
 
 const WHO: &str = "operator";
 
-impl<'a> Person<'a> {
+impl<'a> Operator<'a> {
     /// One who can reach these.
     pub(super) fn new(coordinators: &'a [Option<Coordinator>]) -> Self {
         Self { coordinators }

@@ -123,7 +123,7 @@ impl Steps {
     /// The next one, where it happens now to the upgrade of this service. After a rollback it waits for the next upgrade.
     pub(super) fn due(&mut self, world: &World, sequence: &UpgradeSequence) -> Option<Fault> {
         let (next, current) = (self.0.front()?, sequence.current.as_ref()?);
-        let phase = world.ground.state().facts.phases.get(&current.id).map(|(phase, _)| *phase)?;
+        let phase = world.testbed.state().facts.phases.get(&current.id).map(|(phase, _)| *phase)?;
         let goes_forward = !matches!(
             phase,
             PhaseName::RollingBack | PhaseName::RolledBack | PhaseName::Completed | PhaseName::Failed
@@ -131,7 +131,7 @@ impl Steps {
         let upgrade = &world.scenario.upgrades[current.plan];
         let is_reached =
             next.upgraded.is_none_or(|count| world.runs_at(upgrade.service, upgrade.from + 1) >= count);
-        if !goes_forward || !is_reached || world.ground.now() < current.since + next.after {
+        if !goes_forward || !is_reached || world.testbed.now() < current.since + next.after {
             return None;
         }
         let Step { lasts, what, .. } = self.0.pop_front()?;

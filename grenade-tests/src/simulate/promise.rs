@@ -1,7 +1,7 @@
 //! What a dry run promises, and what happens then.
 
 use super::line::Place;
-use super::operator::{Answer, Person};
+use super::operator::{Answer, Operator};
 use super::world::World;
 use tidegate_coordinator::context::Context;
 use tidegate_coordinator::operation::{self, OperationError};
@@ -18,7 +18,7 @@ pub(super) async fn seen(place: &Place, context: &Context) -> Option<i64> {
 /// After a dry run two people start the same upgrade at once: one of them does where the dry run said so, with the same
 /// findings and waves.
 pub(super) async fn start_twice(world: &World, id: &str, spec: &serde_json::Value) -> Answer {
-    let (context, seat) = Person::new(&world.coordinators).leader()?;
+    let (context, leadership) = Operator::new(&world.coordinators).leader()?;
     let asked = |who: &str, dry_run| StartUpgradeRequest {
         spec: spec.to_string(),
         id: id.to_owned(),
@@ -26,14 +26,14 @@ pub(super) async fn start_twice(world: &World, id: &str, spec: &serde_json::Valu
         dry_run,
     };
     let before = seen(&world.place, context).await;
-    let promised = operation::start_upgrade(context, &seat, asked("one", true)).await;
+    let promised = operation::start_upgrade(context, &leadership, asked("one", true)).await;
     let between = seen(&world.place, context).await;
     let (one, other) = tokio::join!(
-        operation::start_upgrade(context, &seat, asked("one", false)),
-        operation::start_upgrade(context, &seat, asked("other", false))
+        operation::start_upgrade(context, &leadership, asked("one", false)),
+        operation::start_upgrade(context, &leadership, asked("other", false))
     );
-    let now = world.ground.now();
-    let breach = |rule, text: String| world.ground.state().facts.breach(now, rule, text);
+    let now = world.testbed.now();
+    let breach = |rule, text: String| world.testbed.state().facts.breach(now, rule, text);
     if one.is_ok() && other.is_ok() {
         breach(9, format!("{id} was started by two people"));
     }

@@ -67,7 +67,7 @@ pub(super) struct Known {
     /// The version that it leaves.
     pub from: u32,
     /// Whether every agent says what is so: what one that lies claims is not applied.
-    pub nobody_lies: bool,
+    pub none_is_byzantine: bool,
 }
 
 const WRONG: [&str; 6] = ["nothing", "u99", "", "Ü 1", "u0/../u1", "-"];
@@ -143,7 +143,7 @@ pub(super) fn request(dice: &mut Dice, known: &Known) -> Request {
             let version = |dice: &mut Dice| u32::try_from(dice.below(6)).unwrap_or(1);
             Request::Window(service(dice, known), version(dice), version(dice))
         }
-        29 => Request::Reconcile { right: known.nobody_lies && dice.percent(50) },
+        29 => Request::Reconcile { right: known.none_is_byzantine && dice.percent(50) },
         30..=31 => {
             let role = *dice.pick(&["operate", "read", "root"]).unwrap_or(&"read");
             Request::Token(

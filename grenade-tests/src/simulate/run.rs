@@ -2,13 +2,13 @@
 
 use super::falsify::Plan;
 use super::fault::{self, Undo};
-use super::ground::Ground;
 use super::judge::Breach;
 use super::metadata::{MetadataPeople, judge_falls};
 use super::planned::Steps;
 use super::scenario::{Fault, Generation, Scenario, What};
 use super::stream::StreamPeople;
 use super::tamper;
+use super::testbed::Testbed;
 use super::upgrades::{MISFORTUNE, UpgradeSequence};
 use super::world::World;
 use std::collections::BTreeSet;
@@ -86,23 +86,27 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     let (pending, fired) = (Vec::new(), Vec::new());
     let mut run = Run { world, sequences, stream, metadata, waiting, planned, pending, fired, falsify };
     // Balancers check also while a person waits for an answer.
-    let checks = tokio::spawn(check(run.world.ground.clone()));
+    let checks = tokio::spawn(check(run.world.testbed.clone()));
     let played = run.play().await;
     checks.abort();
     played?;
     let world = &run.world;
     judge_falls(world);
-    for text in world.persons.refused_but_done(&world.auditor.names()) {
-        world.ground.state().facts.breach(world.ground.now(), 0, text);
+    for text in world.operators.refused_but_done(&world.auditor.names()) {
+        world.testbed.state().facts.breach(world.testbed.now(), 0, text);
     }
     for broken in world.former.iter().cloned().chain(world.auditor.breaches(run.falsify.record())) {
         let what = format!("revision {}: {}", broken.at, broken.what);
-        world.ground.state().facts.breaches.push(Breach { at: world.ground.now(), rule: broken.rule, what });
+        world.testbed.state().facts.breaches.push(Breach {
+            at: world.testbed.now(),
+            rule: broken.rule,
+            what,
+        });
     }
     let ended =
         run.sequences.iter().flat_map(|chain| &chain.ended).map(|(plan, how)| format!("u{plan}: {how}"));
     let ended: Vec<String> = ended.collect();
-    let state = world.ground.state();
+    let state = world.testbed.state();
     Ok(Outcome {
         seed,
         digest: state.log.digest(),
@@ -110,18 +114,18 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
         reached: state.facts.reached.iter().map(|phase| word(*phase)).collect(),
         fired: run.fired,
         ended,
-        simulated_ms: world.ground.now(),
+        simulated_ms: world.testbed.now(),
         revisions: world.auditor.revisions(),
         log: state.log.lines().to_vec(),
     })
 }
 
-async fn check(ground: Ground) {
+async fn check(testbed: Testbed) {
     let mut next = Instant::now();
     loop {
         next += CHECK;
         tokio::time::sleep_until(next).await;
-        ground.tick();
+        testbed.tick();
     }
 }
 
@@ -129,10 +133,10 @@ impl Run {
     async fn play(&mut self) -> anyhow::Result<()> {
         let (mut step, mut next) = (0u64, Instant::now() + STEP);
         let backs_up = self.waiting.iter().any(|fault| fault.what == What::StoreRestored);
-        while self.world.ground.now() < LONGEST {
+        while self.world.testbed.now() < LONGEST {
             tokio::select! {
                 biased;
-                () = self.world.ground.changed().notified() => {
+                () = self.world.testbed.changed().notified() => {
                     self.let_things_happen().await?;
                     self.clients().await;
                     continue;
@@ -158,7 +162,7 @@ impl Run {
             if self.falsify.is_found(&self.world) {
                 break;
             }
-            self.world.persons.look().await;
+            self.world.operators.look().await;
             let rests = self.sequences.iter().all(UpgradeSequence::is_over) && self.pending.is_empty();
             if let Some(stream) = &mut self.stream {
                 stream.step(&mut self.world, rests).await;
@@ -187,17 +191,17 @@ impl Run {
     async fn happens(&mut self, service: usize, phase: String, id: Option<String>, fault: &Fault) {
         self.fired.push((fault.what.kind(), phase));
         let undo = fault::begin(&mut self.world, id, service, &fault.what, fault.lasts).await;
-        let ends = self.world.ground.now() + fault.lasts;
+        let ends = self.world.testbed.now() + fault.lasts;
         self.pending.extend(undo.into_iter().map(|undo| (ends, undo)));
     }
 
     /// What is due begins, and what is over ends.
     async fn let_things_happen(&mut self) -> anyhow::Result<()> {
-        let now = self.world.ground.now();
+        let now = self.world.testbed.now();
         let mut due = Vec::new();
         for (service, chain) in self.sequences.iter().enumerate() {
             let Some(current) = &chain.current else { continue };
-            let phase = self.world.ground.state().facts.phases.get(&current.id).copied();
+            let phase = self.world.testbed.state().facts.phases.get(&current.id).copied();
             let Some((phase, since)) = phase else { continue };
             let name = word(phase);
             let late = now > current.since + MISFORTUNE || current.is_retry;
@@ -220,13 +224,13 @@ impl Run {
         self.next_of_the_plan().await;
         for chain in &self.sequences {
             let Some(id) = chain.current.as_ref().map(|current| &current.id) else { continue };
-            let phase = self.world.ground.state().facts.phases.get(id).copied();
+            let phase = self.world.testbed.state().facts.phases.get(id).copied();
             let Some(phase) = phase else { continue };
             self.falsify.step(&mut self.world, id, phase).await;
         }
-        let now = self.world.ground.now();
-        if self.pending.iter().any(|(_, undo)| !undo.is_a_persons()) {
-            self.world.persons.disturbed(now);
+        let now = self.world.testbed.now();
+        if self.pending.iter().any(|(_, undo)| !undo.is_of_an_operator()) {
+            self.world.operators.disturbed(now);
         }
         let over: Vec<(u64, Undo)> = self.pending.extract_if(.., |(ends, _)| *ends <= now).collect();
         for (_, undo) in over {
@@ -245,7 +249,7 @@ impl Run {
         }
         if let Some(step) = self.sequences.get(FIRST).and_then(|first| self.planned.due(&self.world, first)) {
             let id = self.sequences[FIRST].current.as_ref().map(|current| current.id.clone());
-            let phase = id.as_ref().and_then(|id| self.world.ground.state().facts.phases.get(id).copied());
+            let phase = id.as_ref().and_then(|id| self.world.testbed.state().facts.phases.get(id).copied());
             let phase = phase.map(|(phase, _)| word(phase)).unwrap_or_default();
             self.happens(FIRST, phase, id, &step).await;
         }
@@ -258,18 +262,18 @@ impl Run {
             if self.world.databases[schema].is_away() {
                 continue;
             }
-            let now = self.world.ground.now();
+            let now = self.world.testbed.now();
             if let Some(text) = self.world.databases[schema].written_by_the_deposed().await {
-                self.world.ground.state().facts.breach(now, 0, text);
+                self.world.testbed.state().facts.breach(now, 0, text);
             }
             self.look_at_form(service, schema).await;
             let versions: BTreeSet<u32> = {
-                let state = self.world.ground.state();
-                let liars = &state.facts.liars;
+                let state = self.world.testbed.state();
+                let byzantine = &state.facts.byzantine;
                 let of = state
                     .slots
                     .iter()
-                    .filter(|((of, node), slot)| *of == service && slot.serves && !liars.contains(node));
+                    .filter(|((of, node), slot)| *of == service && slot.serves && !byzantine.contains(node));
                 of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).collect()
             };
             for version in versions {
@@ -285,7 +289,7 @@ impl Run {
                     Err(wrong) if !wrong.is_busy() && !database.older => {
                         let name = &self.world.scenario.services[service].name;
                         let text = format!("{name} at version {version}: {}", wrong.0);
-                        self.world.ground.state().facts.breach(now, 1, text);
+                        self.world.testbed.state().facts.breach(now, 1, text);
                     }
                     _ => {}
                 }
@@ -299,20 +303,20 @@ impl Run {
         let Some(plan) = plan.filter(|_| self.world.scenario.owned_schema(service) == Some(schema)) else {
             return;
         };
-        let (to, now) = (self.world.scenario.upgrades[plan].from + 1, self.world.ground.now());
+        let (to, now) = (self.world.scenario.upgrades[plan].from + 1, self.world.testbed.now());
         let Ok(has) = self.world.databases[schema].has_form(to).await else { return };
-        let facts = &mut self.world.ground.state().facts.services[service];
+        let facts = &mut self.world.testbed.state().facts.services[service];
         facts.lacks_since = if has { None } else { facts.lacks_since.or(Some(now)) };
     }
 
     fn look_at_processes(&mut self) {
-        let now = self.world.ground.now();
+        let now = self.world.testbed.now();
         for one in self.world.coordinators.iter().flatten() {
             if one.is_broken() {
                 let text = "a coordinator's loop ended by itself".to_owned();
                 // Where a record cannot be read, that is no excuse: it harms nothing but its own gates.
                 let rule = if self.world.garbage.is_empty() { 0 } else { 11 };
-                self.world.ground.state().facts.breach(now, rule, text);
+                self.world.testbed.state().facts.breach(now, rule, text);
             }
         }
     }

@@ -2,7 +2,7 @@
 //! every guard in place.
 
 use super::child::{self, Became, Guards, Play};
-use super::many::{Arguments, jobs, told};
+use super::many::{Arguments, jobs, line_of};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +79,7 @@ fn broken_without(arguments: &Arguments, guard: &str, seed: u64) -> Option<Strin
 /// What the product broke. A schedule that hangs, or in which the simulation itself broke, shows nothing.
 fn broken(became: Became) -> Option<String> {
     match became {
-        Became::Over(outcome) => outcome.breaches.first().map(told),
+        Became::Over(outcome) => outcome.breaches.first().map(line_of),
         Became::Broke(why) => {
             let panicked = why.split("panicked at ").nth(1)?;
             let first = panicked.lines().next().unwrap_or_default();

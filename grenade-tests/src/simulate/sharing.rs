@@ -49,7 +49,7 @@ pub(super) fn turn(world: &World, plan: &UpgradePlan) -> Turn {
         return Turn::Now;
     }
     let begun = {
-        let state = world.ground.state();
+        let state = world.testbed.state();
         let phases = state.facts.phases.iter();
         let mut of_it = phases.filter(|(id, _)| is_attempt(id, place)).map(|(_, (phase, _))| *phase);
         of_it.any(|phase| has_form(phase, scenario.is_filled_after_roll(schema, plan.from)))

@@ -3,7 +3,7 @@
 
 use super::advice::reconciled;
 use super::images::{DROP, PULL};
-use super::operator::{Answer, Command, Person, within};
+use super::operator::{Answer, Command, Operator, within};
 use super::scenario::What;
 use super::stream_audit::shown;
 use super::stream_commands::{self, STREAM, release, run};
@@ -75,7 +75,7 @@ impl StreamPeople {
 
     /// What they do now. `rests` says that nothing else goes on.
     pub(super) async fn step(&mut self, world: &mut World, rests: bool) {
-        let now = world.ground.now();
+        let now = world.testbed.now();
         if self.over || now < self.looked_at + LOOK {
             return;
         }
@@ -109,9 +109,9 @@ impl StreamPeople {
     }
 
     fn tire(&mut self, world: &World, why: &str) {
-        let now = world.ground.now();
+        let now = world.testbed.now();
         if self.rests_since.is_some_and(|since| now > since + PATIENCE) {
-            world.ground.state().facts.breach(
+            world.testbed.state().facts.breach(
                 now,
                 0,
                 format!("stream {STREAM} does not come to rest: {why}"),
@@ -121,13 +121,13 @@ impl StreamPeople {
     }
 
     async fn configure(&mut self, world: &World) {
-        let Ok((room, seat)) = Person::new(&world.coordinators).leader() else { return };
+        let Ok((room, leadership)) = Operator::new(&world.coordinators).leader() else { return };
         let known =
             room.mirror.view().fleet.stream(&STREAM.parse().expect("a plain word is a name")).is_some();
         if self.configured && (known || self.made == 0) {
             return;
         }
-        let names = world.ground.names();
+        let names = world.testbed.names();
         let nodes: Vec<&String> = self.plan.nodes.iter().map(|node| &names.nodes[*node]).collect();
         let mut settings = json!({
             "minimum_available": self.plan.kept, "rollback_window": format!("{}ms", self.plan.rollback_window),
@@ -143,8 +143,8 @@ impl StreamPeople {
             who: who(),
             why: String::new(),
         };
-        let done = said(operation::release::configure_stream(room, &seat, asked)).await;
-        world.ground.log(format!("settings of {STREAM}: {done:?}"));
+        let done = said(operation::release::configure_stream(room, &leadership, asked)).await;
+        world.testbed.log(format!("settings of {STREAM}: {done:?}"));
         if let Err(why) = &done {
             reconciled(world, why).await;
         }
@@ -153,18 +153,18 @@ impl StreamPeople {
 
     async fn command(&mut self, world: &mut World, command: &StreamCommand) {
         if let StreamCommand::HooksFail(node, lasts) = command {
-            let until = world.ground.now() + lasts;
-            world.ground.state().disks[*node].images.fail_until = until;
+            let until = world.testbed.now() + lasts;
+            world.testbed.state().disks[*node].images.fail_until = until;
         }
         self.made += u64::from(matches!(command, StreamCommand::Create { .. } | StreamCommand::Both(_)));
         let done = run(world, self.plan.on, self.made, command).await;
-        world.ground.log(format!("{STREAM}: {command:?}: {done}"));
+        world.testbed.log(format!("{STREAM}: {command:?}: {done}"));
     }
 
     /// Somebody goes back with the storage, while its new version is needed already.
     async fn take_storage_back(&mut self, world: &World) {
         let found = {
-            let state = world.ground.state();
+            let state = world.testbed.state();
             let deployed = state.facts.streams.now.get(STREAM).and_then(|stream| stream.deployed.as_deref());
             let needs = deployed.and_then(|head| head.release.requires.values().max()).map(|need| need.get());
             let is_it = |id: &&String| {
@@ -176,8 +176,8 @@ impl StreamPeople {
         };
         let Some(id) = found else { return };
         self.plan.storage_back = false;
-        let done = within(Person::new(&world.coordinators).act(&Command::RollBack(id))).await;
-        world.ground.log(format!("storage is taken back below what {STREAM} needs: {done:?}"));
+        let done = within(Operator::new(&world.coordinators).act(&Command::RollBack(id))).await;
+        world.testbed.log(format!("storage is taken back below what {STREAM} needs: {done:?}"));
     }
 
     /// Storage goes back, and computes go before it: another release that needs what storage has, and no pin.
@@ -186,9 +186,9 @@ impl StreamPeople {
             drop(run(world, self.plan.on, self.made, &StreamCommand::Unpin(compute)).await);
         }
         self.made += 1;
-        let need = need.min(world.ground.lowest(self.plan.on));
+        let need = need.min(world.testbed.lowest(self.plan.on));
         let done = release(world, self.plan.on, self.made, (need, false, false)).await;
-        world.ground.log(format!("{STREAM} is withdrawn from newer storage: {done:?}"));
+        world.testbed.log(format!("{STREAM} is withdrawn from newer storage: {done:?}"));
     }
 
     /// Computes start, say how they fare, and are counted.
@@ -197,35 +197,35 @@ impl StreamPeople {
             world.coordinators.iter().flatten().filter(|one| one.gate.is_open() && !one.line.is_cut());
         let contexts: Vec<_> = reached.map(|one| one.context.clone()).collect();
         let Some(room) = world.dice.pick(&contexts) else { return };
-        let mut told = Vec::new();
+        let mut summary = Vec::new();
         for n in 0..self.plan.computes {
             let compute = format!("ep-{n}");
             let asked = StartComputeRequest { stream: STREAM.to_owned(), compute_id: compute.clone() };
             let Ok(start) = operation::release::started(room, &asked) else { continue };
             let revision = start.revision.get();
-            shown(&world.ground, STREAM, &compute, revision);
+            shown(&world.testbed, STREAM, &compute, revision);
             if start.because == "canary" {
-                told.push((compute.clone(), revision));
+                summary.push((compute.clone(), revision));
             }
             self.started.insert(compute, (revision, start.tag.to_string()));
         }
-        for (compute, revision) in told {
+        for (compute, revision) in summary {
             let success = !world.dice.percent(10);
             drop(report_signal(world, compute, revision, success).await);
         }
         let mut counts = BTreeMap::new();
         self.started.values().for_each(|(_, tag)| *counts.entry(tag.clone()).or_insert(0) += 1);
-        let Ok((room, seat)) = Person::new(&world.coordinators).leader() else { return };
+        let Ok((room, leadership)) = Operator::new(&world.coordinators).leader() else { return };
         let asked = ReportRunningRequest { stream: STREAM.to_owned(), counts, who: who() };
-        drop(said(operation::release::report_running(room, &seat, asked)).await);
+        drop(said(operation::release::report_running(room, &leadership, asked)).await);
     }
 
     /// Does what `release explain` advises.
     async fn follow(&mut self, world: &mut World) {
-        let waits = match Person::new(&world.coordinators).leader() {
-            Ok((room, seat)) => {
+        let waits = match Operator::new(&world.coordinators).leader() {
+            Ok((room, leadership)) => {
                 let asked = ExplainReleaseRequest { stream: STREAM.to_owned(), revision: 0 };
-                let explained = operation::release::explain_release(room, &seat, &asked);
+                let explained = operation::release::explain_release(room, &leadership, &asked);
                 tokio::time::timeout(std::time::Duration::from_secs(20), explained).await
             }
             Err(_) => return,
@@ -261,7 +261,7 @@ impl StreamPeople {
 }
 
 async fn report_signal(world: &World, compute: String, revision: u64, success: bool) -> Answer {
-    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let (room, leadership) = Operator::new(&world.coordinators).leader()?;
     let asked = ReportSignalRequest {
         stream: STREAM.to_owned(),
         revision,
@@ -270,12 +270,12 @@ async fn report_signal(world: &World, compute: String, revision: u64, success: b
         why: "it started".to_owned(),
         who: who(),
     };
-    said(operation::release::report_signal(room, &seat, asked)).await
+    said(operation::release::report_signal(room, &leadership, asked)).await
 }
 
 /// Follows one advice, as a person who knows the world would.
 async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
-    let Ok((room, seat)) = Person::new(&world.coordinators).leader() else { return };
+    let Ok((room, leadership)) = Operator::new(&world.coordinators).leader() else { return };
     let words: Vec<&str> = command.split_whitespace().collect();
     let (stream, revision) =
         (STREAM.to_owned(), words.get(3).and_then(|word| word.parse().ok()).unwrap_or(0));
@@ -283,12 +283,12 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
     let done = match words.get(1..3) {
         Some(["release", "approve"]) => {
             let asked = ApproveReleaseRequest { stream, revision, who, note: why };
-            said(operation::release::approve_release(room, &seat, asked)).await
+            said(operation::release::approve_release(room, &leadership, asked)).await
         }
         Some(["release", "retry"]) => {
             said(operation::release::retry_release(
                 room,
-                &seat,
+                &leadership,
                 RetryReleaseRequest { stream, revision, who, why },
             ))
             .await
@@ -300,7 +300,7 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
             }
             let asked =
                 PromoteReleaseRequest { stream, revision, who, why, deploy: true, ..Default::default() };
-            said(operation::release::promote_release(room, &seat, asked)).await
+            said(operation::release::promote_release(room, &leadership, asked)).await
         }
         Some(["compat", "--compute-tag"]) => {
             let word = |at: usize| words.get(at).map_or_else(String::new, |word| (*word).to_owned());
@@ -312,14 +312,14 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
                 who,
                 log_sha256: String::new(),
             };
-            said(operation::release::record_evidence(room, &seat, asked)).await
+            said(operation::release::record_evidence(room, &leadership, asked)).await
         }
         Some(["task", "settle"]) => {
             let (Some(node), Some(task)) = (words.get(3), words.get(4)) else { return };
             let Some(outcome) = stream_commands::truth(world, node, task, wait.tag.as_str()) else { return };
             let (node, task) = ((*node).to_owned(), (*task).to_owned());
             let asked = SettleTaskRequest { node, task, outcome: outcome.to_owned(), why, who };
-            said(operation::settle_task(room, &seat, asked)).await
+            said(operation::settle_task(room, &leadership, asked)).await
         }
         Some(["fleet", "reconcile"]) => {
             reconciled(world, command).await;
@@ -327,28 +327,28 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
         }
         _ => return,
     };
-    world.ground.log(format!("{kind}: {command}: {done:?}"));
+    world.testbed.log(format!("{kind}: {command}: {done:?}"));
 }
 
 /// What a release request was answered.
 pub(super) async fn said<T: Signals>(asked: impl Future<Output = Result<T, OperationError>>) -> Answer {
-    within(async { asked.await.map(T::told).map_err(|error| error.to_string()) }).await
+    within(async { asked.await.map(T::summary).map_err(|error| error.to_string()) }).await
 }
 
 /// An answer in words.
 pub(super) trait Signals {
     /// The words.
-    fn told(self) -> String;
+    fn summary(self) -> String;
 }
 
 impl Signals for tidegate_proto::wire::v1::ReleaseReply {
-    fn told(self) -> String {
+    fn summary(self) -> String {
         self.what
     }
 }
 
 impl Signals for tidegate_proto::wire::v1::Done {
-    fn told(self) -> String {
+    fn summary(self) -> String {
         self.what
     }
 }

@@ -1,11 +1,11 @@
 //! Judges each record of a stream in the instant in which the auditor reads it.
 
-use super::ground::{Ground, State};
+use super::testbed::{State, Testbed};
 use tidegate_proto::record::stream::{Head, Stream};
 
 /// A stream's record was written.
-pub(super) fn noticed(ground: &Ground, state: &mut State, name: &str, stream: &Stream, at: Option<i64>) {
-    let now = ground.now();
+pub(super) fn noticed(testbed: &Testbed, state: &mut State, name: &str, stream: &Stream, at: Option<i64>) {
+    let now = testbed.now();
     for head in stream.heads() {
         let key = (name.to_owned(), head.release.revision.get());
         state.facts.streams.releases.insert(key, head.release.clone());
@@ -26,9 +26,9 @@ pub(super) fn noticed(ground: &Ground, state: &mut State, name: &str, stream: &S
         if at.is_none() || state.facts.streams.lost || state.facts.streams.promoted.contains(tag) {
             continue;
         }
-        let nodes = stream.settings.prewarm.iter().flat_map(|errand| &errand.nodes);
+        let nodes = stream.settings.prewarm.iter().flat_map(|task| &task.nodes);
         let lacks = |node: &&tidegate_proto::NodeId| {
-            let place = ground.names().node(node.as_str());
+            let place = testbed.names().node(node.as_str());
             place.is_some_and(|place| !state.disks[place].images.there.contains(tag))
         };
         if let Some(node) = nodes.into_iter().find(lacks) {
@@ -39,9 +39,9 @@ pub(super) fn noticed(ground: &Ground, state: &mut State, name: &str, stream: &S
 }
 
 /// A compute is shown a release: all that serves of the storage that it needs is new enough.
-pub(super) fn shown(ground: &Ground, name: &str, compute: &str, revision: u64) {
-    let now = ground.now();
-    let mut state = ground.state();
+pub(super) fn shown(testbed: &Testbed, name: &str, compute: &str, revision: u64) {
+    let now = testbed.now();
+    let mut state = testbed.state();
     if state.facts.streams.lost {
         return;
     }
@@ -50,14 +50,14 @@ pub(super) fn shown(ground: &Ground, name: &str, compute: &str, revision: u64) {
     };
     let mut found = None;
     for (service, need) in &release.requires {
-        let Some(place) = ground.names().service(service.as_str()) else { continue };
+        let Some(place) = testbed.names().service(service.as_str()) else { continue };
         found = found.or_else(|| {
             let mut of = state.slots.iter().filter(|((of, _), slot)| *of == place && slot.serves);
             let old = of.find_map(|(at, slot)| {
                 let run = slot.alive(now).filter(|run| run.is.version < need.get())?;
-                (!state.facts.liars.contains(&at.1)).then_some((*at, run.is.version))
+                (!state.facts.byzantine.contains(&at.1)).then_some((*at, run.is.version))
             })?;
-            let instance = ground.names().instance(old.0);
+            let instance = testbed.names().instance(old.0);
             Some(format!("needs {service} {need}, and {instance} serves version {}", old.1))
         });
     }

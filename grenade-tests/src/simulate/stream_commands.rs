@@ -1,7 +1,7 @@
 //! What the people of a stream ask for.
 
 use super::dice::Dice;
-use super::operator::{Answer, Person};
+use super::operator::{Answer, Operator};
 use super::stream::{said, who};
 use super::stream_plan::StreamCommand;
 use super::world::World;
@@ -23,8 +23,8 @@ const WITHOUT_PREWARM: u64 = 30;
 
 /// How a task ended of which its agent knows nothing, as who looks at the node sees it; none while it runs.
 pub(super) fn truth(world: &World, node: &str, task: &str, tag: &str) -> Option<&'static str> {
-    let place = world.ground.names().node(node)?;
-    let state = world.ground.state();
+    let place = world.testbed.names().node(node)?;
+    let state = world.testbed.state();
     let images = &state.disks[place].images;
     if images.runs(&task.parse().ok()?) {
         return None;
@@ -35,7 +35,7 @@ pub(super) fn truth(world: &World, node: &str, task: &str, tag: &str) -> Option<
 
 /// The stream as the auditor sees it.
 fn stream(world: &World) -> Stream {
-    world.ground.state().facts.streams.now.get(STREAM).cloned().unwrap_or_default()
+    world.testbed.state().facts.streams.now.get(STREAM).cloned().unwrap_or_default()
 }
 
 fn latest(world: &World) -> u64 {
@@ -49,11 +49,11 @@ pub(super) async fn release(
     number: u64,
     (need, canary, evidence): (u32, bool, bool),
 ) -> Answer {
-    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let (room, leadership) = Operator::new(&world.coordinators).leader()?;
     let body = body(world, on, (number, 0), (need, canary, evidence));
     said(asks::create_release(
         room,
-        &seat,
+        &leadership,
         CreateReleaseRequest { stream: STREAM.to_owned(), body, who: who() },
     ))
     .await
@@ -65,7 +65,7 @@ fn body(
     (number, settings): (u64, u64),
     (need, canary, evidence): (u32, bool, bool),
 ) -> String {
-    let service = &world.ground.names().services[on];
+    let service = &world.testbed.names().services[on];
     let mut body = json!({
         "version": 9_000 + number, "tag": format!("release-{number}"), "manifest": {"settings": settings},
         "requires": {service.as_str(): need}, "evidence": if evidence { "required" } else { "none" },
@@ -78,7 +78,7 @@ fn body(
 
 /// Does one thing; what was answered.
 pub(super) async fn run(world: &mut World, on: usize, number: u64, command: &StreamCommand) -> String {
-    let lowest = world.ground.lowest(on);
+    let lowest = world.testbed.lowest(on);
     let done = match command {
         StreamCommand::Create { ahead, canary, evidence } => {
             release(world, on, number, (lowest + ahead, *canary, *evidence)).await
@@ -107,30 +107,30 @@ pub(super) async fn run(world: &mut World, on: usize, number: u64, command: &Str
 
 /// Another revision with the image of the latest request.
 async fn same_image(world: &World, on: usize, number: u64, lowest: u32) -> Answer {
-    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let (room, leadership) = Operator::new(&world.coordinators).leader()?;
     let body = body(world, on, (number.max(1), 1 + latest(world)), (lowest, false, false));
     said(asks::create_release(
         room,
-        &seat,
+        &leadership,
         CreateReleaseRequest { stream: STREAM.to_owned(), body, who: who() },
     ))
     .await
 }
 
 async fn roll_back(world: &World, back: u64) -> Answer {
-    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let (room, leadership) = Operator::new(&world.coordinators).leader()?;
     let revision = latest(world).saturating_sub(back).max(1);
-    let mut own = Dice::of(world.scenario.seed, &format!("no-prewarm-{}", world.ground.now()));
+    let mut own = Dice::of(world.scenario.seed, &format!("no-prewarm-{}", world.testbed.now()));
     let no_prewarm = own.percent(WITHOUT_PREWARM);
     if no_prewarm {
         // As with a promotion, a person accepts that images are missing.
         {
-            let streams = &mut world.ground.state().facts.streams;
+            let streams = &mut world.testbed.state().facts.streams;
             let target = streams.releases.get(&(STREAM.to_owned(), revision));
             let tag = target.map(|release| release.tag.to_string());
             streams.promoted.extend(tag);
         }
-        world.ground.log(format!("{STREAM} goes back to revision {revision} with --no-prewarm"));
+        world.testbed.log(format!("{STREAM} goes back to revision {revision} with --no-prewarm"));
     }
     let asked = RollBackReleaseRequest {
         stream: STREAM.to_owned(),
@@ -139,17 +139,17 @@ async fn roll_back(world: &World, back: u64) -> Answer {
         why: "starts are slow".to_owned(),
         prewarm: Some(!no_prewarm),
     };
-    said(asks::roll_back_release(room, &seat, asked)).await
+    said(asks::roll_back_release(room, &leadership, asked)).await
 }
 
 async fn promote(world: &World, deploys: bool) -> Answer {
-    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let (room, leadership) = Operator::new(&world.coordinators).leader()?;
     let stream = stream(world);
     let waits = stream.pending.last().or(stream.canary.as_deref()).map(|head| &head.release);
     let revision = waits.map_or(latest(world), |release| release.revision.get());
     // A person's word stands for the prewarm too.
     if let Some(release) = waits.filter(|release| release.status == ReleaseStatus::Pending) {
-        world.ground.state().facts.streams.promoted.insert(release.tag.to_string());
+        world.testbed.state().facts.streams.promoted.insert(release.tag.to_string());
     }
     let fraction = (!deploys).then_some(0.5);
     let asked = PromoteReleaseRequest {
@@ -160,21 +160,21 @@ async fn promote(world: &World, deploys: bool) -> Answer {
         why: "now".to_owned(),
         deploy: deploys,
     };
-    said(asks::promote_release(room, &seat, asked)).await
+    said(asks::promote_release(room, &leadership, asked)).await
 }
 
 async fn available(world: &World, answers: bool) -> Answer {
-    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let (room, leadership) = Operator::new(&world.coordinators).leader()?;
     let stream = stream(world);
     let waits = stream.pending.first().or(stream.canary.as_deref()).map(|head| &head.release);
     let revision = waits.map_or(latest(world), |release| release.revision.get());
     let asked =
         ReportAvailableRequest { stream: STREAM.to_owned(), revision, available: answers, who: who() };
-    said(asks::report_available(room, &seat, asked)).await
+    said(asks::report_available(room, &leadership, asked)).await
 }
 
 async fn pin(world: &World, compute: u64, back: u64) -> Answer {
-    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let (room, leadership) = Operator::new(&world.coordinators).leader()?;
     let asked = PinComputeRequest {
         stream: STREAM.to_owned(),
         compute: format!("ep-{compute}"),
@@ -182,42 +182,47 @@ async fn pin(world: &World, compute: u64, back: u64) -> Answer {
         who: who(),
         why: "it stays".to_owned(),
     };
-    said(asks::pin_compute(room, &seat, asked)).await
+    said(asks::pin_compute(room, &leadership, asked)).await
 }
 
 async fn unpin(world: &World, compute: u64) -> Answer {
-    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let (room, leadership) = Operator::new(&world.coordinators).leader()?;
     let compute = format!("ep-{compute}");
     let asked = UnpinComputeRequest { stream: STREAM.to_owned(), compute, who: who(), why: String::new() };
-    said(asks::unpin_compute(room, &seat, asked)).await
+    said(asks::unpin_compute(room, &leadership, asked)).await
 }
 
 /// What makes no sense is refused.
 async fn wrong(world: &World, which: u64) -> Answer {
-    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let (room, leadership) = Operator::new(&world.coordinators).leader()?;
     let (stream, revision, why) = (STREAM.to_owned(), 9_999, "no reason".to_owned());
     let done = match which {
         0 => {
             let body = r#"{"version": 1, "tag": "release-0"}"#.to_owned();
-            said(asks::create_release(room, &seat, CreateReleaseRequest { stream, body, who: who() })).await
+            said(asks::create_release(room, &leadership, CreateReleaseRequest { stream, body, who: who() }))
+                .await
         }
         1 => {
             let asked = RollBackReleaseRequest { stream, revision, who: who(), why, prewarm: None };
-            said(asks::roll_back_release(room, &seat, asked)).await
+            said(asks::roll_back_release(room, &leadership, asked)).await
         }
         2 => {
             let asked =
                 PromoteReleaseRequest { stream, revision, who: who(), deploy: true, ..Default::default() };
-            said(asks::promote_release(room, &seat, asked)).await
+            said(asks::promote_release(room, &leadership, asked)).await
         }
         3 => {
-            said(asks::retry_release(room, &seat, RetryReleaseRequest { stream, revision, who: who(), why }))
-                .await
+            said(asks::retry_release(
+                room,
+                &leadership,
+                RetryReleaseRequest { stream, revision, who: who(), why },
+            ))
+            .await
         }
         4 => {
             let compute = "ep-0".to_owned();
             let asked = ReportSignalRequest { stream, revision, compute, success: true, why, who: who() };
-            said(asks::report_signal(room, &seat, asked)).await
+            said(asks::report_signal(room, &leadership, asked)).await
         }
         _ => {
             let asked = ConfigureStreamRequest {
@@ -226,12 +231,12 @@ async fn wrong(world: &World, which: u64) -> Answer {
                 who: who(),
                 why,
             };
-            said(asks::configure_stream(room, &seat, asked)).await
+            said(asks::configure_stream(room, &leadership, asked)).await
         }
     };
     if let (Ok(done), 1..) = (&done, which) {
         let text = format!("what makes no sense was accepted: {done}");
-        world.ground.state().facts.breach(world.ground.now(), 0, text);
+        world.testbed.state().facts.breach(world.testbed.now(), 0, text);
     }
     done
 }

@@ -17,7 +17,7 @@ const HUGE: i64 = i64::MAX / 2;
 /// What one agent may write, as a value that is no record.
 pub(super) async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> {
     let mut client = world.place.store().client().await.ok()?;
-    let names = world.ground.names();
+    let names = world.testbed.names();
     let key = Key::Report(names.services[service].parse().ok()?, names.nodes[node].parse().ok()?);
     client.put(Prefix::default().key(&key), NONSENSE, None).await.ok()?;
     Some(key)
@@ -31,7 +31,7 @@ pub(super) async fn spoil(
     which: usize,
 ) -> Option<(Key, Vec<u8>)> {
     let mut client = world.place.store().client().await.ok()?;
-    let names = world.ground.names();
+    let names = world.testbed.names();
     let (service, node) = (names.services[service].parse().ok()?, names.nodes[node].parse().ok()?);
     let key = match which % 4 {
         0 => Key::Window(service),
@@ -42,7 +42,7 @@ pub(super) async fn spoil(
     let at = Prefix::default().key(&key);
     let was = client.get(at.clone(), None).await.ok()?.kvs().first()?.value().to_vec();
     client.put(at, NONSENSE, None).await.ok()?;
-    world.ground.log(format!("{key} cannot be read any more"));
+    world.testbed.log(format!("{key} cannot be read any more"));
     Some((key, was))
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn put_back(world: &World, key: &Key, was: &[u8]) {
     let Ok(found) = client.get(at.clone(), None).await else { return };
     if found.kvs().first().is_some_and(|kv| kv.value() == NONSENSE.as_bytes()) {
         let done = client.put(at, was, None).await;
-        world.ground.log(format!("{key} is put back: {}", done.is_ok()));
+        world.testbed.log(format!("{key} is put back: {}", done.is_ok()));
     }
 }
 
@@ -61,13 +61,13 @@ pub(super) async fn put_back(world: &World, key: &Key, was: &[u8]) {
 pub(super) async fn remove(world: &World, key: &Key) {
     let Ok(mut client) = world.place.store().client().await else { return };
     let done = client.delete(Prefix::default().key(key), None).await;
-    world.ground.log(format!("{key} is removed: {}", done.is_ok()));
+    world.testbed.log(format!("{key} is removed: {}", done.is_ok()));
 }
 
 /// A program of the former version writes once more, where the form that it knows is still there.
 pub(super) async fn late_row(world: &mut World, id: Option<&str>) {
     let Some((id, place)) = id.and_then(|id| Some((id, place_of(id)?))) else { return };
-    let phase = world.ground.state().facts.phases.get(id).map(|(phase, _)| *phase);
+    let phase = world.testbed.state().facts.phases.get(id).map(|(phase, _)| *phase);
     if matches!(phase, Some(PhaseName::Contract | PhaseName::Completed) | None) {
         return;
     }
@@ -76,23 +76,23 @@ pub(super) async fn late_row(world: &mut World, id: Option<&str>) {
     let database = &mut world.databases[schema];
     if !database.is_away() {
         let done = database.write(plan.from).await;
-        world.ground.log(format!("a row in the form of version {}: {done:?}", plan.from));
+        world.testbed.log(format!("a row in the form of version {}: {done:?}", plan.from));
     }
 }
 
 /// Every agent that lies writes once more, whatever it may write.
 pub(super) async fn lie(world: &mut World) {
-    for node in world.liars.clone() {
+    for node in world.byzantine.clone() {
         for service in world.services_on(node) {
             if let Err(error) = lie_of(world, service, node).await {
-                world.ground.log(format!("a lie was not written: {error}"));
+                world.testbed.log(format!("a lie was not written: {error}"));
             }
         }
     }
 }
 
 async fn lie_of(world: &mut World, service: usize, node: usize) -> anyhow::Result<()> {
-    let names = world.ground.names();
+    let names = world.testbed.names();
     let (service, node) = (names.services[service].parse()?, names.nodes[node].parse()?);
     let key = match world.dice.percent(20) {
         true => Key::Inventory(service, node),
@@ -115,7 +115,7 @@ async fn lie_of(world: &mut World, service: usize, node: usize) -> anyhow::Resul
         }
         _ => return Ok(()),
     };
-    world.ground.log(format!("{key} holds a lie ({form}, {version})"));
+    world.testbed.log(format!("{key} holds a lie ({form}, {version})"));
     client.put(prefix.key(&key), lied.encode(), None).await?;
     Ok(())
 }
@@ -144,10 +144,10 @@ fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64)
 
 /// The machine of an agent that lied is rebuilt: what it wrote is gone, its services are as they were.
 pub(super) async fn rebuilt(world: &mut World, node: usize) {
-    world.liars.remove(&node);
+    world.byzantine.remove(&node);
     world.agents[node].take().into_iter().for_each(super::agent::Agent::kill);
     for service in world.services_on(node) {
-        let names = world.ground.names();
+        let names = world.testbed.names();
         let parsed = (names.services[service].parse().ok(), names.nodes[node].parse().ok());
         if let (Some(service), Some(node)) = parsed {
             remove(world, &Key::Report(service, node)).await;

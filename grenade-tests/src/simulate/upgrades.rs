@@ -5,7 +5,7 @@ use super::advice::{advised, is_of_another_database, named_in_config, put_back, 
 use super::before::{all_filled, as_before};
 use super::falsify::kind::{FalseAction, Falsification};
 use super::lost::{self, Refused};
-use super::operator::{Command, Person, understood, within};
+use super::operator::{Command, Operator, understood, within};
 use super::promise;
 use super::sharing::{self, Turn};
 use super::spec::spec;
@@ -100,14 +100,14 @@ impl UpgradeSequence {
     /// The upgrade that people start now: its place and its id.
     pub(super) fn starts_now(&self, world: &World) -> Option<(usize, String)> {
         let place = *self.left.first()?;
-        let is_due = self.current.is_none() && world.ground.now() >= self.looked_at + LOOK;
+        let is_due = self.current.is_none() && world.testbed.now() >= self.looked_at + LOOK;
         let starts = is_due && sharing::turn(world, &world.scenario.upgrades[place]) == Turn::Now;
         starts.then(|| (place, upgrade_id::id(place, self.failed)))
     }
 
     /// What people do now.
     pub(super) async fn step(&mut self, world: &mut World) {
-        let now = world.ground.now();
+        let now = world.testbed.now();
         if now < self.looked_at + LOOK {
             return;
         }
@@ -132,30 +132,30 @@ impl UpgradeSequence {
             None => None,
         };
         if let Some(Err(error)) = schema.map(|schema| world.databases[schema].keep_copy()) {
-            world.ground.log(format!("no copy of the database: {error}"));
+            world.testbed.log(format!("no copy of the database: {error}"));
         }
         let (id, is_retry) = (upgrade_id::id(place, self.failed), self.failed > 0);
         let spec = spec(world, &plan, is_retry);
         let started = match std::mem::take(&mut world.started_twice) {
             true => within(promise::start_twice(world, &id, &spec)).await,
-            false => within(Person::new(&world.coordinators).start(&id, &spec)).await,
+            false => within(Operator::new(&world.coordinators).start(&id, &spec)).await,
         };
-        let now = world.ground.now();
+        let now = world.testbed.now();
         match started {
             Ok(_) => {
-                world.ground.log(format!("{id} is started"));
-                world.ground.state().facts.services[plan.service].begins(&plan);
+                world.testbed.log(format!("{id} is started"));
+                world.testbed.state().facts.services[plan.service].begins(&plan);
                 self.refusals = 0;
                 self.current = Some(Current::new(place, id, now, form, is_retry));
             }
             Err(why) => {
-                world.ground.log(format!("{id} is not started: {why}"));
+                world.testbed.log(format!("{id} is not started: {why}"));
                 reconciled(world, &why).await;
                 named_in_config(world, plan.service, &why);
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
-                if world.ground.state().facts.phases.contains_key(&id) {
-                    world.ground.state().facts.services[plan.service].begins(&plan);
+                if world.testbed.state().facts.phases.contains_key(&id) {
+                    world.testbed.state().facts.services[plan.service].begins(&plan);
                     self.current = Some(Current::new(place, id, now, form, is_retry));
                     return;
                 }
@@ -176,8 +176,8 @@ impl UpgradeSequence {
     }
 
     async fn follow(&mut self, world: &mut World, mut current: Current) {
-        let now = world.ground.now();
-        let phase = world.ground.state().facts.phases.get(&current.id).map(|(phase, _)| *phase);
+        let now = world.testbed.now();
+        let phase = world.testbed.state().facts.phases.get(&current.id).map(|(phase, _)| *phase);
         let over = match phase {
             Some(PhaseName::Completed) => Some("completed"),
             Some(PhaseName::RolledBack) => Some("rolled-back"),
@@ -192,7 +192,7 @@ impl UpgradeSequence {
             correct_releases(world, &mut current);
         }
         let last = now > current.since + MISFORTUNE + PATIENCE;
-        match Person::new(&world.coordinators).explain(&current.id).await {
+        match Operator::new(&world.coordinators).explain(&current.id).await {
             Ok(explained) => self.follow_reasons(world, &mut current, explained, last).await,
             Err(why) => {
                 reconciled(world, &why).await;
@@ -203,7 +203,7 @@ impl UpgradeSequence {
                 }
                 if last {
                     let text = format!("{} does not end and nobody can explain it: {why}", current.id);
-                    world.ground.state().facts.breach(now, 0, text);
+                    world.testbed.state().facts.breach(now, 0, text);
                 }
             }
         }
@@ -223,18 +223,18 @@ impl UpgradeSequence {
         mut explained: ExplainUpgradeReply,
         last: bool,
     ) {
-        let now = world.ground.now();
+        let now = world.testbed.now();
         if world.scenario.falsify == Some(Falsification::Action(FalseAction::ReasonsAreLost)) {
             explained.reasons.clear();
         }
         let silent = explained.reasons.is_empty() && explained.trouble.is_none();
-        let (phase, moved_at) = match world.ground.state().facts.phases.get(&current.id) {
+        let (phase, moved_at) = match world.testbed.state().facts.phases.get(&current.id) {
             Some((phase, at)) => (Some(*phase), *at),
             None => (None, now),
         };
         current.unexplained = if silent && now > moved_at + 60_000 { current.unexplained + 1 } else { 0 };
         if current.unexplained == 12 {
-            world.ground.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
+            world.testbed.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
         }
         let trouble = explained.trouble.as_deref().unwrap_or_default();
         reconciled(world, trouble).await;
@@ -254,7 +254,7 @@ impl UpgradeSequence {
             let reasons = explained.reasons.iter().map(|r| r.blocked_on.as_str());
             let reasons: Vec<&str> = explained.trouble.as_deref().into_iter().chain(reasons).collect();
             let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
-            world.ground.state().facts.breach(now, 0, text);
+            world.testbed.state().facts.breach(now, 0, text);
         }
         if explained.reasons.iter().any(|reason| is_of_another_database(&reason.blocked_on)) {
             restored(world, current).await;
@@ -270,9 +270,9 @@ impl UpgradeSequence {
 
     /// Starts an upgrade once more that the store, which was replaced, does not know.
     async fn start_again(&mut self, world: &mut World, current: Current) {
-        world.ground.log(format!("{} is not known any more", current.id));
-        world.ground.state().facts.phases.remove(&current.id);
-        world.ground.state().facts.paused.remove(&current.id);
+        world.testbed.log(format!("{} is not known any more", current.id));
+        world.testbed.state().facts.phases.remove(&current.id);
+        world.testbed.state().facts.paused.remove(&current.id);
         self.current = None;
         self.begin(world).await;
         if let Some(again) = &mut self.current {
@@ -289,8 +289,8 @@ impl UpgradeSequence {
         let service = world.scenario.upgrades[current.plan].service;
         if world.scenario.sharing(service).iter().any(|other| world.given_up.contains(other)) {
             let command = Command::RollBack(current.id.clone());
-            let done = within(Person::new(&world.coordinators).act(&command)).await;
-            world.ground.log(format!("a service that shares the schema stays behind: {done:?}"));
+            let done = within(Operator::new(&world.coordinators).act(&command)).await;
+            world.testbed.log(format!("a service that shares the schema stays behind: {done:?}"));
         }
     }
 
@@ -305,16 +305,16 @@ impl UpgradeSequence {
 
     async fn end(&mut self, world: &mut World, current: Current, over: &str) {
         self.current = None;
-        world.ground.log(format!("{} is over: {over}", current.id));
+        world.testbed.log(format!("{} is over: {over}", current.id));
         let service = world.scenario.upgrades[current.plan].service;
-        world.ground.state().facts.services[service].upgrading = false;
+        world.testbed.state().facts.services[service].upgrading = false;
         if over == "completed" {
             all_filled(world, &current).await;
         }
         // What shares the schema may go on to need what an older copy lacks.
         let to = world.scenario.upgrades[current.plan].from + 1;
         let sharing = world.scenario.sharing(service);
-        let is_needed = sharing.into_iter().any(|other| world.ground.highest(other) >= to);
+        let is_needed = sharing.into_iter().any(|other| world.testbed.highest(other) >= to);
         if let Some(schema) = world.scenario.owned_schema(service)
             && (over == "completed" || !is_needed)
         {
@@ -342,8 +342,8 @@ impl UpgradeSequence {
 /// Corrects the releases of the upgrade's service and of all that share its schema, which it may be waiting on.
 fn correct_releases(world: &mut World, current: &mut Current) {
     let service = world.scenario.upgrades[current.plan].service;
-    world.scenario.sharing(service).into_iter().for_each(|other| world.ground.correct_all(other));
-    world.ground.correct_all(service);
+    world.scenario.sharing(service).into_iter().for_each(|other| world.testbed.correct_all(other));
+    world.testbed.correct_all(service);
     for other in world.scenario.sharing(service) {
         world.reinstall(other);
     }

@@ -15,7 +15,7 @@ use tidegate_proto::wire::v1::{
 };
 
 /// Asks for what has one answer.
-pub(super) async fn wished(
+pub(super) async fn requested(
     context: &Context,
     leadership: &Leadership,
     who: &str,

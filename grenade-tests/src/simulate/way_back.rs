@@ -21,6 +21,6 @@ pub(super) fn judge_refusal(world: &World, id: &str, why: &str) {
             "{id} may not roll back ({why}), and its own migration leaves rows that version {} reads",
             plan.from
         );
-        world.ground.state().facts.breach(world.ground.now(), RULE, what);
+        world.testbed.state().facts.breach(world.testbed.now(), RULE, what);
     }
 }

@@ -7,13 +7,13 @@ use super::coordinator::Coordinator;
 use super::database::Database;
 use super::dice::Dice;
 use super::event_log::EventLog;
-use super::ground::Ground;
 use super::judge::{Facts, ServiceFacts};
 use super::line::Place;
 use super::names::Names;
-use super::persons::Persons;
+use super::operators::Operators;
 use super::scenario::{ReleasePlan, Scenario};
 use super::slot::{Behaviour, Server, Slot};
+use super::testbed::Testbed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tidegate_embedded_etcd::Embedded;
@@ -23,7 +23,7 @@ pub(super) struct World {
     /// What was drawn.
     pub scenario: Scenario,
     /// Nodes and services.
-    pub ground: Ground,
+    pub testbed: Testbed,
     /// The store.
     pub place: Place,
     /// Agents, by node; none while one is dead.
@@ -47,7 +47,7 @@ pub(super) struct World {
     /// The history of stores that were replaced was good up to then.
     pub former: Vec<crate::trace::Broken>,
     /// Nodes whose agents lie now.
-    pub liars: BTreeSet<usize>,
+    pub byzantine: BTreeSet<usize>,
     /// Services whose people try nothing further.
     pub given_up: BTreeSet<usize>,
     /// Upgrades, by their place, whose migration waits for the floor of a service that shares the schema.
@@ -63,7 +63,7 @@ pub(super) struct World {
     /// The next upgrade is started by two people at once, after a dry run.
     pub started_twice: bool,
     /// People who ask for something beside those who follow the upgrades.
-    pub persons: Persons,
+    pub operators: Operators,
     /// Chance for whatever is started.
     pub dice: Dice,
     directory: PathBuf,
@@ -127,7 +127,8 @@ impl World {
             ..ServiceFacts::default()
         };
         let facts = Facts { services: scenario.services.iter().map(known).collect(), ..Facts::default() };
-        let ground = Ground::new(Names { services, nodes }, releases(&scenario), EventLog::new(keeps), facts);
+        let testbed =
+            Testbed::new(Names { services, nodes }, releases(&scenario), EventLog::new(keeps), facts);
         let mut databases = Vec::new();
         for (n, plan) in scenario.schemas.iter().enumerate() {
             let shares = scenario.owner(n).map(|owner| scenario.sharing(owner)).unwrap_or_default();
@@ -137,7 +138,7 @@ impl World {
         std::fs::create_dir_all(directory.join("migrations"))?;
         by_hand::adopt_all(&scenario, &directory.join("migrations")).await?;
         let place = Place::of(Embedded::in_memory());
-        let auditor = Auditor::begin(&place.store(), ground.clone()).await?;
+        let auditor = Auditor::begin(&place.store(), testbed.clone()).await?;
         let mut world = Self {
             dice: Dice::of(scenario.seed, "processes"),
             garbage: Vec::new(),
@@ -145,7 +146,7 @@ impl World {
             kept_history: None,
             store_lost: false,
             former: Vec::new(),
-            liars: BTreeSet::new(),
+            byzantine: BTreeSet::new(),
             given_up: BTreeSet::new(),
             wanted: BTreeSet::new(),
             left: BTreeSet::new(),
@@ -153,11 +154,11 @@ impl World {
             put_back: Vec::new(),
             withdraw: None,
             started_twice: false,
-            persons: Persons::default(),
+            operators: Operators::default(),
             agents: (0..scenario.zones.len()).map(|_| None).collect(),
             impostors: (0..scenario.zones.len()).map(|_| None).collect(),
             coordinators: (0..scenario.coordinators).map(|_| None).collect(),
-            ground,
+            testbed,
             place,
             databases,
             auditor,
@@ -184,7 +185,7 @@ impl World {
         self.former.extend(self.auditor.breaches(None));
         // What is put in its place is a copy of the store that stood when the snapshot was made, or blank.
         let history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
-        self.auditor = Auditor::follow_copy(history, &self.place.store(), self.ground.clone()).await?;
+        self.auditor = Auditor::follow_copy(history, &self.place.store(), self.testbed.clone()).await?;
         Ok(())
     }
 
@@ -199,8 +200,8 @@ impl World {
         for (place, service) in self.scenario.services.iter().enumerate() {
             for node in &service.nodes {
                 let first = tag(&service.name, self.scenario.first_version(place));
-                self.ground.start((place, *node), &first);
-                self.ground.change((place, *node), |slot, _| {
+                self.testbed.start((place, *node), &first);
+                self.testbed.change((place, *node), |slot, _| {
                     slot.staged.insert(first);
                     slot.lingers = service.lingers;
                     slot.supervised = service.hooks;
@@ -219,26 +220,26 @@ impl World {
         plan.late.retain(|late| *late != node);
         plan.nodes.push(node);
         let (supervised, lingers, first) = (plan.hooks, plan.lingers, tag(&plan.name, version));
-        self.ground.log(format!("{} joins with {first}", self.ground.names().instance((service, node))));
-        self.ground.change((service, node), |slot, _| {
+        self.testbed.log(format!("{} joins with {first}", self.testbed.names().instance((service, node))));
+        self.testbed.change((service, node), |slot, _| {
             slot.staged.insert(first.clone());
             (slot.lingers, slot.supervised) = (lingers, supervised);
             (slot.last, slot.came_with) = (Some(first.clone()), Some(first));
         });
-        self.ground.state().facts.services[service].instances += 1;
-        self.ground.boots((service, node));
+        self.testbed.state().facts.services[service].instances += 1;
+        self.testbed.boots((service, node));
     }
 
     /// The config of an agent that an answer names has no release besides the one that runs at its version.
     pub(super) fn name_what_runs(&mut self, service: usize, answer: &str) {
-        let now = self.ground.now();
+        let now = self.testbed.now();
         for node in self.scenario.services[service].nodes.clone() {
-            let name = &self.ground.names().nodes[node];
+            let name = &self.testbed.names().nodes[node];
             if !answer.contains(name.as_str()) || self.agents[node].is_none() {
                 continue;
             }
             let named = {
-                let mut state = self.ground.state();
+                let mut state = self.testbed.state();
                 let slot = state.slots.get_mut(&(service, node));
                 slot.is_some_and(|slot| {
                     let runs = slot.alive(now).map(|run| run.tag.clone());
@@ -248,7 +249,7 @@ impl World {
                 })
             };
             if named {
-                self.ground.log(format!("the config of {name} names what runs there"));
+                self.testbed.log(format!("the config of {name} names what runs there"));
                 self.agents[node].take().into_iter().for_each(Agent::kill);
                 self.start_agent(node);
             }
@@ -258,9 +259,9 @@ impl World {
     /// Where a node came back after the upgrade of a service, at a version that may not run any more, a person builds it anew
     /// with the lowest one that may.
     pub(super) fn reinstall(&mut self, service: usize) {
-        let now = self.ground.now();
+        let now = self.testbed.now();
         let too_old: Vec<(usize, u32)> = {
-            let state = self.ground.state();
+            let state = self.testbed.state();
             let facts = &state.facts.services[service];
             let Some((_, floor, _)) = facts.windows.last().copied().filter(|_| !facts.upgrading) else {
                 return;
@@ -275,18 +276,18 @@ impl World {
         for (node, version) in too_old {
             self.agents[node].take().into_iter().for_each(Agent::kill);
             let newest = tag(&name, version);
-            self.ground.log(format!(
+            self.testbed.log(format!(
                 "{} is built anew with {newest}",
-                self.ground.names().instance((service, node))
+                self.testbed.names().instance((service, node))
             ));
-            self.ground.loses_power((service, node));
+            self.testbed.loses_power((service, node));
             let journals = Path::new("/var/agent").join(&name);
-            self.ground.state().disks[node].files.retain(|path, _| !path.starts_with(&journals));
-            self.ground.change((service, node), |slot, _| {
+            self.testbed.state().disks[node].files.retain(|path, _| !path.starts_with(&journals));
+            self.testbed.change((service, node), |slot, _| {
                 slot.staged.insert(newest.clone());
                 (slot.last, slot.came_with) = (Some(newest.clone()), Some(newest));
             });
-            self.ground.boots((service, node));
+            self.testbed.boots((service, node));
             self.start_agent(node);
         }
     }
@@ -313,24 +314,24 @@ impl World {
     pub(super) fn start_agent(&mut self, node: usize) {
         if self.agents[node].is_none() && !self.off.contains(&node) {
             let nonce = format!("nonce-{node}");
-            self.auditor.note_restart(&self.ground.names().nodes[node]);
-            let (scenario, ground, place) = (&self.scenario, &self.ground, &self.place);
-            self.agents[node] = Some(Agent::start(scenario, ground, place, node, &nonce, &mut self.dice));
+            self.auditor.note_restart(&self.testbed.names().nodes[node]);
+            let (scenario, testbed, place) = (&self.scenario, &self.testbed, &self.place);
+            self.agents[node] = Some(Agent::start(scenario, testbed, place, node, &nonce, &mut self.dice));
         }
     }
 
     /// Starts a second agent with the name of a node's first.
     pub(super) fn start_impostor(&mut self, node: usize) {
         if self.impostors[node].is_none() {
-            let (scenario, ground, place) = (&self.scenario, &self.ground, &self.place);
+            let (scenario, testbed, place) = (&self.scenario, &self.testbed, &self.place);
             self.impostors[node] =
-                Some(Agent::start(scenario, ground, place, node, IMPOSTOR, &mut self.dice));
+                Some(Agent::start(scenario, testbed, place, node, IMPOSTOR, &mut self.dice));
         }
     }
 
     /// How many instances of a service run a version.
     pub(super) fn runs_at(&self, service: usize, version: u32) -> u64 {
-        let (now, state) = (self.ground.now(), self.ground.state());
+        let (now, state) = (self.testbed.now(), self.testbed.state());
         let of = state.slots.iter().filter(|((of, _), _)| *of == service);
         of.filter(|(_, slot)| slot.alive(now).is_some_and(|run| run.is.version == version)).count() as u64
     }

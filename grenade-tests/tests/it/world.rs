@@ -124,7 +124,7 @@ async fn a_frozen_process_is_ended_too() {
 }
 
 #[tokio::test]
-async fn what_is_waited_for_in_vain_is_told_with_what_was_seen() {
+async fn failed_wait_reports_what_was_last_seen() {
     let late = wait_for("the tide", Duration::from_millis(100), || async { Err::<(), _>("ebb".to_owned()) });
     let said = late.await.unwrap_err().to_string();
     assert!(said.contains("the tide") && said.contains("ebb"), "{said}");

@@ -11,7 +11,7 @@ mod real_postgres {
     /// A reader that sits in a transaction blocks the expand; readers who come after it must not
     /// stall behind the expand for longer than one try.
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_idle_reader_delays_expand_and_nobody_else() {
+    async fn idle_reader_delays_expand_alone() {
         let database = Database::postgres().await.seeded(100).await;
         let (engine, set) = (database.engine().await, sample());
         let (mut sitter, mut reader) = (database.client().await, database.client().await);

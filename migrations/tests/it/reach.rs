@@ -59,7 +59,7 @@ mod real_postgres {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn nobody_at_the_address_is_unreachable() {
+    async fn address_without_a_listener_is_unreachable() {
         for address in ["postgres://u:p@127.0.0.1:1/d", "postgres://u:p@%2Fnonexistent/d"] {
             let error = Engine::connect(&address.parse().unwrap()).await.unwrap_err();
             assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");

@@ -1,8 +1,35 @@
-//! The configuration that `init` prints: every field with a comment, the common ones set.
+//! The configuration that `init` prints: every field with a comment, the common ones set. Beside it one that has each
+//! required field, for readers that go on where one is missing.
+
+use serde_json::{Value as Json, json};
+use tidegate_proto::form::ANY_NAME;
 
 /// A commented configuration for `node`.
 pub fn text(node: &str) -> String {
     TEMPLATE.replace("@NODE@", node)
+}
+
+/// A document that has every required field, under any name.
+pub(super) fn of_required() -> Json {
+    let (file, url) = ("/of-the-example", "http://of.the.example/");
+    let process = json!({"argv": ["program"]});
+    json!({
+        "node": "node",
+        "state_dir": file,
+        "runtime_dir": file,
+        "store": {"endpoints": [url], "tls": {"ca": file}},
+        "service": {ANY_NAME: {
+            "probe": {"file": file},
+            "ready_url": url,
+            "health_url": url,
+            "disable_file": file,
+            "balancer": [{"stats": "unix:/of-the-example", "backend": "backend", "server": "server"}],
+            "driver": {"process": process},
+            "artifact": {ANY_NAME: {"source": file, "version": 1}},
+        }},
+        "metadata": {ANY_NAME: {"file": file}},
+        "hook": {ANY_NAME: process},
+    })
 }
 
 const TEMPLATE: &str = r#"# What the agent of one node does. `tidegate-agent check` says whether it is able to do it.

@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use tidegate_proto::{Digest, GroupName, HookName, NodeId, ReleaseTag, ServiceName, ServiceVersion, Span};
 
 /// The whole file.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Node {
     /// The node's name; one agent a node.
     pub node: NodeId,
@@ -42,14 +41,12 @@ fn ten_seconds() -> Span {
 }
 
 /// A metadata group that the node follows.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Metadata {
     /// The file that holds the document.
     pub file: AbsolutePath,
     /// Run when it has changed: program and arguments, with `{file}`, `{group}`, `{generation}`, `{node}`.
-    #[serde(default)]
     pub hook: Option<Vec<String>>,
     /// How long the hook may take.
     #[serde(default = "one_minute")]
@@ -57,51 +54,40 @@ pub struct Metadata {
 }
 
 /// Where the store is and who asks.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Store {
     /// etcd's client URLs.
     pub endpoints: Vec<String>,
     /// What every key begins with.
-    #[serde(default)]
     pub prefix: Option<String>,
     /// The user, where the store asks for one.
-    #[serde(default)]
     pub user: Option<String>,
     /// A file that holds the password.
-    #[serde(default)]
     pub password_file: Option<AbsolutePath>,
     /// A variable of the environment that holds it.
-    #[serde(default)]
     pub password_env: Option<String>,
     /// TLS, where the store speaks it.
-    #[serde(default)]
     pub tls: Option<Tls>,
 }
 
 /// TLS towards the store.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Tls {
     /// The authority that signed the store's certificate.
     pub ca: AbsolutePath,
     /// This client's certificate.
-    #[serde(default)]
     pub cert: Option<AbsolutePath>,
     /// Its key.
-    #[serde(default)]
     pub key: Option<AbsolutePath>,
     /// The name in the store's certificate, where it is not the host of its URL.
-    #[serde(default)]
     pub domain: Option<String>,
 }
 
 /// One service.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Service {
     /// How the version that runs is learned.
     pub probe: Probe,
@@ -130,13 +116,10 @@ pub struct Service {
     #[serde(default)]
     pub check: Check,
     /// How requests in flight are counted.
-    #[serde(default)]
     pub in_flight: Option<InFlight>,
     /// How code is replaced; absent: the agent only watches, and drains.
-    #[serde(default)]
     pub driver: Option<Driver>,
     /// What to start when nothing runs and nothing was ever admitted.
-    #[serde(default)]
     pub initial_release: Option<ReleaseTag>,
     /// Whether the release last admitted here may be started while the store is away.
     #[serde(default)]
@@ -145,7 +128,6 @@ pub struct Service {
     #[serde(default)]
     pub artifact: BTreeMap<ReleaseTag, Artifact>,
     /// Serve the health check here, for a service that has none.
-    #[serde(default)]
     pub healthcheck: Option<Healthcheck>,
 }
 
@@ -163,28 +145,22 @@ fn two() -> u32 {
 }
 
 /// How a version is learned: `{file = …}`, `{http = …}` or `{command = […]}`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Probe {
     /// A file that holds the number.
-    #[serde(default)]
     pub file: Option<AbsolutePath>,
     /// An address that answers it.
-    #[serde(default)]
     pub http: Option<Url>,
     /// Where in a JSON answer it is (RFC 6901); absent: the whole answer is the number.
-    #[serde(default)]
     pub pointer: Option<String>,
     /// A command that prints it.
-    #[serde(default)]
     pub command: Option<Vec<String>>,
 }
 
 /// A balancer that can be asked.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Balancer {
     /// Its runtime socket.
     pub stats: Stats,
@@ -193,14 +169,12 @@ pub struct Balancer {
     /// Its name for this instance.
     pub server: String,
     /// Where it sends this instance's requests, for `check`: where that is no port that the agent asks.
-    #[serde(default)]
     pub address: Option<std::net::SocketAddr>,
 }
 
 /// The balancers' check, by HAProxy's words and defaults.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[derive(schemars::JsonSchema)]
 pub struct Check {
     /// Between two checks (HAProxy: 2 s).
     pub interval: Span,
@@ -217,25 +191,20 @@ impl Default for Check {
 }
 
 /// How requests in flight are counted: `{url = …, pointer = …}` or `{tcp_port = …}`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct InFlight {
     /// An address that answers the number.
-    #[serde(default)]
     pub url: Option<Url>,
     /// Where in a JSON answer it is.
-    #[serde(default)]
     pub pointer: Option<String>,
     /// A port of this machine whose established connections are counted.
-    #[serde(default)]
     pub tcp_port: Option<u16>,
 }
 
 /// How code is replaced.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[derive(schemars::JsonSchema)]
 pub enum Driver {
     /// The agent starts the process itself.
     Process(Process),
@@ -244,9 +213,8 @@ pub enum Driver {
 }
 
 /// A process of the agent.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Process {
     /// Program and arguments, with `{release_dir}`, `{tag}`, `{node}`, `{service}`.
     pub argv: Vec<String>,
@@ -254,7 +222,6 @@ pub struct Process {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Where it runs; absent: its release's directory.
-    #[serde(default)]
     pub cwd: Option<AbsolutePath>,
     /// How long it may take to end after SIGTERM, before SIGKILL.
     #[serde(default = "thirty_seconds")]
@@ -266,25 +233,19 @@ fn thirty_seconds() -> Span {
 }
 
 /// Hooks, each a program with arguments, with `{release_dir}`, `{tag}`, `{node}`, `{service}`, `{version}`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Hooks {
     /// Brings the new code onto the node; absent: the artifact is copied to `{release_dir}`.
-    #[serde(default)]
     pub stage: Option<Vec<String>>,
     /// Stops what runs.
-    #[serde(default)]
     pub stop: Option<Vec<String>>,
     /// Starts the release.
-    #[serde(default)]
     pub start: Option<Vec<String>>,
     /// Removes a release's code.
-    #[serde(default)]
     pub remove: Option<Vec<String>>,
     /// Says by its exit code whether the service runs, as init scripts do: 0 it runs, 1 to 3 it does not. Asked while a
     /// started service does not listen; with `{node}` and `{service}` only. Absent: that it has ended is not known.
-    #[serde(default)]
     pub status: Option<Vec<String>>,
     /// How long each may take.
     #[serde(default = "one_minute")]
@@ -296,9 +257,8 @@ fn one_minute() -> Span {
 }
 
 /// The artifact of a release.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Artifact {
     /// The file.
     pub source: AbsolutePath,
@@ -328,17 +288,14 @@ fn pinned<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Digest>, D
 }
 
 /// The health check served by the agent.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Healthcheck {
     /// Answers `GET /healthcheck` by the service's disable-file.
-    #[serde(default)]
     pub listen: Option<Listen>,
     /// Further sockets, each with a file of its own (the per-port form).
     #[serde(default)]
     pub files: BTreeMap<Listen, AbsolutePath>,
     /// Answers HAProxy's agent-check.
-    #[serde(default)]
     pub agent_check: Option<Listen>,
 }

@@ -3,6 +3,7 @@
 mod store;
 
 use super::address::{Stats, Url};
+use super::findings::{Findings, Table};
 use super::fragment::{self, Balancer, Check, Healthcheck};
 use super::task_hook::{self, TaskHook};
 use std::collections::BTreeMap;
@@ -167,16 +168,17 @@ pub struct Hooks {
 const SHORTEST_LEASE: Duration = Duration::from_secs(2);
 
 /// Settles what was written, or lists everything that does not go together.
-pub fn settle(written: fragment::Node) -> Result<Node, Vec<String>> {
-    let mut findings = Vec::new();
+pub(super) fn settle(written: fragment::Node) -> Result<Node, Findings> {
+    let mut findings = Findings::default();
     let lease_ttl = Duration::from(written.lease_ttl);
     if lease_ttl < SHORTEST_LEASE {
-        findings.push(format!("lease_ttl is {}: at least 2s is allowed", written.lease_ttl));
+        let what = format!("lease_ttl is {}: at least 2s is allowed", written.lease_ttl);
+        findings.field(&["lease_ttl"], what);
     }
     let prefix = match written.store.prefix.as_deref().map(str::parse).transpose() {
         Ok(prefix) => prefix.unwrap_or_default(),
         Err(e) => {
-            findings.push(format!("store.prefix: {e}"));
+            findings.field(&["store", "prefix"], format!("store.prefix: {e}"));
             Prefix::default()
         }
     };
@@ -208,25 +210,25 @@ pub fn settle(written: fragment::Node) -> Result<Node, Vec<String>> {
 
 fn metadata(
     written: BTreeMap<GroupName, fragment::Metadata>,
-    findings: &mut Vec<String>,
+    findings: &mut Findings,
 ) -> BTreeMap<GroupName, MetadataGroup> {
     let mut owners: BTreeMap<PathBuf, GroupName> = BTreeMap::new();
     let mut groups = BTreeMap::new();
     for (name, group) in written {
         let file = group.file.0;
+        let shown = file.display();
+        let mut table = Table::of(findings, "metadata", name.as_str());
         if file.file_name().is_none() {
-            findings.push(format!("metadata.{name}: file {} is not a file's path", file.display()));
-        }
-        if let Some(other) = owners.insert(file.clone(), name.clone()) {
-            let shown = file.display();
-            findings.push(format!(
-                "metadata groups {other} and {name} share the file {shown}: give each its own"
-            ));
+            table.field(&["file"], format!("file {shown} is not a file's path"));
         }
         if group.hook.as_ref().is_some_and(Vec::is_empty) {
-            findings.push(format!(
-                "metadata.{name}: hook is empty: name a program with its arguments, or leave it out"
-            ));
+            table.field(&["hook"], "hook is empty: name a program with its arguments, or leave it out");
+        }
+        if let Some(other) = owners.insert(file.clone(), name.clone()) {
+            findings.field(
+                &["metadata", name.as_str(), "file"],
+                format!("metadata groups {other} and {name} share the file {shown}: give each its own"),
+            );
         }
         let settled =
             MetadataGroup { name: name.clone(), file, hook: group.hook, timeout: group.timeout.into() };
@@ -235,44 +237,53 @@ fn metadata(
     groups
 }
 
-fn service(name: ServiceName, s: fragment::Service, findings: &mut Vec<String>) -> Option<Service> {
+fn service(name: ServiceName, s: fragment::Service, findings: &mut Findings) -> Option<Service> {
     let before = findings.len();
-    let mut find = |what: String| findings.push(format!("service.{name}: {what}"));
-    let probe = probe(s.probe, &mut find);
-    let in_flight = s.in_flight.and_then(|counted| in_flight(counted, &mut find));
-    let driver = s.driver.and_then(|written| driver(written, &mut find));
+    let mut table = Table::of(findings, "service", name.as_str());
+    let probe = probe(s.probe, &mut table);
+    let in_flight = s.in_flight.and_then(|counted| in_flight(counted, &mut table));
+    let driver = s.driver.and_then(|written| driver(written, &mut table));
     for (field, span) in
         [("interval", s.interval), ("fast_interval", s.fast_interval), ("timeout", s.timeout)]
     {
         if span.as_millis() < 10 {
-            find(format!("{field} is {span}: at least 10ms is allowed"));
+            table.field(&[field], format!("{field} is {span}: at least 10ms is allowed"));
         }
     }
-    for (field, count) in
-        [("debounce", s.debounce), ("check.fall", s.check.fall), ("check.rise", s.check.rise)]
-    {
+    for (field, count) in [
+        (&["debounce"][..], s.debounce),
+        (&["check", "fall"][..], s.check.fall),
+        (&["check", "rise"][..], s.check.rise),
+    ] {
         if !(1..=1000).contains(&count) {
-            find(format!("{field} is {count}: 1 to 1000 is allowed"));
+            table.field(field, format!("{} is {count}: 1 to 1000 is allowed", field.join(".")));
         }
     }
     if let Some(tag) = s.initial_release.as_ref() {
         if !s.artifact.contains_key(tag) {
-            find(format!("initial_release {tag} has no artifact: add [service.{name}.artifact.\"{tag}\"]"));
+            let what =
+                format!("initial_release {tag} has no artifact: add [service.{name}.artifact.\"{tag}\"]");
+            table.beside(&[], &["initial_release"], what);
         }
         if driver.is_none() {
-            find("initial_release needs a driver that can start it".to_owned());
+            table.beside(&[], &["initial_release"], "initial_release needs a driver that can start it");
         }
     }
     let by_hook = matches!(&driver, Some(Driver::Command(hooks)) if hooks.stage.is_some());
     for (tag, _) in
         s.artifact.iter().filter(|(_, artifact)| !by_hook && artifact.sha256 == Some(Digest::ABSENT))
     {
-        find(format!(
-            "artifact.\"{tag}\".sha256 = \"absent\" needs a stage hook: an artifact that is copied has a sha256; leave the line out"
-        ));
+        table.beside(
+            &[],
+            &["artifact", tag.as_str(), "sha256"],
+            format!(
+                "artifact.\"{tag}\".sha256 = \"absent\" needs a stage hook: an artifact that is copied has a sha256; leave the line out"
+            ),
+        );
     }
     if s.disable_file.as_path().file_name().is_none() {
-        find(format!("disable_file {} is not a file's path", s.disable_file.as_path().display()));
+        let what = format!("disable_file {} is not a file's path", s.disable_file.as_path().display());
+        table.field(&["disable_file"], what);
     }
     if findings.len() > before {
         return None;
@@ -298,44 +309,47 @@ fn service(name: ServiceName, s: fragment::Service, findings: &mut Vec<String>) 
     })
 }
 
-fn probe(written: fragment::Probe, find: &mut impl FnMut(String)) -> Option<Probe> {
-    let pointer = pointer("probe", written.pointer, find);
+fn probe(written: fragment::Probe, table: &mut Table<'_>) -> Option<Probe> {
+    let pointer = pointer("probe", written.pointer, table);
     match (written.file, written.http, written.command) {
         (Some(file), None, None) => Some(Probe::File(file.0)),
         (None, Some(url), None) => Some(Probe::Http(url, pointer)),
         (None, None, Some(argv)) if !argv.is_empty() => Some(Probe::Command(argv)),
         _ => {
-            find("probe needs exactly one of file, http or command (with at least a program)".to_owned());
+            let what = "probe needs exactly one of file, http or command (with at least a program)";
+            table.field(&["probe"], what);
             None
         }
     }
 }
 
-fn in_flight(written: fragment::InFlight, find: &mut impl FnMut(String)) -> Option<InFlight> {
-    let pointer = pointer("in_flight", written.pointer, find);
+fn in_flight(written: fragment::InFlight, table: &mut Table<'_>) -> Option<InFlight> {
+    let pointer = pointer("in_flight", written.pointer, table);
     match (written.url, written.tcp_port) {
         (Some(url), None) => Some(InFlight::Http(url, pointer)),
         (None, Some(port)) => Some(InFlight::Tcp(port)),
         _ => {
-            find("in_flight needs exactly one of url or tcp_port".to_owned());
+            table.field(&["in_flight"], "in_flight needs exactly one of url or tcp_port");
             None
         }
     }
 }
 
-fn pointer(field: &str, written: Option<String>, find: &mut impl FnMut(String)) -> Option<String> {
+fn pointer(field: &str, written: Option<String>, table: &mut Table<'_>) -> Option<String> {
     if let Some(bad) = written.as_ref().filter(|p| !p.is_empty() && !p.starts_with('/')) {
-        find(format!(
+        let what = format!(
             "{field}.pointer {bad:?} is not a JSON pointer: it begins with a slash, such as /version"
-        ));
+        );
+        table.field(&[field, "pointer"], what);
     }
     written
 }
 
-fn driver(written: fragment::Driver, find: &mut impl FnMut(String)) -> Option<Driver> {
+fn driver(written: fragment::Driver, table: &mut Table<'_>) -> Option<Driver> {
     match written {
         fragment::Driver::Process(p) if p.argv.is_empty() => {
-            find("driver.process.argv is empty: name the program to start".to_owned());
+            let what = "driver.process.argv is empty: name the program to start";
+            table.field(&["driver", "process", "argv"], what);
             None
         }
         fragment::Driver::Process(p) => Some(Driver::Process(p)),
@@ -343,7 +357,9 @@ fn driver(written: fragment::Driver, find: &mut impl FnMut(String)) -> Option<Dr
             let mut hook = |name: &str, argv: Option<Vec<String>>| {
                 let argv = argv.filter(|a| !a.is_empty());
                 if argv.is_none() {
-                    find(format!("driver.command has no {name} hook: name a program with its arguments"));
+                    let what =
+                        format!("driver.command has no {name} hook: name a program with its arguments");
+                    table.beside(&["driver", "command"], &[name], what);
                 }
                 argv
             };
@@ -361,15 +377,16 @@ fn driver(written: fragment::Driver, find: &mut impl FnMut(String)) -> Option<Dr
 }
 
 /// Two services with one disable-file would take each other out.
-fn shared_files(services: &BTreeMap<ServiceName, Service>, findings: &mut Vec<String>) {
+fn shared_files(services: &BTreeMap<ServiceName, Service>, findings: &mut Findings) {
     let mut owners: BTreeMap<&PathBuf, &ServiceName> = BTreeMap::new();
     for service in services.values() {
         if let Some(other) = owners.insert(&service.disable_file, &service.name) {
-            findings.push(format!(
+            let what = format!(
                 "services {other} and {} share the disable_file {}: give each its own",
                 service.name,
                 service.disable_file.display()
-            ));
+            );
+            findings.field(&["service", service.name.as_str(), "disable_file"], what);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The hooks that a task may name: as they are written, and validated.
 
+use super::findings::{Findings, Table};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,9 +13,8 @@ pub const OURS: &str = "TIDEGATE_";
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// A hook as it is written.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Written {
     /// Program and arguments, with `{stream}`, `{revision}`, `{tag}`, `{task}`, `{node}`.
     pub argv: Vec<String>,
@@ -43,25 +43,27 @@ pub struct TaskHook {
 }
 
 /// Settles what was written, and adds what makes no sense to `findings`.
-pub fn settle(
+pub(super) fn settle(
     written: BTreeMap<HookName, Written>,
-    findings: &mut Vec<String>,
+    findings: &mut Findings,
 ) -> BTreeMap<HookName, TaskHook> {
     let mut hooks = BTreeMap::new();
     for (name, Written { argv, env, timeout }) in written {
-        let mut find = |what: String| findings.push(format!("hook.{name}: {what}"));
+        let mut table = Table::of(findings, "hook", name.as_str());
         if argv.is_empty() {
-            find("argv is empty: name the program to run".to_owned());
+            table.field(&["argv"], "argv is empty: name the program to run");
         }
         let limit = Duration::from(timeout);
         if limit < Duration::from_secs(1) || limit > LONGEST {
-            find(format!("timeout is {timeout}: 1s to 24h is allowed"));
+            table.field(&["timeout"], format!("timeout is {timeout}: 1s to 24h is allowed"));
         }
         for variable in env.keys() {
             if variable.starts_with(OURS) {
-                find(format!("env.{variable} is for the agent to set: choose another name"));
+                let what = format!("env.{variable} is for the agent to set: choose another name");
+                table.field(&["env", variable], what);
             } else if variable.is_empty() || variable.contains(['=', '\0']) {
-                find(format!("env: {variable:?} is not the name of a variable"));
+                let what = format!("env: {variable:?} is not the name of a variable");
+                table.field(&["env", variable], what);
             }
         }
         hooks.insert(name, TaskHook { argv, env, timeout: limit });

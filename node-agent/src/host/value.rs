@@ -13,7 +13,6 @@ pub struct Target {
     /// The version that it carries.
     pub version: ServiceVersion,
     /// The digest that its artifact must have; absent for a release that only this node's own configuration names.
-    #[serde(default)]
     pub sha256: Option<Digest>,
 }
 

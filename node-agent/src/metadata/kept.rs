@@ -13,7 +13,6 @@ pub(super) struct Kept {
     /// Which one.
     pub version: DocumentVersion,
     /// How that went; none = it has begun.
-    #[serde(default)]
     pub outcome: Option<Outcome>,
     /// Whether that was signalled.
     #[serde(default, rename = "told")]

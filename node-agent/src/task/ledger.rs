@@ -19,7 +19,6 @@ const SHORT: usize = 200;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ledger {
     /// The task that was taken up.
-    #[serde(default)]
     pub active: Option<Active>,
     /// Those that have ended, the latest last.
     #[serde(default)]

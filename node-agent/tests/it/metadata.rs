@@ -117,8 +117,8 @@ async fn document_is_applied_in_its_batch_reported_and_returned() {
     assert_eq!(word(&world).await, None, "nobody asks");
 
     write(&world, Some(1), Some((2, 0))).await;
-    let told = || async { world.log().contains("not exposed; the former document stands") };
-    wait_for("a look at the update", &world, told, |told| *told).await;
+    let reported = || async { world.log().contains("not exposed; the former document stands") };
+    wait_for("a look at the update", &world, reported, |reported| *reported).await;
     assert_eq!((file(&world), hooks(&world)), (Some(json!({"x": 1})), vec!["1".to_owned()]));
 
     write(&world, Some(1), Some((2, 1))).await;

@@ -187,19 +187,19 @@ async fn an_agent_that_may_not_read_its_tasks_loses_nothing_but_those_and_says_s
     let generation = world.store.direct(replace).await;
     world.balancer.follow();
     world.store.wait_for_serving(&world, 2, generation).await;
-    let told = |what: &str| {
+    let reported = |what: &str| {
         let log = std::fs::read_to_string(world.path().join("agent.log")).unwrap();
         log.lines().filter(|line| line.contains("WARN") && line.contains(what)).count()
     };
-    assert_eq!(told("cannot follow tasks/n1/"), 1, "{}", world.log());
-    assert_eq!(told("permission denied"), 1, "{}", world.log());
+    assert_eq!(reported("cannot follow tasks/n1/"), 1, "{}", world.log());
+    assert_eq!(reported("permission denied"), 1, "{}", world.log());
 
     // It may read its tasks, and not claim them: that too is said once. Then it may.
     etcd.grants("agent-n1", granted_by_the_guide(&["tasks"]).remove(0)).await;
     let hindered = "a task does not move on";
-    wait_for("it sees the task", &world, || async { told(hindered) }, |told| *told > 0).await;
+    wait_for("it sees the task", &world, || async { reported(hindered) }, |reported| *reported > 0).await;
     tokio::time::sleep(Duration::from_millis(2_500)).await;
-    assert_eq!((told(hindered), told("permission denied")), (1, 2), "{}", world.log());
+    assert_eq!((reported(hindered), reported("permission denied")), (1, 2), "{}", world.log());
     etcd.grants("agent-n1", granted_by_the_guide(&["results"]).remove(0)).await;
     let result = Key::TaskResult(node(), "t1".parse().unwrap());
     let outcome = || async {

@@ -38,8 +38,8 @@ async fn nothing_starts_while_the_store_is_unreachable() {
     .await;
     wait_for("hidden", &world, || async { world.disable_file().exists() }, |there| *there).await;
     assert_eq!(world.starts().len(), 1);
-    let told = |log: &String| log.contains("nothing is started while the store is away");
-    wait_for("why it waits", &world, || async { world.log() }, told).await;
+    let reported = |log: &String| log.contains("nothing is started while the store is away");
+    wait_for("why it waits", &world, || async { world.log() }, reported).await;
     world.store.come_back().await;
     wait_for("a second start", &world, || async { world.starts().len() }, |n| *n == 2).await;
     wait_for("UP", &world, || async { world.balancer.status() }, |status| status == "UP").await;

@@ -99,10 +99,10 @@ impl Node {
         text.split_whitespace().nth(2).unwrap().parse().unwrap()
     }
 
-    async fn log_has(&self, told: &str) {
+    async fn log_has(&self, reported: &str) {
         let log =
             || async { std::fs::read_to_string(self.world.path().join("agent.log")).unwrap_or_default() };
-        wait_for(told, &self.world, log, |log| log.contains(told)).await;
+        wait_for(reported, &self.world, log, |log| log.contains(reported)).await;
     }
 }
 
@@ -133,8 +133,8 @@ async fn hook_gets_its_task_and_its_end_is_reported() {
     let id = node.order("t-1", "words").await;
     let result = node.end_of(&id).await;
     assert_eq!(result.outcome, Outcome::Succeeded);
-    let told = "words n1 compute 53 release-9057 here release-9057 compute/53 t-1 n1\n";
-    assert_eq!(result.output, told);
+    let reported = "words n1 compute 53 release-9057 here release-9057 compute/53 t-1 n1\n";
+    assert_eq!(result.output, reported);
     let nonce = std::fs::read_to_string(node.world.path().join("state/nonce")).unwrap();
     assert_eq!(result.by.unwrap().nonce, nonce);
 
@@ -147,8 +147,8 @@ async fn hook_gets_its_task_and_its_end_is_reported() {
     assert!(why(&result).contains("could not start /nowhere/pull: No such file"), "{}", why(&result));
 
     let result = node.end_of(&node.order("t-4", "drop-image").await).await;
-    let told = "the configuration of n1 defines no hook drop-image; it defines: absent, bad, late, short, wait, words";
-    assert_eq!(why(&result), told);
+    let reported = "the configuration of n1 defines no hook drop-image; it defines: absent, bad, late, short, wait, words";
+    assert_eq!(why(&result), reported);
 
     let begin = Instant::now();
     let result = node.end_of(&node.order("t-5", "late").await).await;
@@ -344,7 +344,7 @@ async fn a_store_that_was_restored_has_no_hook_run_a_second_time() {
     let node = Node::new().await;
     let agent = node.agent();
     let id = node.order("t-1", "bad").await;
-    let told = why(&node.end_of(&id).await).to_owned();
+    let reported = why(&node.end_of(&id).await).to_owned();
     agent.kill();
     // As in a backup from before it was claimed.
     let (order, result) = (
@@ -358,7 +358,7 @@ async fn a_store_that_was_restored_has_no_hook_run_a_second_time() {
         .put(order, task("bad"));
     assert!(node.world.store.store.commit(&back).await.unwrap().revision > Revision::ABSENT);
     let _agent = node.agent();
-    assert_eq!(why(&node.end_of(&id).await), told);
+    assert_eq!(why(&node.end_of(&id).await), reported);
     assert_eq!(node.noted("began"), ["t-1"]);
 }
 

@@ -14,7 +14,6 @@ pub struct Decommission {
     /// Why.
     pub why: String,
     /// How the instance was stopped or fenced; demanded for one last known below what an active upgrade requires.
-    #[serde(default)]
     pub stopped_how: Option<String>,
     /// How the etcd user of its agent was revoked, where it was decommissioned while it reported: the reports up to
     /// this record are ignored, and a later one voids the word.

@@ -40,7 +40,8 @@ impl Body for Directive {
 }
 
 /// What an instance should be doing.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Disposition {
     /// Serve with whatever release runs now.
@@ -69,11 +70,6 @@ impl Disposition {
 
     /// The word for it.
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Serve { .. } => "serve",
-            Self::Drain => "drain",
-            Self::Replace { .. } => "replace",
-            Self::Stop => "stop",
-        }
+        self.into()
     }
 }

@@ -3,7 +3,6 @@
 use super::{Body, Timestamp};
 use crate::Digest;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::str::FromStr;
 
 /// A verdict.
@@ -28,7 +27,21 @@ impl Body for Evidence {
 }
 
 /// What a compatibility run found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// They work together.
@@ -42,11 +55,7 @@ pub enum Verdict {
 impl Verdict {
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::Inconclusive => "inconclusive",
-        }
+        self.into()
     }
 }
 
@@ -64,9 +73,3 @@ impl FromStr for Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a verdict: pass, fail or inconclusive is allowed")]
 pub struct NotAVerdict(String);
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}

@@ -102,7 +102,10 @@ pub struct EndedUpdate {
 }
 
 /// What became of an update.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum UpdateOutcome {
@@ -117,11 +120,7 @@ pub enum UpdateOutcome {
 impl UpdateOutcome {
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Finished => "finished",
-            Self::Returned => "returned",
-            Self::Cancelled => "cancelled",
-        }
+        self.into()
     }
 }
 

@@ -12,7 +12,6 @@ pub struct Inventory {
     /// The version that was admitted.
     pub version: ServiceVersion,
     /// The release that was admitted, where the agent knows it.
-    #[serde(default)]
     pub release: Option<ReleaseTag>,
     /// Labels of the node: `zone` and the like, by which failure domains are told apart.
     #[serde(default)]

@@ -35,10 +35,8 @@ pub struct Reconciliation {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Claim {
     /// The term of the last directive.
-    #[serde(default)]
     pub term: Option<TermId>,
     /// The floor of the last window.
-    #[serde(default)]
     pub floor: Option<ServiceVersion>,
     /// The highest revision of directive, window and admission.
     #[serde(default)]

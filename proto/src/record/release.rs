@@ -6,7 +6,6 @@ use crate::compute::{Canary, EvidenceRule, ReleaseRevision, ReleaseVersion};
 use crate::{Branch, Digest, GroupLabel, ReleaseTag, ServiceName, ServiceVersion, StreamName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// A compute release. Only `status`, `because`, `approved` and `deployed_at` ever change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -74,7 +73,21 @@ impl Body for ComputeRelease {
 }
 
 /// What became of a compute release (machine 3 of the design; its moves are the planner's).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReleaseStatus {
@@ -99,20 +112,7 @@ impl ReleaseStatus {
 
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Canary => "canary",
-            Self::Deployed => "deployed",
-            Self::Superseded => "superseded",
-            Self::Error => "error",
-            Self::Deprecated => "deprecated",
-        }
-    }
-}
-
-impl fmt::Display for ReleaseStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        self.into()
     }
 }
 

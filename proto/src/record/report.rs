@@ -19,7 +19,6 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probed: Option<ServiceVersion>,
     /// The release that runs, where the agent knows it.
-    #[serde(default)]
     pub release: Option<ReleaseTag>,
     /// The sha256 of that release's artifact, as the agent knows it: what a rollback returns to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,7 +195,8 @@ pub enum Rotation {
 }
 
 /// Where an instance stands in its lifecycle (machine 2 of the design).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Step {
     /// In service: in rotation and healthy for its minimum healthy time.
@@ -239,17 +239,7 @@ pub const NOT_LEFT: &str = "leaving-rotation";
 impl Step {
     /// The word for it.
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Serving => "serving",
-            Self::Draining => "draining",
-            Self::Drained { .. } => "drained",
-            Self::Replacing => "replacing",
-            Self::Verifying => "verifying",
-            Self::Stopped => "stopped",
-            Self::Refused { .. } => "refused",
-            Self::Failed { .. } => "failed",
-            Self::Starting => "starting",
-        }
+        self.into()
     }
 }
 
@@ -266,10 +256,8 @@ pub struct Identity {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Abilities {
     /// How code is replaced: `process`, `systemd`, `command`; absent when the agent only watches.
-    #[serde(default)]
     pub replace: Option<SmolStr>,
     /// How a drain is proved: `haproxy` (balancers are asked) or `settle` (time that covers their checks).
-    #[serde(default)]
     pub drain: Option<SmolStr>,
     /// The releases that this agent knows an artifact for.
     #[serde(default)]

@@ -15,16 +15,13 @@ pub struct Stream {
     #[serde(default)]
     pub settings: Box<StreamSettings>,
     /// The latest revision, whatever became of it; none = none was ever created. Revisions are counted from here.
-    #[serde(default)]
     pub latest: Option<Latest>,
     /// The highest version that each branch has had; at most [`MAX_BRANCHES`].
     #[serde(default)]
     pub branches: BTreeMap<Branch, ReleaseVersion>,
     /// What new computes start with.
-    #[serde(default)]
     pub deployed: Option<Box<Head>>,
     /// What a share of new computes starts with.
-    #[serde(default)]
     pub canary: Option<Box<Head>>,
     /// What waits, oldest first; at most [`MAX_PENDING`].
     #[serde(default)]
@@ -174,10 +171,8 @@ pub struct Running {
     /// How many.
     pub count: u64,
     /// The latest revision of the tag; none = an image that was never released here.
-    #[serde(default)]
     pub revision: Option<ReleaseRevision>,
     /// Its version.
-    #[serde(default)]
     pub version: Option<ReleaseVersion>,
     /// What it requires.
     #[serde(default)]

@@ -6,7 +6,6 @@ use super::report::Identity;
 use super::{Body, Timestamp};
 use crate::{HookName, ReleaseRevision, ReleaseTag, StreamName};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::str::FromStr;
 
 /// What is to be run.
@@ -52,7 +51,10 @@ pub struct Settlement {
 }
 
 /// How a task ended, as a person states it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::Display, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
     /// What the hook is for is done.
@@ -64,16 +66,7 @@ pub enum Ended {
 impl Ended {
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        self.into()
     }
 }
 
@@ -124,7 +117,8 @@ impl Body for TaskResult {
 pub const MAX_RESULTS_OF_NODE: usize = 1000;
 
 /// How far a task is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Outcome {
     /// The agent has taken it and runs it, or did when it was last heard.
@@ -146,11 +140,6 @@ pub enum Outcome {
 impl Outcome {
     /// The word for it.
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Claimed => "claimed",
-            Self::Succeeded => "succeeded",
-            Self::Failed { .. } => "failed",
-            Self::Unknown { .. } => "unknown",
-        }
+        self.into()
     }
 }

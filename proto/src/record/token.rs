@@ -8,7 +8,21 @@ use std::fmt;
 use std::str::FromStr;
 
 /// What a principal may do; each role includes the ones before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Look at everything, change nothing.
@@ -25,17 +39,7 @@ impl Role {
 
     /// As it is written.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Release => "release",
-            Self::Operate => "operate",
-        }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        self.into()
     }
 }
 

@@ -23,19 +23,16 @@ pub struct Upgrade {
     /// Where it stands.
     pub phase: Phase,
     /// Set while a person, or the failure budget, holds it.
-    #[serde(default)]
     pub paused: Option<Pause>,
     /// What persons have approved.
     #[serde(default)]
     pub approvals: BTreeMap<ApprovalPoint, Word>,
     /// What a rollback returns to; known once preflight is left.
-    #[serde(default)]
     pub former: Option<Former>,
     /// The schema change that goes with it.
     #[serde(default, rename = "schema_change")]
     pub schema: Option<SchemaBinding>,
     /// How the fleet was divided; known once the roll begins.
-    #[serde(default)]
     pub waves: Option<Division>,
     /// Instances that failed in their wave, as earlier versions kept them; now each has a record of its own
     /// ([`Exception`](super::exception::Exception)).
@@ -119,7 +116,10 @@ pub enum Phase {
 }
 
 /// The steps of a rollback, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum RollbackStep {
     /// The old release is staged again where it was removed, the floor is withdrawn, and both are acknowledged.
@@ -135,12 +135,7 @@ pub enum RollbackStep {
 
 impl RollbackStep {
     fn word(self) -> &'static str {
-        match self {
-            Self::Restage => "restage",
-            Self::Move => "move",
-            Self::Lower => "lower",
-            Self::Undo => "undo",
-        }
+        self.into()
     }
 }
 
@@ -148,7 +143,21 @@ impl RollbackStep {
 pub const SESSIONS: &str = "sessions";
 
 /// A phase without its data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is the phase of the same name above")]
 pub enum PhaseName {
@@ -201,25 +210,7 @@ impl Phase {
 impl PhaseName {
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Preflight => "preflight",
-            Self::Stage => "stage",
-            Self::Expand => "expand",
-            Self::Migrate => "migrate",
-            Self::Roll => "roll",
-            Self::Remove => "remove",
-            Self::Contract => "contract",
-            Self::Completed => "completed",
-            Self::RollingBack => "rolling-back",
-            Self::RolledBack => "rolled-back",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-impl fmt::Display for PhaseName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        self.into()
     }
 }
 

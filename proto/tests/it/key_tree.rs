@@ -107,7 +107,7 @@ fn each_key_has_one_form_and_is_read_back() {
 }
 
 #[test]
-fn what_is_none_of_ours_is_told_apart() {
+fn foreign_keys_are_distinguished() {
     let prefix = Prefix::default();
     assert_eq!(prefix.parse(b"/elsewhere/leader"), None);
     assert_eq!(prefix.parse(b"/tidegate-2/leader"), None);

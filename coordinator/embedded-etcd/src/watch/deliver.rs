@@ -24,7 +24,7 @@ const FRAGMENT: usize = (3 << 19) + (512 << 10);
 
 /// What a client asked of a watch.
 #[derive(Debug, Clone)]
-pub(crate) struct Wish {
+pub(crate) struct Subscription {
     pub(crate) id: i64,
     pub(crate) range: KeyRange,
     pub(crate) prev_kv: bool,
@@ -37,48 +37,48 @@ pub(crate) struct Wish {
 /// The next piece of a watch's past.
 pub(crate) enum Piece {
     /// Messages, none if nothing concerned the watch, and the first revision that was not looked at.
-    Told { messages: Vec<PbWatchResponse>, next: i64 },
+    Messages { messages: Vec<PbWatchResponse>, next: i64 },
     /// The watch is so far behind that what it missed is forgotten; the compacted revision.
     Compacted(i64),
 }
 
 /// Reads from revision `from` up to `last` at most.
-pub(crate) fn read(engine: &Engine, wish: &Wish, from: i64, last: i64) -> Piece {
+pub(crate) fn read(engine: &Engine, subscription: &Subscription, from: i64, last: i64) -> Piece {
     let collected = engine.peek(|state| {
         if state.kv.remembers(from) {
-            Ok(collect(state, wish, from, last))
+            Ok(collect(state, subscription, from, last))
         } else {
             Err(state.kv.compacted())
         }
     });
     match collected {
         Err(compacted) => Piece::Compacted(compacted),
-        Ok((events, next)) => Piece::Told { messages: messages(engine, wish, events), next },
+        Ok((events, next)) => Piece::Messages { messages: messages(engine, subscription, events), next },
     }
 }
 
-fn collect(state: &State, wish: &Wish, from: i64, last: i64) -> (Vec<PbEvent>, i64) {
+fn collect(state: &State, subscription: &Subscription, from: i64, last: i64) -> (Vec<PbEvent>, i64) {
     let mut events = Vec::new();
     let mut bytes = 0;
-    let mut told = 0;
+    let mut notified = 0;
     for revision in state.kv.revisions(from, last) {
         let before = events.len();
         for change in &revision.changes {
-            if wish.wants(change) {
-                let event = event(state, wish, change, revision.number);
+            if subscription.wants(change) {
+                let event = event(state, subscription, change, revision.number);
                 bytes += event.encoded_len();
                 events.push(event);
             }
         }
-        told += usize::from(events.len() > before);
-        if told >= MAX_REVISIONS || bytes >= FULL {
+        notified += usize::from(events.len() > before);
+        if notified >= MAX_REVISIONS || bytes >= FULL {
             return (events, revision.number + 1);
         }
     }
     (events, last + 1)
 }
 
-impl Wish {
+impl Subscription {
     fn wants(&self, change: &Change) -> bool {
         let kind = match change {
             Change::Put(_) => self.puts,
@@ -89,24 +89,24 @@ impl Wish {
 }
 
 /// The previous state is that at the revision before, as etcd has it; a key that was just made has none.
-fn event(state: &State, wish: &Wish, change: &Change, revision: i64) -> PbEvent {
+fn event(state: &State, subscription: &Subscription, change: &Change, revision: i64) -> PbEvent {
     let mut event = change.event(revision);
     let created = matches!(change, Change::Put(kv) if kv.create_revision == kv.mod_revision);
-    if wish.prev_kv && !created {
+    if subscription.prev_kv && !created {
         event.prev_kv = state.kv.at(change.key(), revision - 1).map(|kv| kv.as_ref().clone());
     }
     event
 }
 
-fn messages(engine: &Engine, wish: &Wish, events: Vec<PbEvent>) -> Vec<PbWatchResponse> {
+fn messages(engine: &Engine, subscription: &Subscription, events: Vec<PbEvent>) -> Vec<PbWatchResponse> {
     let Some(last) = events.last().and_then(|event| event.kv.as_ref()) else { return Vec::new() };
     let whole = PbWatchResponse {
         header: Some(engine.header(last.mod_revision)),
-        watch_id: wish.id,
+        watch_id: subscription.id,
         events,
         ..PbWatchResponse::default()
     };
-    if wish.fragment && whole.encoded_len() >= FRAGMENT { fragments(whole) } else { vec![whole] }
+    if subscription.fragment && whole.encoded_len() >= FRAGMENT { fragments(whole) } else { vec![whole] }
 }
 
 /// Cuts a message so that each part is below the limit, or holds a single event; all but the last say that more follows.

@@ -17,7 +17,7 @@ use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::deliver::{self, Piece, Wish};
+use super::deliver::{self, Piece, Subscription};
 use crate::{engine::Engine, kv::KeyRange, refusal::Refusal};
 
 /// How often a watch that asked for progress hears of it while nothing else is told: etcd's interval.
@@ -37,14 +37,14 @@ struct Session {
     engine: Arc<Engine>,
     outbox: Outbox,
     stream: u64,
-    watches: BTreeMap<i64, Wish>,
+    watches: BTreeMap<i64, Subscription>,
     next_id: i64,
     /// Watches with revisions to be told, and the span of these.
     backlog: VecDeque<(i64, i64, i64)>,
     /// Whether the client asked how far it has been told.
     progress_asked: bool,
     /// Watches that were told something since the last progress interval.
-    told: HashSet<i64>,
+    notified: HashSet<i64>,
 }
 
 /// The client no longer listens.
@@ -72,7 +72,7 @@ pub(crate) async fn run(
         next_id: 0,
         backlog: VecDeque::new(),
         progress_asked: false,
-        told: HashSet::new(),
+        notified: HashSet::new(),
     };
     let mut progress = tokio::time::interval(PROGRESS);
     progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -98,8 +98,8 @@ pub(crate) async fn run(
                 Some(Ok(request)) => session.take(request).await,
                 Some(Err(_)) | None => return,
             },
-            _ = progress.tick() => session.tell_progress_of_watches().await,
-            () = std::future::ready(()), if !session.backlog.is_empty() => session.tell_next().await,
+            _ = progress.tick() => session.send_progress_of_watches().await,
+            () = std::future::ready(()), if !session.backlog.is_empty() => session.send_next().await,
             () = wake.notified() => session.take_news().await,
         };
         if done.is_err() {
@@ -117,7 +117,7 @@ impl Session {
         match request.request_union {
             Some(PbWatchRequestUnion::CreateRequest(create)) => {
                 let filters = create.filters;
-                let wish = Wish {
+                let subscription = Subscription {
                     id: create.watch_id,
                     range: watched_range(&create.key, &create.range_end),
                     prev_kv: create.prev_kv,
@@ -126,7 +126,7 @@ impl Session {
                     fragment: create.fragment,
                     progress: create.progress_notify,
                 };
-                self.create(wish, create.start_revision).await
+                self.create(subscription, create.start_revision).await
             }
             Some(PbWatchRequestUnion::CancelRequest(cancel)) => self.cancel(cancel.watch_id).await,
             Some(PbWatchRequestUnion::ProgressRequest(_)) => {
@@ -137,10 +137,10 @@ impl Session {
         }
     }
 
-    async fn create(&mut self, mut wish: Wish, start: i64) -> Result<(), Gone> {
-        let refused = if wish.range.is_empty() {
+    async fn create(&mut self, mut subscription: Subscription, start: i64) -> Result<(), Gone> {
+        let refused = if subscription.range.is_empty() {
             Some("mvcc: watcher range is empty")
-        } else if wish.id != 0 && self.watches.contains_key(&wish.id) {
+        } else if subscription.id != 0 && self.watches.contains_key(&subscription.id) {
             Some("mvcc: duplicate watch ID provided on the WatchStream")
         } else {
             None
@@ -158,17 +158,17 @@ impl Session {
                 })
                 .await;
         }
-        if wish.id == 0 {
+        if subscription.id == 0 {
             while self.watches.contains_key(&self.next_id) {
                 self.next_id += 1;
             }
-            wish.id = self.next_id;
+            subscription.id = self.next_id;
             self.next_id += 1;
         }
-        let id = wish.id;
+        let id = subscription.id;
         let compacted = self.engine.peek(|state| state.kv.compacted());
-        let published = hub.add(self.stream, id, wish.range.clone(), start);
-        self.watches.insert(id, wish);
+        let published = hub.add(self.stream, id, subscription.range.clone(), start);
+        self.watches.insert(id, subscription);
         self.send(PbWatchResponse {
             header: Some(self.engine.header(published)),
             watch_id: id,
@@ -196,7 +196,7 @@ impl Session {
     fn forget(&mut self, id: i64) {
         self.engine.durable().hub().remove(self.stream, id);
         self.backlog.retain(|(waiting, _, _)| *waiting != id);
-        self.told.remove(&id);
+        self.notified.remove(&id);
     }
 
     /// Takes up what was published since; when all of it is told, answers a request for progress.
@@ -210,24 +210,24 @@ impl Session {
             }
         }
         if self.backlog.is_empty() && std::mem::take(&mut self.progress_asked) {
-            return self.tell_progress(WHOLE_STREAM, published).await;
+            return self.send_progress(WHOLE_STREAM, published).await;
         }
         Ok(())
     }
 
     /// Tells one watch one piece of its backlog, and puts it behind the others.
-    async fn tell_next(&mut self) -> Result<(), Gone> {
+    async fn send_next(&mut self) -> Result<(), Gone> {
         if let Some((id, from, last)) = self.backlog.pop_front()
-            && let Some(wish) = self.watches.get(&id)
+            && let Some(subscription) = self.watches.get(&id)
         {
-            match deliver::read(&self.engine, wish, from, last) {
+            match deliver::read(&self.engine, subscription, from, last) {
                 Piece::Compacted(revision) => self.end_compacted(id, revision).await?,
-                Piece::Told { messages, next } => {
+                Piece::Messages { messages, next } => {
                     if next <= last {
                         self.backlog.push_back((id, next, last));
                     }
                     for message in messages {
-                        self.told.insert(id);
+                        self.notified.insert(id);
                         self.send(message).await?;
                     }
                 }
@@ -249,7 +249,7 @@ impl Session {
         .await
     }
 
-    async fn tell_progress(&self, id: i64, revision: i64) -> Result<(), Gone> {
+    async fn send_progress(&self, id: i64, revision: i64) -> Result<(), Gone> {
         self.send(PbWatchResponse {
             header: Some(self.engine.header(revision)),
             watch_id: id,
@@ -259,8 +259,8 @@ impl Session {
     }
 
     /// Tells the watches that asked for it, and heard nothing for an interval, how far they are.
-    async fn tell_progress_of_watches(&mut self) -> Result<(), Gone> {
-        let told = std::mem::take(&mut self.told);
+    async fn send_progress_of_watches(&mut self) -> Result<(), Gone> {
+        let notified = std::mem::take(&mut self.notified);
         self.take_news().await?;
         if !self.backlog.is_empty() {
             return Ok(());
@@ -269,11 +269,11 @@ impl Session {
         let quiet: Vec<i64> = self
             .watches
             .values()
-            .filter(|wish| wish.progress && !told.contains(&wish.id))
-            .map(|wish| wish.id)
+            .filter(|subscription| subscription.progress && !notified.contains(&subscription.id))
+            .map(|subscription| subscription.id)
             .collect();
         for id in quiet {
-            self.tell_progress(id, published).await?;
+            self.send_progress(id, published).await?;
         }
         Ok(())
     }

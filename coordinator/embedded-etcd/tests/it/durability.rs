@@ -54,8 +54,8 @@ async fn everything_is_there_after_a_restart() {
     let options = WatchOptions::new().with_all_keys().with_start_revision(compacted).with_prev_key();
     let mut stream = client.watch("", Some(options)).await.unwrap();
     assert!(facts::next(&mut stream).await.created());
-    let (told, _) = facts::events(&mut stream, 6).await;
-    assert_eq!(told, ["+a=2", "+leased=1", "+b=1", "-a [2]", "-gone [1]", "+a=3"]);
+    let (reported, _) = facts::events(&mut stream, 6).await;
+    assert_eq!(reported, ["+a=2", "+leased=1", "+b=1", "-a [2]", "-gone [1]", "+a=3"]);
 
     let asked = Some(LeaseTimeToLiveOptions::new().with_keys());
     let left = client.lease_time_to_live(lease, asked).await.unwrap();
@@ -114,12 +114,12 @@ async fn what_was_acknowledged_survives_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = BTreeMap::new();
     for round in 0..4 {
-        let told = tokio::task::spawn_blocking({
+        let reported = tokio::task::spawn_blocking({
             let dir = dir.path().to_path_buf();
             // A different moment each time.
             move || write_and_kill(&dir, round, 150 + 70 * round)
         });
-        for (key, revision) in told.await.unwrap() {
+        for (key, revision) in reported.await.unwrap() {
             acknowledged.insert(key, revision);
         }
         let store = Embedded::open(dir.path(), "the check").await.unwrap();
@@ -154,19 +154,19 @@ fn write_and_kill(dir: &Path, round: usize, enough: usize) -> Vec<(String, i64)>
     let mut child =
         Command::new(writers()).arg(dir).arg(round.to_string()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut killed = false;
     for line in &mut lines {
         let line = line.unwrap();
         let Some(("ack", rest)) = line.split_once(' ') else { continue };
         let (key, revision) = rest.split_once(' ').unwrap();
-        told.push((key.to_owned(), revision.parse().unwrap()));
-        if told.len() >= enough && !killed {
+        reported.push((key.to_owned(), revision.parse().unwrap()));
+        if reported.len() >= enough && !killed {
             child.kill().unwrap();
             killed = true;
         }
     }
     let ended = child.wait().unwrap();
-    assert!(killed, "the process ended by itself after {} writes: {ended}", told.len());
-    told
+    assert!(killed, "the process ended by itself after {} writes: {ended}", reported.len());
+    reported
 }

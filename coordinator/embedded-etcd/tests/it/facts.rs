@@ -65,14 +65,14 @@ pub(crate) async fn next(stream: &mut WatchStream) -> WatchResponse {
 
 /// Messages of one watch until so many events have come: the events, and how many each message held.
 pub(crate) async fn events(stream: &mut WatchStream, count: usize) -> (Vec<String>, Vec<usize>) {
-    let (mut told, mut sizes) = (Vec::new(), Vec::new());
-    while told.len() < count {
+    let (mut reported, mut sizes) = (Vec::new(), Vec::new());
+    while reported.len() < count {
         let message = next(stream).await;
-        assert!(!message.canceled(), "canceled after {told:?}");
+        assert!(!message.canceled(), "canceled after {reported:?}");
         sizes.push(message.events().len());
-        told.extend(message.events().iter().map(tell));
+        reported.extend(message.events().iter().map(tell));
     }
-    (told, sizes)
+    (reported, sizes)
 }
 
 /// One event as text: `+key=value` or `-key`, and the previous state in brackets if there is one.

@@ -47,7 +47,7 @@ async fn over_tcp() {
 }
 
 #[tokio::test]
-async fn a_second_opener_is_told_of_the_first() {
+async fn second_opener_is_refused_with_the_first_named() {
     let dir = tempfile::tempdir().unwrap();
     let first = Embedded::open(dir.path(), "coordinator at 127.0.0.1:7400").await.unwrap();
     let refused = Embedded::open(dir.path(), "another").await.expect_err("it is open");

@@ -16,7 +16,7 @@ async fn lives(client: &mut Client) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stall_starts_every_lease_anew() {
+async fn stall_restarts_every_lease() {
     let store = Embedded::in_memory();
     let mut client = store.client().await.unwrap();
     let lease = leased(&mut client, 5).await;

@@ -10,7 +10,7 @@ async fn put(client: &mut Client, value: Vec<u8>) -> i64 {
 }
 
 #[tokio::test]
-async fn one_that_does_not_read_holds_nobody_up_and_misses_nothing() {
+async fn slow_reader_delays_no_other_and_misses_nothing() {
     let store = Embedded::in_memory();
     let mut client = store.client().await.unwrap();
     let mut stream = client.watch("key", None).await.unwrap();
@@ -20,12 +20,12 @@ async fn one_that_does_not_read_holds_nobody_up_and_misses_nothing() {
     for number in 0..count {
         put(&mut client, format!("{number:0>512}").into_bytes()).await;
     }
-    let mut told = 0;
-    while told < count {
+    let mut reported = 0;
+    while reported < count {
         let message = facts::next(&mut stream).await;
         for event in message.events() {
-            assert_eq!(event.kv().unwrap().value(), format!("{told:0>512}").as_bytes());
-            told += 1;
+            assert_eq!(event.kv().unwrap().value(), format!("{reported:0>512}").as_bytes());
+            reported += 1;
         }
     }
 }
@@ -45,7 +45,7 @@ async fn one_that_is_a_little_behind_a_compaction_is_not_ended() {
 }
 
 #[tokio::test]
-async fn one_that_is_far_behind_a_compaction_is_told_so() {
+async fn watch_far_behind_a_compaction_is_cancelled_with_it() {
     let store = Embedded::in_memory();
     let mut client = store.client().await.unwrap();
     let mut stream = client.watch("key", None).await.unwrap();

@@ -1,6 +1,6 @@
 //! Decommission an instance: a person's word that it is gone, which covers its last admission and no later one.
 
-use super::{Asker, Refusal, RefusalKind, demand_why, refuse, told};
+use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -31,35 +31,30 @@ pub fn decommission(
     let contradicts = fleet.contradiction_of(id).is_some();
     let found = fleet.service(&id.service).and_then(|s| s.get(&id.node));
     let Some(instance) = found.filter(|i| i.inventory.is_some() || contradicts) else {
-        return refuse(
-            RefusalKind::NotFound,
-            format!("{id} was never admitted: `tidegate fleet list` shows the instances there are"),
-        );
+        return Err(Refusal::not_found(format!(
+            "{id} was never admitted: `tidegate fleet list` shows the instances there are"
+        )));
     };
-    let is_told = |how: &Option<String>| how.as_deref().is_some_and(|how| !how.trim().is_empty());
+    let is_given = |how: &Option<String>| how.as_deref().is_some_and(|how| !how.trim().is_empty());
     if instance.report.is_some() && !mutant::is("reporting-is-decommissioned") {
-        reports(id, contradicts, is_told(&revoked_how))?;
+        reports(id, contradicts, is_given(&revoked_how))?;
     }
-    let told_how = is_told(&stopped_how);
+    let gives_how = is_given(&stopped_how);
     let untold = instance.decommission.as_ref().is_some_and(|word| word.stopped_how.is_none());
-    if instance.is_decommissioned() && !(untold && told_how) {
-        return refuse(
-            RefusalKind::State,
-            format!("{id} is already decommissioned; only --stopped-how can be added"),
-        );
+    if instance.is_decommissioned() && !(untold && gives_how) {
+        return Err(Refusal::state(format!(
+            "{id} is already decommissioned; only --stopped-how can be added"
+        )));
     }
     if let Some((upgrade, active)) = fleet.active_upgrade(&id.service)
         && let Some(last) = instance.inventory.as_ref().map(|inventory| inventory.version)
         && last < active.spec.to
-        && !told_how
+        && !gives_how
     {
-        return refuse(
-            RefusalKind::Invalid,
-            format!(
-                "{id} was last known at version {last}, and upgrade {upgrade} moves to {}: say with --stopped-how how it was stopped or fenced, so that it cannot come back; the certificate quotes it",
-                active.spec.to
-            ),
-        );
+        return Err(Refusal::invalid(format!(
+            "{id} was last known at version {last}, and upgrade {upgrade} moves to {}: say with --stopped-how how it was stopped or fenced, so that it cannot come back; the certificate quotes it",
+            active.spec.to
+        )));
     }
     let key = Key::Decommission(id.service.clone(), id.node.clone());
     let at = instance.decommission.as_ref().map_or(Revision::ABSENT, |d| d.at);
@@ -75,7 +70,7 @@ pub fn decommission(
     };
     let report_key = Key::Report(id.service.clone(), id.node.clone());
     let admission_key = Key::Inventory(id.service.clone(), id.node.clone());
-    Ok(told(moment, Subject::Fleet, asker, &format!("{id}"), &format!("{id} decommissioned"))
+    Ok(with_event(moment, Subject::Fleet, asker, &format!("{id}"), &format!("{id} decommissioned"))
         .when(Precondition::At(report_key, report))
         .when(Precondition::At(admission_key, admission))
         .when(Precondition::At(key.clone(), at))
@@ -86,17 +81,11 @@ pub fn decommission(
 fn reports(id: &InstanceId, contradicts: bool, revoked: bool) -> Result<(), Refusal> {
     match (contradicts, revoked) {
         (true, true) => Ok(()),
-        (true, false) => refuse(
-            RefusalKind::Invalid,
-            format!(
-                "{id} reports, and contradicts the store: revoke the etcd user of its agent, and say with --how how that was done"
-            ),
-        ),
-        (false, _) => refuse(
-            RefusalKind::State,
-            format!(
-                "{id} reports: it is not gone. Stop its agent and its service first, and wait until its lease has lapsed"
-            ),
-        ),
+        (true, false) => Err(Refusal::invalid(format!(
+            "{id} reports, and contradicts the store: revoke the etcd user of its agent, and say with --how how that was done"
+        ))),
+        (false, _) => Err(Refusal::state(format!(
+            "{id} reports: it is not gone. Stop its agent and its service first, and wait until its lease has lapsed"
+        ))),
     }
 }

@@ -1,6 +1,6 @@
 //! Record the verdict of a gate job.
 
-use super::{Asker, told};
+use super::{Asker, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -31,7 +31,7 @@ pub fn gate_verdict(
     // One that cannot be read is replaced.
     let unread = || fleet.unreadable().find(|(unread, ..)| **unread == key).map(|(.., at)| at);
     let at = known.map(|(_, at)| at).or_else(unread).unwrap_or(Revision::ABSENT);
-    told(moment, Subject::Fleet, asker, &before, &said(verdict))
+    with_event(moment, Subject::Fleet, asker, &before, &said(verdict))
         .when(Precondition::At(key.clone(), at))
         .put(key, body)
 }

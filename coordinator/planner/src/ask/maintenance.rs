@@ -1,6 +1,6 @@
 //! Cordon a node: a person keeps it out of upgrades; and give it back.
 
-use super::{Asker, Refusal, RefusalKind, demand_why, refuse, told};
+use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -12,17 +12,14 @@ use tidegate_proto::{Key, NodeId, Revision};
 pub fn cordon(fleet: &Fleet, moment: &Moment, node: &NodeId, asker: &Asker) -> Result<Commit, Refusal> {
     demand_why(asker, "cordoning a node")?;
     if let Some(held) = fleet.maintenance(node) {
-        return refuse(
-            RefusalKind::State,
-            format!("{node} is cordoned already, by {}: {}", held.who, held.why),
-        );
+        return Err(Refusal::state(format!("{node} is cordoned already, by {}: {}", held.who, held.why)));
     }
     if !fleet.services().any(|service| service.get(node).is_some()) {
-        return refuse(RefusalKind::NotFound, format!("no instance was ever seen on {node}"));
+        return Err(Refusal::not_found(format!("no instance was ever seen on {node}")));
     }
     let key = Key::Maintenance(node.clone());
     let body = Maintenance { who: asker.who.clone(), why: asker.why.clone(), at: moment.wall };
-    Ok(told(moment, Subject::Fleet, asker, &format!("{node}"), &format!("{node} cordoned"))
+    Ok(with_event(moment, Subject::Fleet, asker, &format!("{node}"), &format!("{node} cordoned"))
         .when(Precondition::At(key.clone(), Revision::ABSENT))
         .put(key, body))
 }
@@ -30,10 +27,10 @@ pub fn cordon(fleet: &Fleet, moment: &Moment, node: &NodeId, asker: &Asker) -> R
 /// Gives a node back.
 pub fn uncordon(fleet: &Fleet, moment: &Moment, node: &NodeId, asker: &Asker) -> Result<Commit, Refusal> {
     let Some(held) = fleet.maintenance(node) else {
-        return refuse(RefusalKind::State, format!("{node} is not cordoned"));
+        return Err(Refusal::state(format!("{node} is not cordoned")));
     };
     let key = Key::Maintenance(node.clone());
-    Ok(told(moment, Subject::Fleet, asker, &format!("{node} cordoned"), &format!("{node}"))
+    Ok(with_event(moment, Subject::Fleet, asker, &format!("{node} cordoned"), &format!("{node}"))
         .when(Precondition::At(key.clone(), held.at))
         .delete(key))
 }

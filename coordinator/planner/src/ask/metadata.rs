@@ -5,16 +5,17 @@ mod signal;
 
 pub use signal::{Word, signal};
 
-use super::{Asker, Refusal, RefusalKind, refuse};
+use super::{Asker, Refusal};
 use crate::fleet::{Fleet, Stored};
 use crate::gate::Reason;
 use crate::gate::store;
 use crate::metadata::{self, Next, judge};
 use crate::moment::Moment;
-use crate::plan::metadata::{Writer, told, waited};
+use crate::plan::metadata::{Writer, waited};
 use crate::wave;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Subject;
 use tidegate_proto::metadata::{MAX_DOCUMENT_BYTES, MAX_MEMBERS, Pattern, UpdateRequest};
 use tidegate_proto::record::group::{
     Document, DocumentVersion, EndedUpdate, ExposedPage, Group, GroupUpdate, Members, NamedMembers,
@@ -44,24 +45,18 @@ impl Asked {
 /// The group, which must be there and readable.
 fn find<'a>(fleet: &'a Fleet, name: &GroupName) -> Result<&'a Stored<Group>, Refusal> {
     readable(fleet, name)?;
-    fleet.group(name).ok_or_else(|| Refusal {
-        kind: RefusalKind::NotFound,
-        message: format!(
+    fleet.group(name).ok_or_else(|| Refusal::not_found(format!(
             "there is no metadata group {name}: the first document that is set makes it (`tidegate metadata set {name} …`)"
-        ),
-    })
+        )))
 }
 
 /// Refuses what concerns records that cannot be read.
 fn readable(fleet: &Fleet, name: &GroupName) -> Result<(), Refusal> {
     for key in [Key::Group(name.clone()), Key::Members(name.clone())] {
         if let Some(why) = fleet.unreadable_at(&key) {
-            return refuse(
-                RefusalKind::State,
-                format!(
-                    "the record {key} {why}: nothing is changed before it is restored (`tidegate metadata explain {name}` says how)"
-                ),
-            );
+            return Err(Refusal::state(format!(
+                "the record {key} {why}: nothing is changed before it is restored (`tidegate metadata explain {name}` says how)"
+            )));
         }
     }
     Ok(())
@@ -76,14 +71,14 @@ pub fn set(
     asker: &Asker,
 ) -> Result<Asked, Refusal> {
     if let Some(flaw) = request.flaws().first() {
-        return refuse(RefusalKind::Invalid, format!("{flaw}; nothing was changed"));
+        return Err(Refusal::invalid(format!("{flaw}; nothing was changed")));
     }
     let bytes = request.document_bytes();
     if bytes > MAX_DOCUMENT_BYTES {
         let message = format!(
             "the document has {bytes} bytes, at most {MAX_DOCUMENT_BYTES} are allowed; nothing was changed"
         );
-        return refuse(RefusalKind::TooLarge, message);
+        return Err(Refusal::too_large(message));
     }
     readable(fleet, name)?;
     let stored = fleet.group(name);
@@ -98,17 +93,14 @@ pub fn set(
         if same {
             return Ok(Asked::already(Some(update.to.generation)));
         }
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "generation {} of {name} is being exposed (batch {} of {}, asked for by {}), and one update runs at a time: \
+        return Err(Refusal::state(format!(
+            "generation {} of {name} is being exposed (batch {} of {}, asked for by {}), and one update runs at a time: \
                  wait for its end, or `tidegate metadata cancel {name} --why …`",
-                update.to.generation,
-                update.batch + 1,
-                update.batches,
-                update.by
-            ),
-        );
+            update.to.generation,
+            update.batch + 1,
+            update.batches,
+            update.by
+        )));
     }
     let current = group.and_then(|group| group.current);
     if let Some(current) = current.filter(|current| current.digest == digest) {
@@ -121,10 +113,9 @@ pub fn set(
         });
     }
     if group.is_none() && fleet.groups().count() >= MAX_GROUPS {
-        return refuse(
-            RefusalKind::State,
-            format!("there are {MAX_GROUPS} metadata groups, and {name} would be one more"),
-        );
+        return Err(Refusal::state(format!(
+            "there are {MAX_GROUPS} metadata groups, and {name} would be one more"
+        )));
     }
     let to =
         DocumentVersion { generation: MetadataGeneration::after(group.map(|group| group.latest)), digest };
@@ -159,23 +150,17 @@ fn wanted_members(
         (Some(service), _) => Members::Service(service.clone()),
         (None, Some(before)) => before.clone(),
         (None, None) => {
-            return refuse(
-                RefusalKind::Invalid,
-                format!(
-                    "{name} is a new group: say who belongs to it, with service or with instances; nothing was changed"
-                ),
-            );
+            return Err(Refusal::invalid(format!(
+                "{name} is a new group: say who belongs to it, with service or with instances; nothing was changed"
+            )));
         }
     };
     if let Members::Service(service) = &members
         && fleet.service(service).is_none_or(|service| service.is_empty())
     {
-        return refuse(
-            RefusalKind::NotFound,
-            format!(
-                "no instance of {service} was ever admitted, so {name} would be empty; nothing was changed"
-            ),
-        );
+        return Err(Refusal::not_found(format!(
+            "no instance of {service} was ever admitted, so {name} would be empty; nothing was changed"
+        )));
     }
     let nodes = metadata::members(fleet, name, &members).cloned().collect();
     let changed = (before != Some(&members)).then_some(None);
@@ -200,7 +185,8 @@ fn regrouped(
         None => commit,
     };
     let words = ["other members".to_owned(), to];
-    told(moment, name, moment.next_event, commit, words, &asker.why, &asker.who)
+    let event = (Subject::Group(name.clone()), moment.next_event);
+    moment.with_event(commit, event, words, &asker.who, &asker.why)
 }
 
 fn described(wanted: &Wanted) -> String {
@@ -221,13 +207,10 @@ fn drawn(
         return Ok(None);
     }
     if nodes.len() > MAX_MEMBERS {
-        return refuse(
-            RefusalKind::Invalid,
-            format!(
-                "{name} has {} instances, and an update by batches may have {MAX_MEMBERS}: divide the group, or expose it to all (immediate); nothing was changed",
-                nodes.len()
-            ),
-        );
+        return Err(Refusal::invalid(format!(
+            "{name} has {} instances, and an update by batches may have {MAX_MEMBERS}: divide the group, or expose it to all (immediate); nothing was changed",
+            nodes.len()
+        )));
     }
     let seed = format!("{name}-{generation}");
     Ok(Some(wave::draw(&seed, &request.strategy(), nodes.iter().map(|node| (node, "")))))
@@ -301,7 +284,8 @@ impl SetChange<'_> {
             None => commit.put(key, body),
         };
         let (who, why) = (&self.asker.who, &self.asker.why);
-        told(self.moment, self.name, self.moment.next_event, commit, [from, to], why, who)
+        let event = (Subject::Group(self.name.clone()), self.moment.next_event);
+        self.moment.with_event(commit, event, [from, to], who, why)
     }
 
     /// The new pages, and none of an earlier update.

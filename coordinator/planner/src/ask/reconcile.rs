@@ -12,7 +12,7 @@ mod propose;
 
 pub use proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 
-use super::{Asker, Refusal, RefusalKind, demand_why, refuse, told};
+use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;
 use crate::gate::store::unreconciled;
 use crate::moment::Moment;
@@ -34,10 +34,9 @@ fn reconciliation() -> UpgradeId {
 pub fn reconciled(fleet: &Fleet, moment: &Moment) -> Result<(), Refusal> {
     match unreconciled(fleet, &moment.schemas) {
         None => Ok(()),
-        Some(reason) => refuse(
-            RefusalKind::State,
-            format!("{reason}. When you know what happened since: `tidegate fleet reconcile` shows the plan"),
-        ),
+        Some(reason) => Err(Refusal::state(format!(
+            "{reason}. When you know what happened since: `tidegate fleet reconcile` shows the plan"
+        ))),
     }
 }
 
@@ -65,39 +64,32 @@ pub fn reconcile(
     let Planned { proposal, body } = Planned::of(fleet, moment, choices)?;
     let found = proposal.hash();
     if found != hash {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "the plan {hash} is out of date, because what it was computed from has changed: the plan is {found} now. Look at it with `tidegate fleet reconcile` and apply that, with the same --disregard and --include"
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "the plan {hash} is out of date, because what it was computed from has changed: the plan is {found} now. Look at it with `tidegate fleet reconcile` and apply that, with the same --disregard and --include"
+        )));
     }
     let refusals: Vec<String> = proposal.refusals().collect();
     if !refusals.is_empty() {
         let more = refusals.len().saturating_sub(NAMED);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "the plan cannot be applied: {}{more}. Bring these instances back, decommission them, or name each with --disregard",
-                refusals.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join("; ")
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "the plan cannot be applied: {}{more}. Bring these instances back, decommission them, or name each with --disregard",
+            refusals.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join("; ")
+        )));
     }
     let changes = proposal.nothing_acts
         || !proposal.databases.is_empty()
         || !choices.disregard.is_empty()
         || proposal.witnesses.iter().any(|witness| witness.fate != Fate::Quarantined);
     if !changes {
-        return refuse(
-            RefusalKind::State,
+        return Err(Refusal::state(
             "the plan changes nothing: the claim is made by one node alone. Name the instance with --include or --disregard, or decommission it",
-        );
+        ));
     }
     let known = fleet.reconciliation();
     let mut body = body;
     (body.who, body.why, body.at) = (asker.who.clone(), asker.why.clone(), moment.wall);
-    let commit = told(moment, Subject::Fleet, asker, &was(&proposal), &becomes(&proposal, hash))
+    let commit = with_event(moment, Subject::Fleet, asker, &was(&proposal), &becomes(&proposal, hash))
         .when(Precondition::At(Key::Reconciliation, known.map_or(Revision::ABSENT, |known| known.at)));
     // What runs where is still what the plan shows.
     let commit = [Kind::Report, Kind::Inventory, Kind::Decommission]

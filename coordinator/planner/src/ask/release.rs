@@ -9,9 +9,9 @@ mod evidence;
 mod explain;
 mod pin;
 mod promote;
+mod report;
 mod retry;
 pub(crate) mod roll_back;
-mod tell;
 
 pub use approve::approve;
 pub use configure::configure;
@@ -20,15 +20,15 @@ pub use evidence::evidence;
 pub use explain::explain;
 pub use pin::{pin, unpin};
 pub use promote::promote;
+pub use report::{available, running, signal};
 pub use retry::retry;
 pub use roll_back::roll_back;
-pub use tell::{available, running, signal};
 
-use super::{Asker, Refusal, RefusalKind, refuse};
+use super::{Asker, Refusal};
 use crate::fleet::{Fleet, Stored};
 use crate::gate::Reason;
 use crate::moment::Moment;
-use crate::stream::change::{Change, Told};
+use crate::stream::change::{Change, StreamEvent};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::compute::DEFAULT_STREAM;
 use tidegate_proto::record::stream::{Head, Stream};
@@ -61,34 +61,28 @@ fn granted(
 ) -> Asked {
     let stream = change.name.clone();
     let number = change.moment.next_event;
-    let told = Told { who: &asker.who, from, to, because: asker.why.clone(), number };
-    change.tells(told);
+    let reported = StreamEvent { who: &asker.who, from, to, because: asker.why.clone(), number };
+    change.record(reported);
     Asked { stream, revision, commit: Some(change.commit()) }
 }
 
 /// The stream, which must be there and readable.
 fn find<'a>(fleet: &'a Fleet, name: &StreamName) -> Result<&'a Stored<Stream>, Refusal> {
     readable(fleet, name)?;
-    fleet.stream(name).ok_or_else(|| Refusal {
-        kind: RefusalKind::NotFound,
-        message: format!(
+    fleet.stream(name).ok_or_else(|| Refusal::not_found(format!(
             "there is no release stream {name}: `tidegate release stream {name} --set FILE` makes it, and the first \
              release makes {DEFAULT_STREAM}"
-        ),
-    })
+        )))
 }
 
 /// Refuses what concerns a record that cannot be read.
 fn readable(fleet: &Fleet, name: &StreamName) -> Result<(), Refusal> {
     let key = Key::Stream(name.clone());
     match fleet.unreadable_at(&key) {
-        Some(why) => refuse(
-            RefusalKind::State,
-            format!(
-                "the record {key} {why}: nothing is changed before it is restored (`tidegate release explain --stream {name}` \
+        Some(why) => Err(Refusal::state(format!(
+            "the record {key} {why}: nothing is changed before it is restored (`tidegate release explain --stream {name}` \
                  says how)"
-            ),
-        ),
+        ))),
         None => Ok(()),
     }
 }
@@ -104,21 +98,19 @@ fn find_head<'a>(
         return Ok(head);
     }
     match &stream.latest {
-        Some(latest) if revision <= latest.revision => refuse(
-            RefusalKind::State,
-            format!("cannot {verb} revision {revision} of {name}: it is history; nothing of it is kept"),
-        ),
-        _ => refuse(RefusalKind::NotFound, format!("{name} has no revision {revision}")),
+        Some(latest) if revision <= latest.revision => Err(Refusal::state(format!(
+            "cannot {verb} revision {revision} of {name}: it is history; nothing of it is kept"
+        ))),
+        _ => Err(Refusal::not_found(format!("{name} has no revision {revision}"))),
     }
 }
 
 /// Refuses to let anything out that the stream's manual strategy does not name: the next turn would undo it.
 fn heeds_manual(stream: &Stream, name: &StreamName, tag: &ReleaseTag) -> Result<(), Refusal> {
     match &stream.settings.strategy.manual {
-        Some(manual) if manual != tag => refuse(
-            RefusalKind::State,
-            format!("strategy.manual of {name} names {manual}, and manual wins: change it instead"),
-        ),
+        Some(manual) if manual != tag => Err(Refusal::state(format!(
+            "strategy.manual of {name} names {manual}, and manual wins: change it instead"
+        ))),
         _ => Ok(()),
     }
 }
@@ -132,10 +124,9 @@ fn sentence(reasons: &[Reason]) -> String {
 fn begun<'a>(fleet: &'a Fleet, moment: &'a Moment, name: &'a StreamName) -> Result<Change<'a>, Refusal> {
     readable(fleet, name)?;
     if fleet.stream(name).is_none() && fleet.streams().count() >= MAX_STREAMS {
-        return refuse(
-            RefusalKind::State,
-            format!("there are {MAX_STREAMS} release streams, and {name} would be one more"),
-        );
+        return Err(Refusal::state(format!(
+            "there are {MAX_STREAMS} release streams, and {name} would be one more"
+        )));
     }
     Ok(Change::of(fleet, moment, name))
 }

@@ -1,6 +1,6 @@
 //! Start an upgrade: its record and its locks, in one transaction.
 
-use super::{Asker, Refusal, RefusalKind, refuse, told};
+use super::{Asker, Refusal, with_event};
 use crate::fleet::Fleet;
 use crate::gate::preflight::findings;
 use crate::moment::Moment;
@@ -33,21 +33,21 @@ pub fn start(fleet: &Fleet, moment: &Moment, request: StartRequest) -> Result<Co
     let StartRequest { id, spec, schema, asker } = request;
     let flaws: Vec<String> = spec.flaws().iter().map(ToString::to_string).collect();
     if !flaws.is_empty() {
-        return refuse(RefusalKind::Invalid, format!("the spec is not valid: {}", flaws.join("; ")));
+        return Err(Refusal::invalid(format!("the spec is not valid: {}", flaws.join("; "))));
     }
     if spec.schema.is_none() && schema.is_some() {
-        return refuse(RefusalKind::Invalid, "a schema was found for a spec that names none");
+        return Err(Refusal::invalid("a schema was found for a spec that names none"));
     }
     free(fleet, &spec, schema.as_ref())?;
     let blockers: Vec<String> =
         findings(fleet, &spec, schema.as_ref()).into_iter().filter(|f| f.blocks).map(|f| f.what).collect();
     if !blockers.is_empty() {
-        return refuse(
-            RefusalKind::State,
-            format!("preflight found what would stop the upgrade: {}", blockers.join("; ")),
-        );
+        return Err(Refusal::state(format!(
+            "preflight found what would stop the upgrade: {}",
+            blockers.join("; ")
+        )));
     }
-    let commit = told(moment, Subject::Upgrade(id.clone()), &asker, "", "preflight");
+    let commit = with_event(moment, Subject::Upgrade(id.clone()), &asker, "", "preflight");
     let commit = lock(fleet, commit, &id, &spec, schema.as_ref());
     let digest = spec.digest();
     let body = Upgrade {
@@ -80,22 +80,17 @@ fn free(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> Result<()
         _ => false,
     };
     if let Some((key, why, _)) = fleet.unreadable().find(|(key, ..)| asked(key)) {
-        return refuse(RefusalKind::State, format!("the record {key} {why}: nothing is started over it"));
+        return Err(Refusal::state(format!("the record {key} {why}: nothing is started over it")));
     }
     if let Some((holder, _)) = fleet.lock(&spec.service) {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "upgrade {holder} of {} is active: one at a time; `tidegate upgrade explain {holder}` says where it stands",
-                spec.service
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "upgrade {holder} of {} is active: one at a time; `tidegate upgrade explain {holder}` says where it stands",
+            spec.service
+        )));
     }
     match schema.map(|schema| schema_lock::free(fleet, spec, schema)) {
-        Some(Err(forgotten @ NotFree::Forgotten { .. })) => {
-            refuse(RefusalKind::Invalid, forgotten.to_string())
-        }
-        Some(Err(not)) => refuse(RefusalKind::State, not.to_string()),
+        Some(Err(forgotten @ NotFree::Forgotten { .. })) => Err(Refusal::invalid(forgotten.to_string())),
+        Some(Err(not)) => Err(Refusal::state(not.to_string())),
         Some(Ok(())) | None => Ok(()),
     }
 }

@@ -1,11 +1,11 @@
 //! Steer an upgrade that runs: approve, pause, resume, roll back, skip or retry an instance.
 
-use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewritten};
+use super::{Asker, Refusal, demand_why, find_active, rewritten};
 use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
+use crate::gate::Reason;
 use crate::gate::capacity;
-use crate::gate::{PersonGate, Reason};
 use crate::moment::Moment;
 use crate::plan::{Draft, begin_rollback, plan};
 use crate::upgrade::rollback_path;
@@ -39,27 +39,17 @@ pub fn approve(
 ) -> Result<Commit, Refusal> {
     let stored = find_active(fleet, id, "approve")?;
     let waiting = plan(fleet, moment).waiting.remove(id).unwrap_or_default();
-    let acceptance = waiting.iter().any(|r| matches!(r, Reason::Person(PersonGate::Acceptance { .. })));
-    if point == ApprovalPoint::Contract && acceptance && !asker.accepts.contains(SESSIONS) {
-        let why = waiting
-            .iter()
-            .find(|r| matches!(r, Reason::Person(PersonGate::Acceptance { .. })))
-            .map(ToString::to_string)
-            .unwrap_or_default();
-        return refuse(RefusalKind::Invalid, format!("{why}: approve with --accept {SESSIONS}"));
+    let acceptance = waiting.iter().find(|reason| reason.is_acceptance());
+    if let Some(why) = acceptance.filter(|_| point == ApprovalPoint::Contract)
+        && !asker.accepts.contains(SESSIONS)
+    {
+        return Err(Refusal::invalid(format!("{why}: approve with --accept {SESSIONS}")));
     }
-    let contract_waits = point == ApprovalPoint::Contract && (acceptance || accepts_sessions(stored, asker));
-    if !waiting.contains(&Reason::Person(PersonGate::Approval { point })) && !contract_waits {
-        let open: Vec<String> = waiting
-            .iter()
-            .filter_map(|r| {
-                if let Reason::Person(PersonGate::Approval { point }) = r {
-                    Some(point.to_string())
-                } else {
-                    None
-                }
-            })
-            .collect();
+    let contract_waits =
+        point == ApprovalPoint::Contract && (acceptance.is_some() || accepts_sessions(stored, asker));
+    let approvals: Vec<ApprovalPoint> = waiting.iter().filter_map(Reason::approval).collect();
+    if !approvals.contains(&point) && !contract_waits {
+        let open: Vec<String> = approvals.iter().map(ToString::to_string).collect();
         let what = if open.is_empty() {
             // A new leader does not know how far a phase is before it has looked.
             let first = waiting.first().map(|reason| format!(", but for: {reason}")).unwrap_or_default();
@@ -67,10 +57,10 @@ pub fn approve(
         } else {
             format!("it waits for approval of {}", open.join(", "))
         };
-        return refuse(
-            RefusalKind::State,
-            format!("cannot approve {point} of upgrade {id}: {what} (it is in {})", stored.phase),
-        );
+        return Err(Refusal::state(format!(
+            "cannot approve {point} of upgrade {id}: {what} (it is in {})",
+            stored.phase
+        )));
     }
     let mut word = word(moment, asker);
     // What was accepted before stays so.
@@ -86,10 +76,10 @@ pub fn pause(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> R
     let stored = find_active(fleet, id, "pause")?;
     demand_why(asker, "pausing")?;
     if let Some(pause) = &stored.paused {
-        return refuse(
-            RefusalKind::State,
-            format!("upgrade {id} is paused already, by {}: {}", pause.who, pause.why),
-        );
+        return Err(Refusal::state(format!(
+            "upgrade {id} is paused already, by {}: {}",
+            pause.who, pause.why
+        )));
     }
     let pause = Pause { who: asker.who.clone(), why: asker.why.clone(), at: moment.wall };
     Ok(rewritten(moment, id, stored, asker, "paused", |body| body.paused = Some(pause)))
@@ -99,7 +89,7 @@ pub fn pause(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> R
 pub fn resume(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> Result<Commit, Refusal> {
     let stored = find_active(fleet, id, "resume")?;
     if stored.paused.is_none() {
-        return refuse(RefusalKind::State, format!("upgrade {id} is not paused (it is in {})", stored.phase));
+        return Err(Refusal::state(format!("upgrade {id} is not paused (it is in {})", stored.phase)));
     }
     Ok(rewritten(moment, id, stored, asker, "resumed", |body| {
         body.paused = None;
@@ -116,7 +106,7 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
     demand_why(asker, "rolling back")?;
     let because = format!("{} asked: {}", asker.who, asker.why);
     if let Err(refused) = rollback_path(fleet, stored, &because) {
-        return refuse(RefusalKind::State, format!("cannot roll back upgrade {id}: {refused}"));
+        return Err(Refusal::state(format!("cannot roll back upgrade {id}: {refused}")));
     }
     beyond_former(fleet, moment, id, stored)?;
     let mut draft = Draft::new(fleet, moment, id, stored, moment.next_event);
@@ -127,7 +117,7 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
         Some(Action::Commit(planned)) => Ok(planned.commit),
         _ => {
             let why = reasons.iter().map(|reason| format!(": {reason}")).collect::<String>();
-            refuse(RefusalKind::State, format!("cannot roll back upgrade {id} as things stand{why}"))
+            Err(Refusal::state(format!("cannot roll back upgrade {id} as things stand{why}")))
         }
     }
 }
@@ -150,12 +140,9 @@ fn beyond_former(fleet: &Fleet, moment: &Moment, id: &UpgradeId, upgrade: &Upgra
         None if contracted => "its database is contracted".to_owned(),
         None => return Ok(()),
     };
-    refuse(
-        RefusalKind::State,
-        format!(
-            "cannot roll back upgrade {id}: the store is contradicted, and {why}, so version {from} may not be able to run. Reconcile the store first: `tidegate fleet reconcile`"
-        ),
-    )
+    Err(Refusal::state(format!(
+        "cannot roll back upgrade {id}: the store is contradicted, and {why}, so version {from} may not be able to run. Reconcile the store first: `tidegate fleet reconcile`"
+    )))
 }
 
 /// Excuses an instance from its wave; never from remove or contract.
@@ -170,11 +157,11 @@ pub fn skip(
     demand_why(asker, "skipping an instance")?;
     let known = fleet.service(&stored.spec.service).and_then(|s| s.get(node)).is_some_and(|i| i.counts());
     if !known {
-        return refuse(RefusalKind::NotFound, format!("{} has no instance on {node}", stored.spec.service));
+        return Err(Refusal::not_found(format!("{} has no instance on {node}", stored.spec.service)));
     }
     let exceptions = fleet.exceptions(id, stored);
     if exceptions.is_skipped(node) {
-        return refuse(RefusalKind::State, format!("{node} is skipped in upgrade {id} already"));
+        return Err(Refusal::state(format!("{node} is skipped in upgrade {id} already")));
     }
     let word = word(moment, asker);
     let commit = rewritten(moment, id, stored, asker, &format!("{node} skipped"), |_| ());
@@ -197,12 +184,9 @@ pub fn retry(
     let directive = failed.and_then(|i| i.directive.as_ref());
     let excused = fleet.exceptions(id, stored).is_exempt(node);
     if directive.is_none() && !excused {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "{service}/{node} has not failed under its directive, and is not skipped: there is nothing to retry"
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "{service}/{node} has not failed under its directive, and is not skipped: there is nothing to retry"
+        )));
     }
     demand_orders(id, stored)?;
     let key = Key::Directive(service.clone(), node.clone());
@@ -238,25 +222,21 @@ pub fn retry_stopped(
     let service = &stored.spec.service;
     let instance = fleet.service(service).and_then(|s| s.get(node)).filter(|i| i.counts());
     let Some(instance) = instance else {
-        return refuse(RefusalKind::NotFound, format!("{service} has no instance on {node}"));
+        return Err(Refusal::not_found(format!("{service} has no instance on {node}")));
     };
     demand_orders(id, stored)?;
     if instance.report.as_ref().is_some_and(|report| report.health == Health::Healthy) {
-        return refuse(
-            RefusalKind::State,
-            format!("cannot declare {service}/{node} stopped: its agent reports that it answers as healthy"),
-        );
+        return Err(Refusal::state(format!(
+            "cannot declare {service}/{node} stopped: its agent reports that it answers as healthy"
+        )));
     }
     let directive = instance.directive.as_ref().filter(|d| d.upgrade == *id);
     let failed = fleet.exceptions(id, stored).has_failed(node);
     let Some(directive) = directive.filter(|d| d.disposition.takes_out() || failed) else {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "cannot declare {service}/{node} stopped: no directive of upgrade {id} takes it out of rotation and none has failed, so no drain \
+        return Err(Refusal::state(format!(
+            "cannot declare {service}/{node} stopped: no directive of upgrade {id} takes it out of rotation and none has failed, so no drain \
                  waits for requests in flight; retry it without --declare-stopped"
-            ),
-        );
+        )));
     };
     let key = Key::Directive(service.clone(), node.clone());
     let commit =
@@ -286,10 +266,9 @@ fn taken_out(
     let mut room = capacity::Budget::of(service, spec);
     if !room.take(serving, spec.failure_domain.as_deref()) {
         let (service, why) = (&spec.service, room.reason());
-        return refuse(
-            RefusalKind::State,
-            format!("cannot retry {service}/{node}: it serves, and to take it out now leaves too few: {why}"),
-        );
+        return Err(Refusal::state(format!(
+            "cannot retry {service}/{node}: it serves, and to take it out now leaves too few: {why}"
+        )));
     }
     Ok(under_budget(fleet, moment, (&spec.service, node), commit))
 }
@@ -334,13 +313,10 @@ fn taken_up(
 /// Refused in a phase in which instances get no directives.
 fn demand_orders(id: &UpgradeId, stored: &Stored<Upgrade>) -> Result<(), Refusal> {
     if matches!(stored.phase, Phase::Preflight | Phase::Expand | Phase::Migrate) {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "upgrade {id} is in {}: retry is not possible in this phase, in which instances get no directives",
-                stored.phase
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "upgrade {id} is in {}: retry is not possible in this phase, in which instances get no directives",
+            stored.phase
+        )));
     }
     Ok(())
 }

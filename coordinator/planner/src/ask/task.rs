@@ -1,6 +1,6 @@
 //! Settle a task: a person's word that the process of a claimed task has ended, and how, where its agent cannot tell.
 
-use super::{Asker, Refusal, RefusalKind, demand_why, refuse, told};
+use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::task::{TaskState, state};
@@ -23,23 +23,19 @@ pub fn settle_task(
 ) -> Result<Commit, Refusal> {
     demand_why(asker, "settling a task")?;
     let Some(task) = fleet.task(node, id) else {
-        return refuse(
-            RefusalKind::NotFound,
-            format!("there is no task {id} for {node}: `tidegate task list` shows those that there are"),
-        );
+        return Err(Refusal::not_found(format!(
+            "there is no task {id} for {node}: `tidegate task list` shows those that there are"
+        )));
     };
     let found = state(fleet, node, id);
     let Some(result) = fleet.task_result(node, id) else {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "{id} has not started on {node}, so it has no outcome to settle. To stop waiting for that node, change the settings of stream {}",
-                task.release.stream
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "{id} has not started on {node}, so it has no outcome to settle. To stop waiting for that node, change the settings of stream {}",
+            task.release.stream
+        )));
     };
     if !found.is_open() {
-        return refuse(RefusalKind::State, format!("{id} on {node} has ended: it {}", found.word()));
+        return Err(Refusal::state(format!("{id} on {node} has ended: it {}", found.word())));
     }
     let key = Key::Task(node.clone(), id.clone());
     let settled = Settlement { ended, who: asker.who.clone(), why: asker.why.clone(), at: moment.wall };
@@ -50,7 +46,7 @@ pub fn settle_task(
         TaskState::Unknown(why) => format!("task {id} on {node} unknown ({why})"),
         other => format!("task {id} on {node} {}", other.word()),
     };
-    Ok(told(moment, subject, asker, &was, &format!("task {id} on {node} settled as {ended}"))
+    Ok(with_event(moment, subject, asker, &was, &format!("task {id} on {node} settled as {ended}"))
         .when(Precondition::At(key.clone(), task.at))
         .when(Precondition::At(Key::TaskResult(node.clone(), id.clone()), result.at))
         .put(key, task.record.with(body)))

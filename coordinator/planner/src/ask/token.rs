@@ -1,6 +1,6 @@
 //! Create an API token, and revoke it.
 
-use super::{Asker, Refusal, RefusalKind, demand_why, refuse, told};
+use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -36,27 +36,20 @@ pub fn create_token(
 ) -> Result<Commit, Refusal> {
     let TokenRequest { id, name, role, credential, lasts } = asked;
     if RESERVED.contains(&name.as_str()) {
-        return refuse(
-            RefusalKind::Invalid,
-            format!("the name {name} stands for the coordinators' own acts in the history: choose another"),
-        );
+        return Err(Refusal::invalid(format!(
+            "the name {name} stands for the coordinators' own acts in the history: choose another"
+        )));
     }
     if lasts.is_some_and(|span| span.as_millis() == 0) {
-        return refuse(
-            RefusalKind::Invalid,
-            "a token that expires immediately is useless: give a longer time",
-        );
+        return Err(Refusal::invalid("a token that expires immediately is useless: give a longer time"));
     }
     if let Credential::Certificate(subject) = &credential
         && let Some((other, held)) = fleet.token_of_certificate(subject, moment.wall)
     {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "the certificate {subject} is known already, as {} with the role {} (token {other}): revoke that first",
-                held.name, held.role
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "the certificate {subject} is known already, as {} with the role {} (token {other}): revoke that first",
+            held.name, held.role
+        )));
     }
     let key = Key::Token(id);
     let until = |span: Span| {
@@ -72,7 +65,7 @@ pub fn create_token(
         expires: lasts.map(until),
         revoked: None,
     };
-    Ok(told(moment, Subject::Fleet, asker, "", &to)
+    Ok(with_event(moment, Subject::Fleet, asker, "", &to)
         .when(Precondition::At(key.clone(), Revision::ABSENT))
         // Two callers at once must not both make a certificate known.
         .when(Precondition::NonePutAfter(Kind::Token, fleet.revision()))
@@ -83,19 +76,18 @@ pub fn create_token(
 pub fn revoke_token(fleet: &Fleet, moment: &Moment, id: &TokenId, asker: &Asker) -> Result<Commit, Refusal> {
     demand_why(asker, "revoking a token")?;
     let Some(stored) = fleet.token(id) else {
-        return refuse(
-            RefusalKind::NotFound,
-            format!("there is no token {id}: `tidegate token list` shows those that there are"),
-        );
+        return Err(Refusal::not_found(format!(
+            "there is no token {id}: `tidegate token list` shows those that there are"
+        )));
     };
     if let Some(Revoked { by, why, .. }) = &stored.revoked {
-        return refuse(RefusalKind::State, format!("token {id} is revoked already, by {by}: {why}"));
+        return Err(Refusal::state(format!("token {id} is revoked already, by {by}: {why}")));
     }
     let key = Key::Token(id.clone());
     let from = format!("{key} of {} ({})", stored.name, stored.role);
     let revoked = Revoked { by: asker.who.clone(), why: asker.why.clone(), at: moment.wall };
     let body = Token { revoked: Some(revoked), ..stored.record.body.clone() };
-    Ok(told(moment, Subject::Fleet, asker, &from, &format!("{key} revoked"))
+    Ok(with_event(moment, Subject::Fleet, asker, &from, &format!("{key} revoked"))
         .when(Precondition::At(key.clone(), stored.at))
         .put(key, stored.record.with(body)))
 }

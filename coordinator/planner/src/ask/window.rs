@@ -1,7 +1,7 @@
 //! Set the window of a service by hand: which versions may be admitted. An upgrade sets it by itself; a person does so
 //! where none will, as after a store was reconciled.
 
-use super::{Asker, Refusal, RefusalKind, demand_why, reconciled, refuse, told};
+use super::{Asker, Refusal, demand_why, reconciled, with_event};
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
 use crate::gate::needed;
@@ -44,17 +44,16 @@ pub fn set_window(
     demand_why(asker, "setting a window")?;
     let WindowRequest { service: name, floor, ceiling } = asked;
     if floor > ceiling {
-        return refuse(RefusalKind::Invalid, format!("the floor {floor} is above the ceiling {ceiling}"));
+        return Err(Refusal::invalid(format!("the floor {floor} is above the ceiling {ceiling}")));
     }
     let Some(service) = fleet.service(name) else {
-        return refuse(
-            RefusalKind::NotFound,
-            format!("there is no service {name}: `tidegate fleet spread` shows those there are"),
-        );
+        return Err(Refusal::not_found(format!(
+            "there is no service {name}: `tidegate fleet spread` shows those there are"
+        )));
     };
     reconciled(fleet, moment)?;
     let refused = |why: String| -> Result<Commit, Refusal> {
-        refuse(RefusalKind::State, format!("cannot set the window of {name} to [{floor}, {ceiling}]: {why}"))
+        Err(Refusal::state(format!("cannot set the window of {name} to [{floor}, {ceiling}]: {why}")))
     };
     if let Some(claim) = store::claims_of_one_node(fleet, name).next() {
         return refused(format!("{claim}. See `tidegate fleet reconcile`"));
@@ -88,7 +87,7 @@ pub fn set_window(
         contracted: contracted::bound(fleet, name),
     };
     let to = format!("{name}: window {body} instead of {was}");
-    let commit = told(moment, Subject::Fleet, asker, &format!("{name}: {was}"), &to)
+    let commit = with_event(moment, Subject::Fleet, asker, &format!("{name}: {was}"), &to)
         .when(Precondition::At(key.clone(), service.window_at()))
         .when(Precondition::At(Key::Active(name.clone()), tidegate_proto::Revision::ABSENT))
         .when(Precondition::NonePutAfterWithin(Kind::Inventory, name.to_string(), fleet.revision()))

@@ -4,10 +4,11 @@
 use super::allowed::allowed_sessions;
 use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, Rows, ServicePart, Session, WindowSeen, check};
 use crate::action::Action;
-use crate::contracted::told_to_agents;
+use crate::contracted::named_in_windows;
 use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
+use crate::gate::Reason;
+use crate::gate::schema::uncertified;
 use crate::gate::store::unreconciled;
-use crate::gate::{Reason, SchemaGate};
 use crate::moment::Moment;
 use crate::plan::Draft;
 use crate::upgrade::phase::Move;
@@ -49,7 +50,7 @@ pub fn certify(
     id: &UpgradeId,
     evidence: DatabaseEvidence,
 ) -> Result<Made, Vec<Reason>> {
-    let no = |why: &str| vec![Reason::Schema(SchemaGate::Certificate { why: why.to_owned() })];
+    let no = |why: &str| vec![uncertified(why)];
     let upgrade = fleet
         .upgrade(id)
         .filter(|u| fleet.active_upgrade(&u.spec.service).is_some_and(|(active, _)| active == id))
@@ -71,7 +72,7 @@ pub fn certify(
         let more =
             (more > 0).then(|| format!("and {more} more findings, which are listed when these are gone"));
         let listed = flaws.into_iter().take(LISTED).map(|flaw| flaw.to_string());
-        return Err(listed.chain(more).map(|why| Reason::Schema(SchemaGate::Certificate { why })).collect());
+        return Err(listed.chain(more).map(uncertified).collect());
     }
     let commits = commits(fleet, moment, id, upgrade, binding, schema, &certificate)?;
     Ok(Made { certificate, commits })
@@ -198,7 +199,7 @@ fn commits(
 
     let mut draft = Draft::new(fleet, moment, id, upgrade, moment.next_event);
     let extra = compared(fleet, binding, schema, certificate.read_at);
-    let extra = told_to_agents(fleet, contracted(extra, binding, schema), schema.services.iter());
+    let extra = named_in_windows(fleet, contracted(extra, binding, schema), schema.services.iter());
     draft.advance(
         Move::Certified(certificate.digest()),
         put_pages(extra, last),

@@ -1,36 +1,12 @@
 //! Everything that is wrong with a document, each with its place.
-//!
-//! A reader stops at the first thing that it does not understand. Here that is noted, put right in a copy, and the copy
-//! read again: an unknown field is removed, a value of the wrong kind and a missing field are taken from an example.
 
 use super::yaml_with;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::Value as Json;
-use serde_path_to_error::{Path, Segment};
 use serde_saphyr::{Location, Spanned};
 use std::fmt;
-
-/// How many findings are listed.
-const MOST: usize = 50;
-
-/// One thing that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The line, from 1; 0 = not known.
-    pub line: u64,
-    /// The column, from 1.
-    pub column: u64,
-    /// What was found, and what is allowed.
-    pub what: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, column, what } = self;
-        if *line == 0 { f.write_str(what) } else { write!(f, "{line}:{column}: {what}") }
-    }
-}
+use tidegate_proto::form::{self, Finding, Flaw};
 
 /// A document with the place of each part.
 pub struct Located {
@@ -80,75 +56,24 @@ impl Located {
 
     /// Everything in the document that is not of the form `T`; the example is a whole document of that form.
     pub fn flaws_of_form<T: DeserializeOwned>(&self, example: &Json) -> Vec<Finding> {
-        let mut copy = self.tree.json();
-        let mut findings: Vec<Finding> = Vec::new();
-        while findings.len() < MOST {
-            let Err((path, what)) = typed::<T>(&copy.to_string()) else { break };
-            let named = quoted(&what).filter(|named| path.last() != Some(named));
-            let path: Vec<String> = path.into_iter().chain(named).collect();
-            let finding = self.finding(&path.join("."), what);
-            if findings.contains(&finding) {
-                break;
-            }
-            findings.push(finding);
-            let unknown = findings.last().is_some_and(|finding| finding.what.contains("unknown field"));
-            if !put_right(&mut copy, &path, if unknown { None } else { Some(example) }) {
-                break;
-            }
-        }
+        let (flaws, _) = form::flaws(self.tree.json(), example, |document| typed::<T>(&document.to_string()));
+        let mut findings: Vec<Finding> =
+            flaws.into_iter().map(|flaw| self.finding(&flaw.path.join("."), flaw.what)).collect();
         findings.sort_by_key(|finding| (finding.line, finding.column));
         findings
     }
 }
 
 /// Reads the form; an error with the path at which it was found.
-fn typed<T: DeserializeOwned>(text: &str) -> Result<T, (Vec<String>, String)> {
+fn typed<T: DeserializeOwned>(text: &str) -> Result<T, Flaw> {
     let mut path = Vec::new();
     let read = yaml_with(text, |deserializer| {
         serde_path_to_error::deserialize::<_, T>(deserializer).map_err(|error| {
-            path = names(error.path());
+            path = form::names(error.path());
             error.into_inner()
         })
     });
-    read.map_err(|error| (path, found(&error).what))
-}
-
-fn names(path: &Path) -> Vec<String> {
-    let name = |segment: &Segment| match segment {
-        Segment::Map { key } => Some(key.clone()),
-        Segment::Seq { index } => Some(index.to_string()),
-        Segment::Enum { .. } | Segment::Unknown => None,
-    };
-    path.iter().filter_map(name).collect()
-}
-
-/// The field that an error names as unknown or missing.
-fn quoted(what: &str) -> Option<String> {
-    let rest = ["unknown field `", "missing field `"].iter().find_map(|begin| what.split_once(begin))?.1;
-    rest.split('`').next().map(str::to_owned)
-}
-
-/// Takes what is at `path` from the example, or removes it where that has none; whether anything changed.
-fn put_right(copy: &mut Json, path: &[String], example: Option<&Json>) -> bool {
-    let Some((last, above)) = path.split_last() else { return false };
-    let below = |value: &Json, name: &String| value.get(name).cloned();
-    let instead =
-        example.and_then(|example| path.iter().try_fold(example.clone(), |at, name| below(&at, name)));
-    let at = above.iter().try_fold(copy, |at, name| match at {
-        Json::Object(fields) => fields.get_mut(name),
-        Json::Array(items) => items.get_mut(name.parse::<usize>().ok()?),
-        _ => None,
-    });
-    match (at, instead) {
-        (Some(Json::Object(fields)), Some(instead)) => {
-            fields.insert(last.clone(), instead.clone()).as_ref() != Some(&instead)
-        }
-        (Some(Json::Object(fields)), None) => fields.shift_remove(last).is_some(),
-        (Some(Json::Array(items)), _) => {
-            last.parse().ok().filter(|n| *n < items.len()).map(|n: usize| items.remove(n)).is_some()
-        }
-        _ => false,
-    }
+    read.map_err(|error| Flaw { path, what: found(&error).what })
 }
 
 /// What a reader of YAML says, without its own form and its advice for programmers.

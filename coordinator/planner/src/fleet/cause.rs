@@ -42,7 +42,7 @@ impl Instance {
     }
 
     /// Whether its agent says what it answers, because it has not been well for some seconds.
-    pub fn tells_answers(&self) -> bool {
+    pub fn reports_answers(&self) -> bool {
         self.report.as_ref().is_some_and(|report| report.answers.is_some())
     }
 

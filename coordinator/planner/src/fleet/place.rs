@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_come_in_an_order_move_nobody_or_few() {
+    fn names_added_in_order_move_few_places() {
         assert_eq!(moves(0..3000), 0);
         let shuffled = moves((0..3000).map(|n| n * 1103 % 3001));
         assert!(shuffled < 10 * 3000, "{shuffled}");

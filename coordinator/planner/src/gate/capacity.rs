@@ -32,12 +32,12 @@ pub struct Budget {
     /// How many are healthy in rotation, whatever version they run, and how many there are.
     well: usize,
     whole: usize,
-    reach: Reach,
+    reachable: Reachable,
 }
 
 /// Whom requests can reach, healthy or not: what unhealthy instances are judged by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Reach {
+struct Reachable {
     /// In rotation.
     inside: usize,
     /// In rotation, or neither in nor out by evidence.
@@ -99,7 +99,7 @@ impl Budget {
             min_in_service,
             well: fleet.well(),
             whole,
-            reach: Reach::of(fleet, one_domain),
+            reachable: Reachable::of(fleet, one_domain),
         }
     }
 
@@ -136,7 +136,7 @@ impl Budget {
             return false;
         }
         let domain = label.and_then(|label| instance.label(label)).unwrap_or(NO_DOMAIN);
-        let fits = match &self.reach.domain {
+        let fits = match &self.reachable.domain {
             Some(away) => away == domain && domain != NO_DOMAIN,
             None => true,
         };
@@ -144,12 +144,12 @@ impl Budget {
             return false;
         }
         self.well = self.well.saturating_sub(usize::from(instance.is_well()));
-        let reach = &mut self.reach;
-        reach.domain = Some(domain.to_owned());
-        reach.inside -= usize::from(exposure == Exposure::In);
+        let reachable = &mut self.reachable;
+        reachable.domain = Some(domain.to_owned());
+        reachable.inside -= usize::from(exposure == Exposure::In);
         let counted = usize::from(matches!(exposure, Exposure::In | Exposure::Possible));
-        (reach.possibly, reach.away) = (reach.possibly - counted, reach.away + counted);
-        reach.overdue = false;
+        (reachable.possibly, reachable.away) = (reachable.possibly - counted, reachable.away + counted);
+        reachable.overdue = false;
         true
     }
 
@@ -161,37 +161,37 @@ impl Budget {
 
     fn may_take_well(&self) -> bool {
         let missing = self.whole - self.well;
-        self.reach.overdue || self.well > self.min_in_service && missing < self.max_unavailable
+        self.reachable.overdue || self.well > self.min_in_service && missing < self.max_unavailable
     }
 
     fn may_take_unhealthy(&self, exposure: Exposure) -> bool {
-        let reach = &self.reach;
+        let reachable = &self.reachable;
         let (there, cost) = match exposure {
-            Exposure::In => (reach.inside, 1),
-            Exposure::Possible => (reach.possibly, 1),
-            Exposure::Between => (reach.possibly, 0),
+            Exposure::In => (reachable.inside, 1),
+            Exposure::Possible => (reachable.possibly, 1),
+            Exposure::Between => (reachable.possibly, 0),
             Exposure::Away => return false,
         };
-        let holds = there >= self.min_in_service + cost && reach.away + cost <= self.max_unavailable;
-        let closed = self.one_domain && reach.domains > 1;
-        (holds || reach.overdue) && !closed
+        let holds = there >= self.min_in_service + cost && reachable.away + cost <= self.max_unavailable;
+        let closed = self.one_domain && reachable.domains > 1;
+        (holds || reachable.overdue) && !closed
     }
 
     /// Whether capacity has held unhealthy ones for too long: then one goes, and is stopped, all the same.
     pub fn set_overdue(&mut self, overdue: bool) {
-        self.reach.overdue = overdue;
+        self.reachable.overdue = overdue;
     }
 
     /// Whether an instance that is drained and still unhealthy may be stopped.
     pub fn bears_unhealthy(&self) -> bool {
-        self.bears_unhealthy_in_any_domain() && !(self.one_domain && self.reach.domains > 1)
+        self.bears_unhealthy_in_any_domain() && !(self.one_domain && self.reachable.domains > 1)
     }
 
     /// The same, whatever failure domains are out.
     pub fn bears_unhealthy_in_any_domain(&self) -> bool {
-        let reach = &self.reach;
-        let holds = reach.possibly >= self.min_in_service && reach.away <= self.max_unavailable;
-        holds || reach.overdue
+        let reachable = &self.reachable;
+        let holds = reachable.possibly >= self.min_in_service && reachable.away <= self.max_unavailable;
+        holds || reachable.overdue
     }
 
     /// How many more do not answer well than the spec leaves, so that so many which are not stopped yet go back. Those
@@ -231,7 +231,7 @@ impl Budget {
     }
 }
 
-impl Reach {
+impl Reachable {
     fn of(fleet: &ServiceFleet, one_domain: bool) -> Self {
         let away = fleet.away();
         let domain = fleet.domains_away().next().map(str::to_owned);

@@ -41,18 +41,28 @@ pub(crate) fn is_canary_free(stream: &Stream) -> Result<(), Reason> {
 
 /// The rollback that holds a release back: the latest that was asked for after it and waits, or has failed.
 pub fn holds_back(stream: &Stream, revision: ReleaseRevision) -> Option<Reason> {
+    rollback_after(stream, revision).map(overtaken_by)
+}
+
+/// The same where that rollback waits: a person may promote a release over one that failed.
+pub(crate) fn waiting_rollback(stream: &Stream, revision: ReleaseRevision) -> Option<Reason> {
+    let back = rollback_after(stream, revision);
+    back.filter(|back| back.status != ReleaseStatus::Error).map(overtaken_by)
+}
+
+fn rollback_after(stream: &Stream, revision: ReleaseRevision) -> Option<&ComputeRelease> {
     if mutant::is("failed-rollback-holds-nothing") {
         return None;
     }
     let failed = stream.kept.iter().filter(|head| head.release.status == ReleaseStatus::Error);
     let later = stream.pending.iter().chain(failed).filter(|head| head.returns());
     let back = later.max_by_key(|head| head.release.revision).map(|head| &head.release)?;
-    (back.revision > revision).then(|| {
-        Reason::Release(ReleaseGate::RollsBack {
-            revision: back.revision,
-            failed: back.status == ReleaseStatus::Error,
-        })
-    })
+    (back.revision > revision).then_some(back)
+}
+
+fn overtaken_by(back: &ComputeRelease) -> Reason {
+    let failed = back.status == ReleaseStatus::Error;
+    ReleaseGate::RollsBack { revision: back.revision, failed }.into()
 }
 
 /// Whether what a release would supersede can be kept.

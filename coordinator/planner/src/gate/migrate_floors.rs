@@ -64,7 +64,7 @@ pub(crate) fn reached(view: &View<'_>, own: Option<ServiceVersion>) -> Result<Co
         commit = bound_by(commit, binding, schema, &required);
         // The transaction that raises the own floor writes its window itself.
         let others = required.iter().filter(|(service, _)| own.is_none() || **service != view.spec().service);
-        commit = contracted::told_to_agents(view.fleet, commit, others);
+        commit = contracted::named_in_windows(view.fleet, commit, others);
     }
     Ok(commit)
 }

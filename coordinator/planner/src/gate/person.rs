@@ -69,6 +69,26 @@ impl PersonGate {
     }
 }
 
+impl Reason {
+    /// The phase for whose approval it waits.
+    pub(crate) fn approval(&self) -> Option<ApprovalPoint> {
+        match self {
+            Self::Person(PersonGate::Approval { point }) => Some(*point),
+            _ => None,
+        }
+    }
+
+    /// Whether it waits for an approval that accepts what cannot be proved.
+    pub(crate) fn is_acceptance(&self) -> bool {
+        matches!(self, Self::Person(PersonGate::Acceptance { .. }))
+    }
+}
+
+/// A finding that stops preflight.
+pub(crate) fn finding(what: &impl ToString) -> Reason {
+    PersonGate::Preflight { finding: what.to_string() }.into()
+}
+
 /// Whether the phase is approved, or needs no approval.
 pub(crate) fn approved(view: &View<'_>, point: ApprovalPoint) -> Answer {
     let asked = view.spec().approvals.contains(&point) && !mutant::is("approval-is-not-waited-for");

@@ -1,8 +1,10 @@
 //! When a compute release goes out, and what it requires.
 
 use super::said::{Said, Waits};
-use super::{CanaryCount, NeededBy, Sample};
+use super::{CanaryCount, NeededBy, Reason, Sample};
 use serde::{Deserialize, Serialize};
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::stream::Stream;
 use tidegate_proto::{ReleaseRevision, ReleaseTag, ServiceName, ServiceVersion, Span, StreamName};
 
 /// A gate on a compute release.
@@ -164,4 +166,15 @@ fn canary_open(count: &CanaryCount, deadline: Option<Span>, waits: Waits<'_>) ->
 
 fn retry(stream: &StreamName, revision: ReleaseRevision) -> String {
     format!("tidegate release retry {revision} --stream {stream}")
+}
+
+/// What failed waits for a person, unless a later release is deployed.
+pub(crate) fn failed(stream: &Stream) -> impl Iterator<Item = (ReleaseRevision, Vec<Reason>)> {
+    let deployed = stream.deployed.as_ref().map(|head| head.release.revision);
+    let errors = stream.heads().filter(|head| head.release.status == ReleaseStatus::Error);
+    errors.map(move |head| {
+        let overtaken = deployed.filter(|deployed| *deployed > head.release.revision);
+        let why = head.release.because.clone();
+        (head.release.revision, vec![ReleaseGate::ReleaseFailed { why, overtaken }.into()])
+    })
 }

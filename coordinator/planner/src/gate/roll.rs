@@ -224,6 +224,6 @@ pub(crate) fn open_failures(exceptions: Exceptions<'_>) -> Vec<Reason> {
     open.take(Sample::NAMED).map(|(node, failure)| has_failed(node, &failure.reason)).collect()
 }
 
-fn has_failed(node: &NodeId, why: &str) -> Reason {
+pub(super) fn has_failed(node: &NodeId, why: &str) -> Reason {
     RollGate::Failed { node: node.clone(), why: why.to_owned() }.into()
 }

@@ -2,8 +2,10 @@
 
 use super::Reason;
 use super::roll::rollback;
+use super::rollback::begins;
 use super::said::{Said, Waits};
 use crate::moment::SchemaFacts;
+use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName, Upgrade};
 use tidegate_proto::{ServiceName, ServiceVersion};
@@ -88,8 +90,15 @@ impl SchemaGate {
     }
 }
 
-/// The job of an earlier phase that the database no longer shows done.
-pub(crate) fn lost(upgrade: &Upgrade, facts: &SchemaFacts) -> Option<&'static str> {
+/// Why no step begins: the database no longer shows that the job of an earlier phase is done.
+pub(crate) fn lost(view: &View<'_>, facts: &SchemaFacts) -> Option<Reason> {
+    let job = lost_job(view.upgrade, facts)?.to_owned();
+    let (from, to) = (view.spec().from, view.spec().to);
+    let rollback_path = begins(view, "").is_open;
+    Some(SchemaGate::SchemaLost { job, from, to, rollback_path }.into())
+}
+
+fn lost_job(upgrade: &Upgrade, facts: &SchemaFacts) -> Option<&'static str> {
     let fills_first = upgrade.schema.as_ref().is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
     match upgrade.phase.name() {
         PhaseName::Migrate | PhaseName::Roll | PhaseName::Remove | PhaseName::Contract if !facts.expanded => {
@@ -109,4 +118,22 @@ pub(crate) fn runs(job: &str, facts: &SchemaFacts) -> Reason {
         (None, Some(progress)) => SchemaGate::Schema { job, progress: progress.clone() },
         (None, None) => SchemaGate::Schema { job, progress: "about to begin".to_owned() },
     })
+}
+
+/// Why a phase waits for a look at the database.
+pub(crate) fn looks(job: &str, facts: Option<&SchemaFacts>) -> Reason {
+    let trouble = facts.and_then(|facts| facts.trouble.clone());
+    let progress = Some("the database is being looked at".to_owned());
+    runs(job, &SchemaFacts { trouble, running: progress, ..SchemaFacts::default() })
+}
+
+/// That contract waits for its certificate.
+pub(crate) fn certifies() -> Reason {
+    let progress = "its certificate is being made".to_owned();
+    SchemaGate::Schema { job: "contract".to_owned(), progress }.into()
+}
+
+/// That the certificate of contract cannot be made.
+pub fn uncertified(why: impl Into<String>) -> Reason {
+    SchemaGate::Certificate { why: why.into() }.into()
 }

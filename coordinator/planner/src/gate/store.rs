@@ -175,3 +175,8 @@ pub(crate) fn readable(view: &View<'_>) -> Answer {
 pub(crate) fn unreadable(key: &Key, why: &impl ToString) -> Reason {
     StoreGate::Unreadable { key: key.to_string(), why: why.to_string() }.into()
 }
+
+/// That the store refused a planned transaction.
+pub fn refused(what: String, why: &impl ToString) -> Reason {
+    StoreGate::StoreRefused { what, why: why.to_string() }.into()
+}

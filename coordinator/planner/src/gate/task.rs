@@ -1,9 +1,14 @@
 //! Hooks that were ordered on nodes.
 
-use super::Sample;
 use super::said::{Said, Waits, first};
+use super::store::unreadable;
+use super::{Reason, Sample};
+use crate::fleet::Fleet;
+use crate::task::image::{ImageHook, open_on, removals};
+use crate::task::{Purpose, TaskState, state};
 use serde::{Deserialize, Serialize};
-use tidegate_proto::{HookName, NodeId, TaskId};
+use tidegate_proto::record::stream::{Head, NodeHook};
+use tidegate_proto::{HookName, Key, NodeId, ReleaseTag, StreamName, TaskId};
 
 /// A gate on the tasks of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -47,4 +52,108 @@ impl TaskGate {
             })),
         }
     }
+}
+
+/// How far the hooks of a release are.
+pub(crate) enum Hooks {
+    /// Every node has succeeded.
+    Done,
+    /// Some have not ended.
+    Waits(Vec<Reason>),
+    /// One has failed.
+    Failed(Reason),
+}
+
+impl Hooks {
+    /// What it waits for, or what failed.
+    pub(crate) fn reasons(self) -> Option<Vec<Reason>> {
+        match self {
+            Self::Done => None,
+            Self::Waits(reasons) => Some(reasons),
+            Self::Failed(reason) => Some(vec![reason]),
+        }
+    }
+}
+
+/// Whether the hooks of a release have succeeded on every node.
+pub(crate) fn hooks(
+    fleet: &Fleet,
+    name: &StreamName,
+    purpose: Purpose,
+    asked: &NodeHook,
+    head: &Head,
+) -> Hooks {
+    let id = purpose.task(name, head);
+    let hook = &asked.hook;
+    let unknown = |node: &NodeId, task: &TaskId, why| {
+        let (node, task) = (node.clone(), task.clone());
+        Reason::from(TaskGate::TaskUnknown { hook: hook.clone(), node, task, why })
+    };
+    let (mut untaken, mut running, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
+    for node in &asked.nodes {
+        if let Some(reason) = is_unreadable(fleet, node, &id) {
+            reasons.push(reason);
+            continue;
+        }
+        match state(fleet, node, &id) {
+            TaskState::Succeeded => {}
+            TaskState::Failed(why) => {
+                let failed = TaskGate::TaskFailed { hook: hook.clone(), node: node.clone(), why };
+                return Hooks::Failed(failed.into());
+            }
+            TaskState::Unknown(why) => reasons.push(unknown(node, &id, why)),
+            TaskState::Claimed => running.push(node),
+            TaskState::Untaken => match open_on(fleet, node, name, &head.release.tag, &id) {
+                Some(ImageHook { id: former, state: TaskState::Unknown(why), .. }) => {
+                    reasons.push(unknown(node, former, why))
+                }
+                Some(_) => running.push(node),
+                None => untaken.push(node),
+            },
+        }
+    }
+    if !untaken.is_empty() {
+        let nodes = Sample::counted(untaken.into_iter());
+        reasons.push(TaskGate::TaskWaiting { hook: hook.clone(), nodes }.into());
+    }
+    if !running.is_empty() {
+        let nodes = Sample::counted(running.into_iter());
+        reasons.push(TaskGate::TaskRunning { hook: hook.clone(), nodes }.into());
+    }
+    if reasons.is_empty() { Hooks::Done } else { Hooks::Waits(reasons) }
+}
+
+/// A record of the task that cannot be read: neither is it ordered again, nor does it count as anything.
+pub(crate) fn is_unreadable(fleet: &Fleet, node: &NodeId, id: &TaskId) -> Option<Reason> {
+    let keys = [Key::Task(node.clone(), id.clone()), Key::TaskResult(node.clone(), id.clone())];
+    keys.iter().find_map(|key| Some(unreadable(key, fleet.unreadable_at(key)?)))
+}
+
+/// Why a release with this tag does not go out yet: its image is being removed, or an agent may begin to remove it.
+pub(crate) fn being_removed(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Vec<Reason> {
+    let held = |removal: &ImageHook<'_>| removal.state.is_open() || removal.state == TaskState::Untaken;
+    removals(fleet, stream, tag).filter(held).map(removal).collect()
+}
+
+/// The same for removals alone that were begun and have not ended as far as is known.
+pub(crate) fn removal_runs(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Option<Reason> {
+    removals(fleet, stream, tag).find(|removal| removal.state.is_open()).map(removal)
+}
+
+/// The same for removals alone that an agent may still begin.
+pub(crate) fn not_withdrawn(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Vec<Reason> {
+    let untaken = |removal: &ImageHook<'_>| removal.state == TaskState::Untaken;
+    removals(fleet, stream, tag).filter(untaken).map(removal).collect()
+}
+
+fn removal(removal: ImageHook<'_>) -> Reason {
+    let ImageHook { node, id, task, state } = removal;
+    let hook = task.hook.clone();
+    let nodes = || Sample::counted([node].into_iter());
+    match state {
+        TaskState::Unknown(why) => TaskGate::TaskUnknown { hook, node: node.clone(), task: id.clone(), why },
+        TaskState::Untaken => TaskGate::TaskWaiting { hook, nodes: nodes() },
+        _ => TaskGate::TaskRunning { hook, nodes: nodes() },
+    }
+    .into()
 }

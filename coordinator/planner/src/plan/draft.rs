@@ -9,15 +9,15 @@
 use crate::action::{Action, PlannedCommit, SchemaJob};
 use crate::contracted;
 use crate::fleet::{Fleet, Stored};
-use crate::gate::{Answer, PersonGate, Reason, SchemaGate};
+use crate::gate::rollback::no_rollback;
+use crate::gate::{Answer, Reason};
 use crate::moment::Moment;
 use crate::release::need;
 use crate::upgrade::View;
 use crate::upgrade::phase::{Move, transition};
 use std::ops::Deref;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::key::{EventSeq, Subject};
-use tidegate_proto::record::event::Event;
+use tidegate_proto::key::Subject;
 use tidegate_proto::record::upgrade::{PhaseTime, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, Revision, ServiceVersion, UpgradeId, mutant};
@@ -76,13 +76,7 @@ impl<'a> Draft<'a> {
 
     /// Whether what is waited for is an approval, or the floor of another service: neither comes sooner by a deadline.
     pub(crate) fn waits_for_others(&self) -> bool {
-        let others = |reason: &Reason| {
-            matches!(
-                reason,
-                Reason::Person(PersonGate::Approval { .. }) | Reason::Schema(SchemaGate::MigrateFloor { .. })
-            )
-        };
-        self.reasons.iter().any(others)
+        self.reasons.iter().any(Reason::is_owned_by_others)
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -108,7 +102,7 @@ impl<'a> Draft<'a> {
     /// Plans a commit, with its event.
     pub(crate) fn push(&mut self, commit: Commit, what: String, from: &str, to: &str, because: &str) {
         debug_assert!(!self.moved, "nothing follows the commit that rewrites the upgrade");
-        let commit = self.told(commit, from, to, because);
+        let commit = self.with_event(commit, from, to, because);
         self.actions.push(Action::Commit(PlannedCommit {
             subject: Subject::Upgrade(self.id.clone()),
             what,
@@ -121,7 +115,7 @@ impl<'a> Draft<'a> {
         if !self.moved {
             return;
         }
-        let more = self.told(more, self.upgrade.phase.name().word(), &to, because);
+        let more = self.with_event(more, self.upgrade.phase.name().word(), &to, because);
         if let Some(Action::Commit(planned)) = self.actions.last_mut() {
             planned.commit = std::mem::take(&mut planned.commit).with(more);
             planned.what = format!("{}, {to}", planned.what);
@@ -129,18 +123,12 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds the next event.
-    fn told(&mut self, commit: Commit, from: &str, to: &str, because: &str) -> Commit {
-        let seq = EventSeq { term: self.moment.leader.revision.0, number: self.next_event };
+    fn with_event(&mut self, commit: Commit, from: &str, to: &str, because: &str) -> Commit {
+        let number = self.next_event;
         self.next_event += 1;
-        let event = Event {
-            from: from.to_owned(),
-            to: to.to_owned(),
-            because: because.to_owned(),
-            who: self.who.clone(),
-            at: self.moment.wall,
-        };
-        let key = Key::Event(Subject::Upgrade(self.id.clone()), seq);
-        commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
+        let subject = Subject::Upgrade(self.id.clone());
+        let words = [from.to_owned(), to.to_owned()];
+        self.moment.with_event(commit, (subject, number), words, &self.who, because)
     }
 
     /// Plans a rewrite of the upgrade's record: the last commit of this turn.
@@ -173,7 +161,7 @@ impl<'a> Draft<'a> {
     ) {
         let upgrade = &self.upgrade.record.body;
         match transition(&upgrade.phase, happened, upgrade.schema.as_ref()) {
-            Err(refused) => self.wait(Reason::Person(PersonGate::NoRollback { why: refused.to_string() })),
+            Err(refused) => self.wait(no_rollback(&refused)),
             Ok(next) => {
                 let (left, name) = (upgrade.phase.name(), next.name());
                 let to = next.step();

@@ -1,15 +1,14 @@
-//! Which release a compute starts with, and when a canary has succeeded or failed.
+//! Which release a compute starts with, and which signals about a canary count.
 //!
 //! # Invariants
 //! Within one canary a compute has one place among all: a rising fraction only adds computes, a falling one only
-//! removes some. Each canary of each stream has places of its own. Unmeasured is not success.
+//! removes some. Each canary of each stream has places of its own.
 
 use crate::fleet::share::{salted, unsalted};
 use crate::fleet::{Fleet, SignalCount};
-use tidegate_proto::compute::Canary;
 use tidegate_proto::key::SignalSubject;
 use tidegate_proto::record::stream::{Head, Stream};
-use tidegate_proto::{ComputeId, Span, StreamName, mutant};
+use tidegate_proto::{ComputeId, StreamName, mutant};
 
 /// The place of a compute in a canary: 0 to 999,999, by the first eight bytes (big-endian) of the sha256 of
 /// `canary/<stream>/<revision>/<compute>`, scaled down; of `canary/<compute>` for a canary that began before places
@@ -53,7 +52,8 @@ pub struct Start<'a> {
 }
 
 /// By which rule a compute starts with its release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum StartRule {
     /// It is pinned to it.
     Pinned,
@@ -66,11 +66,7 @@ pub enum StartRule {
 impl StartRule {
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Pinned => "pinned",
-            Self::Canary => "canary",
-            Self::Deployed => "deployed",
-        }
+        self.into()
     }
 }
 
@@ -83,38 +79,6 @@ pub fn start<'a>(name: &StreamName, stream: &'a Stream, compute: &ComputeId) -> 
         return Some(Start { head, by: StartRule::Canary });
     }
     stream.deployed.as_deref().map(|head| Start { head, by: StartRule::Deployed })
-}
-
-/// What the words of computes say about a canary.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement {
-    /// It is to be deployed.
-    Succeeded,
-    /// It is to be withdrawn, for this reason.
-    Failed(String),
-    /// Neither yet.
-    Open,
-}
-
-/// Judges a canary that has gone on for `canary_ms`.
-pub fn judge(canary: &Canary, count: SignalCount, canary_ms: u64) -> Judgement {
-    if count.failures > canary.tolerate as usize {
-        return Judgement::Failed(format!(
-            "{} computes signalled failure and {} are tolerated",
-            count.failures, canary.tolerate
-        ));
-    }
-    if canary.promote_after.is_some_and(|enough| count.successes >= enough as usize) {
-        return Judgement::Succeeded;
-    }
-    match canary.deadline {
-        Some(deadline) if canary_ms >= deadline.as_millis() => Judgement::Failed(format!(
-            "{} computes signalled success within {}, and unmeasured is not success",
-            count.successes,
-            Span::from_millis(deadline.as_millis())
-        )),
-        _ => Judgement::Open,
-    }
 }
 
 #[cfg(test)]
@@ -176,23 +140,5 @@ mod tests {
         };
         assert_eq!(places(false), [156_976, 3_177, 443_892], "a canary that began before places were salted");
         assert_eq!(places(true), [877_083, 543_001, 552_425]);
-    }
-
-    #[test]
-    fn unmeasured_is_not_success() {
-        let canary = Canary {
-            fraction: Fraction::ALL,
-            promote_after: Some(3),
-            tolerate: 1,
-            deadline: Some(Span::from_secs(60)),
-        };
-        let judged = |successes, failures, ms| judge(&canary, SignalCount { successes, failures }, ms);
-        assert_eq!(judged(0, 0, 59_999), Judgement::Open);
-        assert_eq!(judged(2, 1, 0), Judgement::Open);
-        assert_eq!(judged(3, 1, 0), Judgement::Succeeded);
-        assert!(matches!(judged(3, 2, 0), Judgement::Failed(_)), "more failures than tolerated");
-        assert!(matches!(judged(2, 0, 60_000), Judgement::Failed(_)), "the deadline");
-        let by_hand = Canary { promote_after: None, deadline: None, ..canary };
-        assert_eq!(judge(&by_hand, SignalCount { successes: 9_999, failures: 0 }, u64::MAX), Judgement::Open);
     }
 }

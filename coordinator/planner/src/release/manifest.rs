@@ -1,6 +1,6 @@
-//! The manifest of a compute release, as `compute/manifest.yaml` has it: read from YAML or JSON with the place of what
-//! cannot be read, and checked: values are strings of the setting's own type, `on` or `off` for booleans, numbers
-//! without a unit. Only what is posted is checked: a manifest that is stored already is used as it is.
+//! The manifest of a compute release, as `compute/manifest.yaml` has it, and what is checked of it: values are strings of
+//! the setting's own type, `on` or `off` for booleans, numbers without a unit. Only what is posted is checked: a manifest
+//! that is stored already is used as it is.
 //!
 //! ```yaml
 //! pg_settings:
@@ -13,51 +13,14 @@
 //!
 //! What else a manifest holds (extensions, flags) is kept as it is: it means something to whoever starts computes.
 
+mod path;
+mod read;
 mod value;
 
-use crate::document;
+pub use read::{Unreadable, read};
+
+use path::{below, item_of};
 use serde_json::{Map, Value as Json};
-use tidegate_proto::record::stream::MAX_MANIFEST_BYTES;
-
-/// A text that is no manifest.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    /// Too large.
-    #[error("the manifest has {0} bytes, at most {MAX_MANIFEST_BYTES} are allowed")]
-    Oversized(usize),
-    /// Not YAML, not JSON, or with two identical keys.
-    #[error("the manifest cannot be read: {what} (line {line}, column {column})")]
-    Malformed {
-        /// What was found.
-        what: String,
-        /// The line, counted from 1.
-        line: u64,
-        /// The column, counted from 1.
-        column: u64,
-    },
-    /// Not an object.
-    #[error("the manifest is not an object of settings")]
-    NotAnObject,
-}
-
-/// Reads a manifest: YAML, of which JSON is a part. Two identical keys in one object are refused.
-pub fn read(text: &str) -> Result<Json, Unreadable> {
-    if text.len() > MAX_MANIFEST_BYTES {
-        return Err(Unreadable::Oversized(text.len()));
-    }
-    if text.trim().is_empty() {
-        return Ok(Json::Object(Map::new()));
-    }
-    let read: Json = document::yaml(text).map_err(|error| malformed(&error))?;
-    if read.is_object() { Ok(read) } else { Err(Unreadable::NotAnObject) }
-}
-
-fn malformed(error: &serde_saphyr::Error) -> Unreadable {
-    let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
-    // The first line says what; the library then draws the place.
-    let what = error.to_string().lines().next().unwrap_or_default().trim().to_owned();
-    Unreadable::Malformed { what, line, column }
-}
 
 /// One thing that is wrong with a manifest, or strange.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -106,32 +69,6 @@ pub fn findings(manifest: &Json) -> Vec<Finding> {
         }
     }
     found
-}
-
-/// The longest part of a path that is shown, in characters, and the length in bytes from which a path grows no more: each
-/// of many findings under one long key would repeat it.
-const SHOWN_KEY: usize = 80;
-const SHOWN_PATH: usize = 400;
-
-/// The path of what is under this key. One with a control character is quoted, so that it does not reach a terminal.
-fn below(path: &str, key: &str) -> String {
-    if path.len() > SHOWN_PATH {
-        return path.to_owned();
-    }
-    let mut shown: String = key.chars().take(SHOWN_KEY).collect();
-    let is_cut = shown.len() < key.len();
-    if shown.chars().any(char::is_control) {
-        shown = format!("{shown:?}");
-    }
-    if is_cut {
-        shown.push('…');
-    }
-    if path.is_empty() { shown } else { format!("{path}.{shown}") }
-}
-
-/// The path of an item of a list.
-fn item_of(path: &str, n: usize) -> String {
-    if path.len() > SHOWN_PATH { path.to_owned() } else { format!("{path}[{n}]") }
 }
 
 /// Refuses integers that JSON readers round without a word: those beyond 64 bits have become floating point here.
@@ -281,24 +218,6 @@ extensions:
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_its_place() {
-        let place = |text: &str| match read(text) {
-            Err(Unreadable::Malformed { line, column, what }) => (line, column, what),
-            other => panic!("{text:?}: {other:?}"),
-        };
-        let (line, column, what) =
-            place("pg_settings:\n  common:\n    a: \"1\"\n    b: \"2\"\n    a: \"3\"\n");
-        assert_eq!((line, column), (5, 5), "{what}");
-        assert!(what.contains("duplicate"), "{what}");
-        assert_eq!(place("{\"a\": 1, \"a\": 2}").0, 1, "two identical keys in JSON");
-        assert_eq!(place("a: 1\nb: [1, 2\nc: 3\n").0, 3, "an unclosed list");
-        assert_eq!(read("- a\n- b\n"), Err(Unreadable::NotAnObject));
-        assert_eq!(read(""), Ok(json!({})));
-        let large = format!("a: \"{}\"", "x".repeat(MAX_MANIFEST_BYTES));
-        assert!(matches!(read(&large), Err(Unreadable::Oversized(_))));
-    }
-
-    #[test]
     fn values_are_strings_on_or_off_and_numbers_without_unit() {
         let found = |text: &str| {
             let manifest = read(&format!("pg_settings: {{common: {{work_mem: {text}}}}}")).unwrap();
@@ -327,7 +246,7 @@ extensions:
         }
     }
 
-    fn told(text: &str) -> Vec<(String, bool, String)> {
+    fn reported(text: &str) -> Vec<(String, bool, String)> {
         let found = findings(&read(text).unwrap());
         found.into_iter().map(|finding| (finding.path, finding.blocks, finding.what)).collect()
     }
@@ -344,8 +263,8 @@ extensions:
     #[test]
     fn path_under_a_long_key_is_cut() {
         let long = "v".repeat(10_000);
-        let told = told(&format!("pg_settings: {{? {long}\n: {{common: {{a: 1}}}}}}"));
-        assert!(told.iter().all(|(path, ..)| path.len() < 200 && path.contains('…')), "{told:?}");
+        let reported = reported(&format!("pg_settings: {{? {long}\n: {{common: {{a: 1}}}}}}"));
+        assert!(reported.iter().all(|(path, ..)| path.len() < 200 && path.contains('…')), "{reported:?}");
         let deep = format!("{}1e22{}", "{\"k\":[".repeat(60), "]}".repeat(60));
         let found = findings(&serde_json::from_str(&deep).unwrap());
         assert!(found.len() == 1 && found[0].path.len() < 500, "{found:?}");
@@ -354,11 +273,11 @@ extensions:
     #[test]
     fn names_are_not_empty_and_have_no_control_characters() {
         for name in [r#""""#, r#"" ""#, r#""work\nmem""#, r#""neon.\e[2J""#] {
-            let told = told(&format!("pg_settings: {{common: {{{name}: \"1\"}}}}"));
-            assert!(told.iter().any(|(_, blocks, _)| *blocks), "{name}: {told:?}");
+            let reported = reported(&format!("pg_settings: {{common: {{{name}: \"1\"}}}}"));
+            assert!(reported.iter().any(|(_, blocks, _)| *blocks), "{name}: {reported:?}");
             assert!(
-                told.iter().all(|(path, _, what)| !format!("{path}{what}").contains(char::is_control)),
-                "{told:?}"
+                reported.iter().all(|(path, _, what)| !format!("{path}{what}").contains(char::is_control)),
+                "{reported:?}"
             );
         }
     }
@@ -366,10 +285,10 @@ extensions:
     #[test]
     fn versions_of_postgresql_are_written_in_one_form() {
         for version in [r#""017""#, r#""+17""#, r#"" 17""#, r#""0""#, r#""17.2""#] {
-            let told = told(&format!("pg_settings: {{per_version: {{{version}: {{}}}}}}"));
-            assert!(told.len() == 1 && told[0].1, "{version}: {told:?}");
+            let reported = reported(&format!("pg_settings: {{per_version: {{{version}: {{}}}}}}"));
+            assert!(reported.len() == 1 && reported[0].1, "{version}: {reported:?}");
         }
-        assert_eq!(told("pg_settings: {per_version: {17: {}, \"16\": {}}}"), []);
+        assert_eq!(reported("pg_settings: {per_version: {17: {}, \"16\": {}}}"), []);
     }
 
     #[test]
@@ -389,10 +308,13 @@ extensions:
     #[test]
     fn near_misses_of_known_keys_are_warned_of() {
         for name in ["pgsettings", "pg-settings", "PG_SETTINGS", "pg_setings", "settings"] {
-            let told = told(&format!("{name}: {{common: {{work_mem: \"1\"}}}}"));
-            assert!(told.len() == 1 && !told[0].1 && told[0].2.contains("pg_settings"), "{name}: {told:?}");
+            let reported = reported(&format!("{name}: {{common: {{work_mem: \"1\"}}}}"));
+            assert!(
+                reported.len() == 1 && !reported[0].1 && reported[0].2.contains("pg_settings"),
+                "{name}: {reported:?}"
+            );
         }
-        assert_eq!(told("extensions: {}"), [], "what is mixed in on purpose is no near miss");
+        assert_eq!(reported("extensions: {}"), [], "what is mixed in on purpose is no near miss");
     }
 
     #[test]
@@ -400,7 +322,7 @@ extensions:
         let manifest = read(
             "pg_settings:\n  common: {wal_log_hint: \"on\", neon.whatever: \"1\"}\n  commn: {}\n  per_version: {x: {}, 17: {primary: {}}}\n",
         );
-        let told: Vec<(String, bool)> =
+        let reported: Vec<(String, bool)> =
             findings(&manifest.unwrap()).into_iter().map(|finding| (finding.path, finding.blocks)).collect();
         let expected = [
             ("pg_settings.common.wal_log_hint", false),
@@ -408,6 +330,6 @@ extensions:
             ("pg_settings.per_version.x", true),
             ("pg_settings.per_version.17.primary", true),
         ];
-        assert_eq!(told, expected.map(|(path, blocks)| (path.to_owned(), blocks)));
+        assert_eq!(reported, expected.map(|(path, blocks)| (path.to_owned(), blocks)));
     }
 }

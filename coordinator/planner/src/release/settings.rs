@@ -3,10 +3,12 @@
 
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// A layer, in rising priority.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, strum::Display, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
     /// 1: fixed in the coordinator's configuration.
@@ -26,20 +28,7 @@ pub enum Layer {
 impl Layer {
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Static => "static",
-            Self::Common => "common",
-            Self::VersionCommon => "version-common",
-            Self::VersionReplica => "version-replica",
-            Self::Override => "override",
-            Self::Dynamic => "dynamic",
-        }
-    }
-}
-
-impl fmt::Display for Layer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        self.into()
     }
 }
 

@@ -30,11 +30,11 @@ pub(crate) struct Change<'a> {
     /// Releases that left the heads, as they left.
     departed: Vec<ComputeRelease>,
     extra: Commit,
-    told: Vec<(Key, Event)>,
+    events: Vec<(Key, Event)>,
 }
 
 /// What a change is, in the words of its event.
-pub(crate) struct Told<'a> {
+pub(crate) struct StreamEvent<'a> {
     pub(crate) who: &'a str,
     pub(crate) from: String,
     pub(crate) to: String,
@@ -57,7 +57,7 @@ impl<'a> Change<'a> {
             stream,
             departed: Vec::new(),
             extra: Commit::new(),
-            told: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -200,22 +200,22 @@ impl<'a> Change<'a> {
     }
 
     /// Adds an event.
-    pub(crate) fn tells(&mut self, told: Told<'_>) {
-        let seq = EventSeq { term: self.moment.leader.revision.0, number: told.number };
+    pub(crate) fn record(&mut self, events: StreamEvent<'_>) {
+        let seq = EventSeq { term: self.moment.leader.revision.0, number: events.number };
         let key = Key::Event(Subject::Stream(self.name.clone()), seq);
         let event = Event {
-            from: told.from,
-            to: told.to,
-            because: told.because,
-            who: told.who.to_owned(),
+            from: events.from,
+            to: events.to,
+            because: events.because,
+            who: events.who.to_owned(),
             at: self.moment.wall,
         };
-        self.told.push((key, event));
+        self.events.push((key, event));
     }
 
     /// The commit, with whatever it tells; counts that go on tell nothing.
     pub(crate) fn commit(mut self) -> Commit {
-        self.tells_what_runs_below();
+        self.names_what_runs_below();
         let key = Key::Stream(self.name.clone());
         let at = self.at();
         let commit = match mutant::is("stream-is-not-compared") {
@@ -234,8 +234,8 @@ impl<'a> Change<'a> {
             Some(stored) => stored.record.with(self.stream.clone()).into(),
             None => self.stream.clone().into(),
         };
-        let told = self.told.into_iter();
-        let commit = told.fold(commit.put(key, written), |commit, (key, event)| {
+        let events = self.events.into_iter();
+        let commit = events.fold(commit.put(key, written), |commit, (key, event)| {
             commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
         });
         // Last, because it takes the room that the others leave.
@@ -243,9 +243,9 @@ impl<'a> Change<'a> {
     }
 
     /// Adds to the event what already runs less than the stream begins to need.
-    fn tells_what_runs_below(&mut self) {
+    fn names_what_runs_below(&mut self) {
         let below = below::begun_below(self.fleet, self.name, &need::of_stream(&self.stream));
-        let Some((_, event)) = self.told.last_mut() else { return };
+        let Some((_, event)) = self.events.last_mut() else { return };
         for sentence in below {
             let separator = if event.because.is_empty() { "" } else { "; " };
             event.because = format!("{}{separator}{sentence}", event.because);

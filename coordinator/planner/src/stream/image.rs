@@ -1,15 +1,14 @@
-//! The image of a tag: what holds it, and which hooks run for it. Several revisions may bear one tag, so an image is
+//! The image of a tag: what holds it, and which removals of it are withdrawn. Several revisions may bear one tag, so an image is
 //! held by tag and not by revision.
 //!
 //! # Invariants
 //! * No removal is ordered while anything holds the image.
 //! * The commit after which something holds an image again deletes the removals of it that no agent has claimed.
 
-use crate::fleet::{Fleet, Stored};
-use crate::gate::{Reason, Sample, TaskGate};
-use crate::task::{Purpose, TaskState, state};
+use crate::fleet::Fleet;
+use crate::task::image::removals;
+use crate::task::{Purpose, TaskState};
 use std::collections::BTreeSet;
-use std::fmt;
 use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, MAX_PLANNED_PRECONDITIONS, Precondition, Write};
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
 use tidegate_proto::record::stream::{Head, Stream};
@@ -17,31 +16,20 @@ use tidegate_proto::record::task::Task;
 use tidegate_proto::{Key, NodeId, ReleaseRevision, ReleaseTag, Revision, StreamName, TaskId, mutant};
 
 /// What holds an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Holder {
     /// A release with its tag that is not collected.
+    #[strum(to_string = "revision {0} has the same tag and is {1}")]
     Release(ReleaseRevision, ReleaseStatus),
     /// Computes that run its tag: so many.
+    #[strum(to_string = "{0} computes run its tag")]
     Running(u64),
     /// The manual strategy of the stream.
+    #[strum(to_string = "the stream's manual strategy names its tag")]
     Manual,
     /// A later collected release with its tag: the image is removed for that one.
+    #[strum(to_string = "it is removed with revision {0}, which has the same tag")]
     Later(ReleaseRevision),
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Release(revision, status) => {
-                write!(f, "revision {revision} has the same tag and is {status}")
-            }
-            Self::Running(count) => write!(f, "{count} computes run its tag"),
-            Self::Manual => f.write_str("the stream's manual strategy names its tag"),
-            Self::Later(revision) => {
-                write!(f, "it is removed with revision {revision}, which has the same tag")
-            }
-        }
-    }
 }
 
 /// What holds the image of a tag; none = it may be removed.
@@ -78,70 +66,6 @@ pub fn holder_beside(stream: &Stream, collected: &Head) -> Option<Holder> {
     holder(stream, tag).or(later.map(|release| Holder::Later(release.revision)))
 }
 
-/// Every hook for the image of a tag.
-fn hooks<'a>(
-    fleet: &'a Fleet,
-    stream: &'a StreamName,
-    tag: &'a ReleaseTag,
-) -> impl Iterator<Item = (&'a NodeId, &'a TaskId, &'a Stored<Task>, TaskState)> {
-    let of = move |task: &Task| task.release.stream == *stream && task.release.tag == *tag;
-    let tasks = fleet.tasks().filter(move |(.., task)| of(task));
-    tasks.map(|(node, id, task)| (node, id, task, state(fleet, node, id)))
-}
-
-/// Those that were begun and have not ended as far as is known.
-fn open<'a>(
-    fleet: &'a Fleet,
-    stream: &'a StreamName,
-    tag: &'a ReleaseTag,
-) -> impl Iterator<Item = (&'a NodeId, &'a TaskId, &'a Stored<Task>, TaskState)> {
-    hooks(fleet, stream, tag).filter(|(.., state)| state.is_open())
-}
-
-/// A hook for the same image that is open on that node under another name: nothing is run beside it.
-pub(crate) fn open_on(
-    fleet: &Fleet,
-    node: &NodeId,
-    stream: &StreamName,
-    tag: &ReleaseTag,
-    id: &TaskId,
-) -> Option<(TaskId, TaskState)> {
-    open(fleet, stream, tag)
-        .find(|(of, other, ..)| *of == node && *other != id)
-        .map(|(_, other, _, state)| (other.clone(), state))
-}
-
-/// Whether a hook for the image with this purpose is open on any node.
-pub(crate) fn is_open(fleet: &Fleet, stream: &StreamName, purpose: Purpose, tag: &ReleaseTag) -> bool {
-    open(fleet, stream, tag).any(|(_, id, ..)| Purpose::of(id) == Some(purpose))
-}
-
-/// Every removal of the image of a tag.
-fn removals<'a>(
-    fleet: &'a Fleet,
-    stream: &'a StreamName,
-    tag: &'a ReleaseTag,
-) -> impl Iterator<Item = (&'a NodeId, &'a TaskId, &'a Stored<Task>, TaskState)> {
-    hooks(fleet, stream, tag).filter(|(_, id, ..)| Purpose::of(id) == Some(Purpose::Removal))
-}
-
-/// Why a release with this tag does not go out yet: its image is being removed, or an agent may begin to remove it.
-pub(crate) fn being_removed(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Vec<Reason> {
-    removed_by(
-        removals(fleet, stream, tag).filter(|(.., state)| state.is_open() || *state == TaskState::Untaken),
-    )
-}
-
-/// The same for removals alone that were begun and have not ended as far as is known.
-pub(crate) fn removal_runs(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Option<Reason> {
-    removed_by(removals(fleet, stream, tag).filter(|(.., state)| state.is_open())).into_iter().next()
-}
-
-/// The same for removals alone that an agent may still begin.
-pub(crate) fn not_withdrawn(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Vec<Reason> {
-    removed_by(removals(fleet, stream, tag).filter(|(.., state)| *state == TaskState::Untaken))
-}
-
 /// Whether a commit withdraws every removal of the image that an agent may still begin.
 pub(crate) fn is_withdrawn(fleet: &Fleet, commit: &Commit, stream: &StreamName, tag: &ReleaseTag) -> bool {
     let withdrawn: BTreeSet<&Key> = commit
@@ -153,31 +77,8 @@ pub(crate) fn is_withdrawn(fleet: &Fleet, commit: &Commit, stream: &StreamName, 
         })
         .collect();
     removals(fleet, stream, tag)
-        .filter(|(.., state)| *state == TaskState::Untaken)
-        .all(|(node, id, ..)| withdrawn.contains(&Key::Task(node.clone(), id.clone())))
-}
-
-fn removed_by<'a>(
-    removals: impl Iterator<Item = (&'a NodeId, &'a TaskId, &'a Stored<Task>, TaskState)>,
-) -> Vec<Reason> {
-    removals
-        .map(|(node, id, task, state)| match state {
-            TaskState::Unknown(why) => Reason::Task(TaskGate::TaskUnknown {
-                hook: task.hook.clone(),
-                node: node.clone(),
-                task: id.clone(),
-                why,
-            }),
-            TaskState::Untaken => Reason::Task(TaskGate::TaskWaiting {
-                hook: task.hook.clone(),
-                nodes: Sample::counted([node].into_iter()),
-            }),
-            _ => Reason::Task(TaskGate::TaskRunning {
-                hook: task.hook.clone(),
-                nodes: Sample::counted([node].into_iter()),
-            }),
-        })
-        .collect()
+        .filter(|removal| removal.state == TaskState::Untaken)
+        .all(|removal| withdrawn.contains(&Key::Task(removal.node.clone(), removal.id.clone())))
 }
 
 /// Adds to a commit that changes a stream the deletion of every removal that no agent has claimed and whose image

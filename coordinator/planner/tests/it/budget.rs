@@ -116,7 +116,7 @@ fn failures_are_counted_in_each_wave_and_in_all() {
 }
 
 #[test]
-fn a_wave_of_which_nobody_was_seen_at_the_new_version_has_not_passed() {
+fn wave_without_a_verified_instance_has_not_passed() {
     let mut world = World::at_version_1(3);
     world.agents.values_mut().for_each(|agent| agent.broken_at = Some(2));
     world.start(spec(json!({"min_in_service": 1, "failures": {"tolerate": 3, "per_wave": 3}}))).unwrap();
@@ -176,6 +176,6 @@ fn one_that_fell_silent_is_a_failure_unless_the_spec_ignores_that() {
     assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
     let (world, plan) = silent_for_too_long(&["unreachable"]);
     assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", world.phase());
-    let told: Vec<&str> = reasons(&plan).iter().map(Reason::kind).collect();
-    assert!(told.contains(&"silent") && told.contains(&"stalled"), "{told:?}");
+    let reported: Vec<&str> = reasons(&plan).iter().map(Reason::kind).collect();
+    assert!(reported.contains(&"silent") && reported.contains(&"stalled"), "{reported:?}");
 }

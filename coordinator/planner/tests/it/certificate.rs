@@ -212,7 +212,7 @@ fn a_session_of_an_unknown_service() {
 }
 
 #[test]
-fn sessions_that_cannot_be_listed_and_nobody_accepted() {
+fn unlisted_sessions_without_acceptance() {
     assert!(
         refused(|w| w.evidence.sessions = Err("cannot tell".into())).contains("no approval accepts that")
     );
@@ -267,7 +267,7 @@ fn a_floor_that_does_not_stand() {
 }
 
 #[test]
-fn a_service_without_instances_that_nobody_named() {
+fn unnamed_service_without_instances() {
     let text = refused(|w| {
         let key = Key::Schema("s1".parse().unwrap());
         let Some((Value::Schema(record), _, _)) = w.store.keys.get(&key).cloned() else { panic!() };

@@ -108,7 +108,7 @@ fn failure_while_the_old_code_is_removed_is_counted() {
 }
 
 #[test]
-fn hiccup_takes_nobody_else_out_and_is_not_counted() {
+fn hiccup_takes_no_other_out_and_is_not_counted() {
     let (mut world, first) = in_the_second_wave(json!({"max_unavailable": 4, "min_in_service": 1}));
     fails(&mut world, &first[0], false, true);
     let last = world.run();

@@ -152,9 +152,9 @@ fn verdict_that_cannot_be_read_is_named_with_its_key_and_can_be_replaced() {
     let unreadable = Value::decode(&key, b"\xff").map(|_| unreachable!());
     let mut fleet = world.store.fleet().clone();
     fleet.put(key.clone(), unreadable, Revision(9_999));
-    let told = plan(&fleet, &world.moment()).waiting[&upgrade_id()].clone();
+    let reported = plan(&fleet, &world.moment()).waiting[&upgrade_id()].clone();
     let named = Reason::Store(StoreGate::Unreadable { key: key.to_string(), why: "is not UTF-8".into() });
-    assert_eq!(told, [named]);
+    assert_eq!(reported, [named]);
 }
 
 proptest! {
@@ -163,12 +163,12 @@ proptest! {
     /// Whatever was recorded before, of whatever tags and artifacts: the last verdict on each required tag counts.
     #[test]
     fn preflight_is_open_exactly_when_the_last_verdicts_are_passes(
-        told in prop::collection::vec((0..4usize, 0..3usize, any::<bool>()), 0..14)
+        reported in prop::collection::vec((0..4usize, 0..3usize, any::<bool>()), 0..14)
     ) {
         let mut world = World::at_version_1(2);
         world.start(gated()).unwrap();
         let mut last = std::collections::BTreeMap::new();
-        for (tag, verdict, same) in told {
+        for (tag, verdict, same) in reported {
             let tag = GateTag::ALL[tag];
             let verdict = [Verdict::Pass, Verdict::Fail, Verdict::Inconclusive][verdict];
             let from = if same { base() } else { Artifact { sha256: Digest::ABSENT, ..base() } };

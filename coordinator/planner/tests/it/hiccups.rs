@@ -109,7 +109,7 @@ fn drain_of_an_unhealthy_one_is_beaten_by_its_next_report() {
 
 /// They failed, and run what the rollback leads to: nothing is drained for that.
 #[test]
-fn recovered_ones_at_the_former_version_are_told_to_serve() {
+fn recovered_instances_at_the_former_version_are_let_serve() {
     let mut world = four_of_which_three_must_stay();
     world.until("one is new", |world| world.versions().contains(&2));
     let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
@@ -358,7 +358,7 @@ proptest! {
 }
 
 #[test]
-fn probes_that_fail_take_nobody_out_of_a_rollback_beyond_capacity() {
+fn failing_probes_keep_a_rollback_within_capacity() {
     rolled_back_beside_failing_probes(json!({"approvals": ["remove"], "min_in_service": 3}));
     let zones = json!({"approvals": ["remove"], "min_in_service": 3, "failure_domain": "zone"});
     rolled_back_beside_failing_probes(zones);

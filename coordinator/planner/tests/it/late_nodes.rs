@@ -170,7 +170,7 @@ fn one_that_returns_old_after_the_end_is_refused_admission() {
 
 /// Two pages become one, and the last wave none: what the second page said does not hold any more.
 #[test]
-fn who_is_drawn_anew_is_in_no_page_of_before() {
+fn instance_drawn_again_is_in_no_former_page() {
     let mut world = World::at_version_1(PAGE_MEMBERS + 1);
     let steps = json!([1, 1, PAGE_MEMBERS - 2, "rest"]);
     let asked =

@@ -126,7 +126,7 @@ impl Model for Small {
             }),
             Property::<Self>::always(
                 "rule 2: nobody outside the window is admitted into rotation",
-                |_, s| s.nobody_serves_outside_the_window(),
+                |_, s| s.no_instance_serves_outside_the_window(),
             ),
             Property::<Self>::always("rule 4: min_in_service really serve", |_, s| s.capacity_holds()),
             Property::<Self>::always("rule 10: rolled back means back", |_, s| s.rolled_back_means_back()),

@@ -156,7 +156,7 @@ fn a_cordoned_node_is_left_alone_and_named() {
 }
 
 #[test]
-fn a_rollback_on_a_persons_word_and_none_after_the_end() {
+fn person_rolls_back_and_not_after_the_end() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"approvals": ["remove"]}))).unwrap();
     world.run();

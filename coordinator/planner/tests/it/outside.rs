@@ -43,11 +43,11 @@ fn versions_put_back_after_the_end_are_drained_within_capacity() {
     let reasons = &at_rest.waiting[&upgrade_id()];
     let said = reasons[0].to_string();
     assert!(said.contains("outside the window [2, 2]") && said.contains("n0"), "{said}");
-    let told = world.store.keys.iter().any(|(key, (value, ..))| {
+    let reported = world.store.keys.iter().any(|(key, (value, ..))| {
         matches!((key, value), (Key::Event(tidegate_proto::key::Subject::Fleet, _), Value::Event(event))
             if event.body.to.starts_with("drain pantry-api/"))
     });
-    assert!(told, "an event tells of it");
+    assert!(reported, "an event tells of it");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn version_put_back_while_rows_are_migrated_is_moved() {
 }
 
 #[test]
-fn record_that_cannot_be_read_holds_nobody_else() {
+fn unreadable_record_holds_no_other() {
     let mut world = completed();
     let key = Key::Directive(service(), node(0));
     world.store.spoil(&key);

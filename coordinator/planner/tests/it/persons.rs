@@ -97,11 +97,11 @@ fn who_was_let_back_or_skipped_is_named_at_the_end_of_the_roll_and_taken_up_agai
     carry_out(&mut world, skip);
     let at_rest = world.run();
     assert_eq!(world.versions(), [2, 1, 1, 2]);
-    let told: Vec<_> = at_rest.waiting[&upgrade_id()]
+    let reported: Vec<_> = at_rest.waiting[&upgrade_id()]
         .iter()
         .filter_map(|r| r.explained(Waits::Upgrade(&upgrade_id())).next_step)
         .collect();
-    assert_eq!(told, ["tidegate upgrade retry u1 n1", "tidegate upgrade retry u1 n2"]);
+    assert_eq!(reported, ["tidegate upgrade retry u1 n1", "tidegate upgrade retry u1 n2"]);
     world.agents.get_mut(&node(1)).unwrap().undrainable = false;
     retry(&mut world, 1);
     retry(&mut world, 2);

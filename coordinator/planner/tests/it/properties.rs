@@ -245,7 +245,7 @@ proptest! {
 
     /// DESIGN 6: of the fleet as it was when the roll began, rounded up, at least 1; stable by hash; spread over domains.
     #[test]
-    fn everybody_is_in_one_wave_of_the_size_that_was_asked_for(
+    fn each_instance_is_in_one_wave_of_the_requested_size(
         fleet in 0..400_usize, zones in 1..6_usize, form in 0..4_u8, percent in 1..=100_u32, seed in 0..5_u32,
     ) {
         let strategy: Grouping = serde_json::from_value(match form {

@@ -127,9 +127,9 @@ fn gate(found: Option<String>, from: Digest) -> Reason {
 fn each_reason_has_an_owner_a_next_step_and_a_timeout() {
     let mut text = String::new();
     for reason in all() {
-        let told = reason.explained(Waits::Upgrade(&upgrade_id()));
-        writeln!(text, "{}: {}\n    owner: {}", told.kind, told.blocked_on, told.owner).unwrap();
-        for (word, said) in [("next step", told.next_step), ("timeout", told.timeout)] {
+        let reported = reason.explained(Waits::Upgrade(&upgrade_id()));
+        writeln!(text, "{}: {}\n    owner: {}", reported.kind, reported.blocked_on, reported.owner).unwrap();
+        for (word, said) in [("next step", reported.next_step), ("timeout", reported.timeout)] {
             said.iter().for_each(|said| writeln!(text, "    {word}: {said}").unwrap());
         }
     }

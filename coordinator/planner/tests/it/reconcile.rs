@@ -48,8 +48,8 @@ fn elect(world: &mut World, term: usize) {
 fn testify(world: &mut World) {
     let floor = window(world).map(|(floor, _)| version(i64::from(floor)));
     for (n, agent) in &mut world.agents {
-        let told = world.store.keys.get(&Key::Directive(service(), n.clone()));
-        let term = match told {
+        let reported = world.store.keys.get(&Key::Directive(service(), n.clone()));
+        let term = match reported {
             Some((Value::Directive(directive), _, _)) => Some(directive.body.term.clone()),
             _ => None,
         };
@@ -157,7 +157,7 @@ fn plan_that_has_changed_is_not_applied() {
 }
 
 /// A fleet in which n1 claims to have obeyed what nobody has ever said.
-fn with_a_liar(window_revision: i64) -> World {
+fn with_a_false_claim(window_revision: i64) -> World {
     let mut world = World::at_version_1(4);
     elect(&mut world, 1);
     world.store.put(
@@ -176,11 +176,15 @@ fn with_a_liar(window_revision: i64) -> World {
 
 #[test]
 fn claim_of_one_node_stops_nothing_else_and_is_not_applied() {
-    let mut world = with_a_liar(i64::MAX);
+    let mut world = with_a_false_claim(i64::MAX);
     let reason = tidegate_planner::gate::unreconciled(world.store.fleet(), &world.moment().schemas);
     assert_eq!(reason, None, "one node's word does not stop the fleet");
-    let liar = world.store.fleet().service(&service()).unwrap().get(&node(1)).unwrap();
-    assert_eq!((liar.known(), liar.is_in_service()), (Known::Silent, false), "it counts as silent and out");
+    let claimant = world.store.fleet().service(&service()).unwrap().get(&node(1)).unwrap();
+    assert_eq!(
+        (claimant.known(), claimant.is_in_service()),
+        (Known::Silent, false),
+        "it counts as silent and out"
+    );
     let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
     let named = found.iter().find(|finding| finding.what.contains("n1")).expect("it is named");
     assert!(named.blocks && named.what.contains("tidegate fleet reconcile"), "{named:?}");
@@ -203,7 +207,7 @@ fn claim_of_one_node_stops_nothing_else_and_is_not_applied() {
 
 #[test]
 fn different_claims_of_two_nodes_stop_nothing_else() {
-    let mut world = with_a_liar(0);
+    let mut world = with_a_false_claim(0);
     let claim = |world: &mut World, term: &str| {
         let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
         report.witness.term = Some(term.parse().unwrap());
@@ -276,7 +280,7 @@ fn claim_of_one_node_closes_the_floor_until_it_is_decommissioned() {
 
 #[test]
 fn included_claim_of_one_node_is_applied() {
-    let mut world = with_a_liar(900);
+    let mut world = with_a_false_claim(900);
     let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
     report.witness.floor = Some(version(1));
     world.publish(&node(1));
@@ -289,7 +293,7 @@ fn included_claim_of_one_node_is_applied() {
 
 #[test]
 fn disregarded_claim_that_changes_is_heard_again_and_can_be_included() {
-    let mut world = with_a_liar(900);
+    let mut world = with_a_false_claim(900);
     world.agents.get_mut(&node(1)).unwrap().report.witness.floor = Some(version(1));
     world.publish(&node(1));
     apply(&mut world, &disregard(&[1])).unwrap();

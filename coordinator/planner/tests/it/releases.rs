@@ -1,6 +1,7 @@
 //! Compute releases, told as stories: what goes out, what waits and why, and what never happens.
 
 mod canary;
+mod fixture;
 mod going_out;
 mod history;
 mod hooks;
@@ -9,5 +10,4 @@ mod kept;
 mod properties;
 mod restored;
 mod returning;
-mod sea;
 mod storage;

@@ -67,12 +67,12 @@ fn beyond_the_budget_a_spec_may_ask_for_a_pause() {
     assert!(upgrade.paused.is_some(), "{:?}", upgrade.phase);
     assert_eq!(world.versions().iter().filter(|v| **v == 2).count(), 1, "one was touched");
     let failed = world.failures().remove(0).0;
-    let told: Vec<_> = last.waiting[&upgrade_id()]
+    let reported: Vec<_> = last.waiting[&upgrade_id()]
         .iter()
         .filter_map(|reason| reason.explained(Waits::Upgrade(&upgrade_id())).next_step)
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             "tidegate upgrade resume u1, or tidegate upgrade rollback u1 --why …".to_owned(),
             format!("tidegate upgrade retry u1 {failed}"),

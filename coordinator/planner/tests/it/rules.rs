@@ -59,7 +59,7 @@ fn no_more_are_out_than_may_be_even_where_fewer_must_stay() {
 }
 
 #[test]
-fn what_was_planned_on_an_older_budget_takes_nobody_out() {
+fn plan_on_an_older_budget_takes_no_instance_out() {
     let (mut world, planned) = about_to_drain();
     let taken = Budget { term: world.term.term.clone(), taken: 1 };
     world.store.put(Key::Budget(service()), taken);
@@ -69,7 +69,7 @@ fn what_was_planned_on_an_older_budget_takes_nobody_out() {
 }
 
 #[test]
-fn a_pause_beats_what_would_take_somebody_out() {
+fn pause_beats_a_planned_drain() {
     let (mut world, planned) = about_to_drain();
     // The event of the pause has a number of its own: it is the upgrade's record that tells.
     world.events += 10;

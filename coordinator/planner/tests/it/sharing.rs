@@ -322,7 +322,7 @@ fn window_that_the_upgrade_gave_follows_what_runs() {
 }
 
 #[test]
-fn window_of_another_that_nobody_would_raise_is_refused_at_the_start_with_the_command() {
+fn start_refuses_a_sharing_window_that_no_upgrade_raises() {
     let mut world = World::at_version_1(2);
     runs(&mut world, &scheduler(), 7, 2);
     set_window(&mut world, &scheduler(), 1, version(2));

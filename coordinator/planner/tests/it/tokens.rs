@@ -37,7 +37,7 @@ fn grant(world: &mut World, wish: TokenRequest) -> Commit {
 }
 
 #[test]
-fn a_token_says_whose_it_is_and_until_when_and_is_told_of() {
+fn token_names_owner_and_expiry_and_is_in_the_history() {
     let mut world = World::at_version_1(1);
     let commit = grant(&mut world, wish("k1", "ci", bearer()));
     let now = world.moment().wall;
@@ -47,11 +47,11 @@ fn a_token_says_whose_it_is_and_until_when_and_is_told_of() {
         ("ci", Role::Release, "operator for ann")
     );
     assert!(!token.has_expired(Timestamp(now.0 + 89_999)) && token.has_expired(Timestamp(now.0 + 90_000)));
-    let told = commit.writes.iter().find_map(|write| match write {
+    let reported = commit.writes.iter().find_map(|write| match write {
         Write::Put(Key::Event(subject, _), Value::Event(event)) => Some((subject.to_string(), &event.body)),
         _ => None,
     });
-    let (subject, event) = told.expect("an event is written with it");
+    let (subject, event) = reported.expect("an event is written with it");
     assert_eq!((subject.as_str(), event.to.as_str()), ("fleet", "tokens/k1 of ci (release)"));
     assert_eq!(event.who, "operator for ann");
 }
@@ -98,7 +98,7 @@ fn a_certificate_is_known_as_one_principal_at_a_time() {
 }
 
 #[test]
-fn nobody_is_called_like_the_coordinators_themselves() {
+fn coordinators_own_names_are_refused() {
     let world = World::at_version_1(1);
     for name in ["coordinator", "operator"] {
         let asked = wish("k1", name, bearer());

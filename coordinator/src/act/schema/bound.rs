@@ -235,7 +235,7 @@ impl Unbound {
     }
 
     /// With all of its causes, for a reason that people read.
-    pub fn told(&self) -> String {
+    pub fn in_words(&self) -> String {
         Chain(self).to_string()
     }
 }

@@ -10,7 +10,7 @@ use crate::report::View;
 use crate::telemetry::Chain;
 use tidegate_planner::Reason;
 use tidegate_planner::certificate::{DatabaseEvidence, Made, certify as make, forget};
-use tidegate_planner::gate::SchemaGate;
+use tidegate_planner::gate::schema::uncertified;
 use tidegate_proto::{Key, UpgradeId};
 use tidegate_store::{Scope, Snapshot};
 
@@ -20,7 +20,7 @@ pub(super) async fn certify(
     leadership: &Leadership,
     id: &UpgradeId,
 ) -> Result<(), Vec<Reason>> {
-    let no = |why: String| vec![Reason::Schema(SchemaGate::Certificate { why })];
+    let no = |why: String| vec![uncertified(why)];
     // Linearizable, at one revision R, and not from the mirror.
     let snapshot = context.store.list(&Scope::All).await.map_err(|e| no(Chain(&e).to_string()))?;
     let former = pages_of(&snapshot, id);
@@ -34,7 +34,7 @@ pub(super) async fn certify(
     // A fresh look, also for the planner: rows that came since the last one are filled before the next attempt.
     let seen = job::looked(leadership, upgrade, &bound).await.map_err(no)?;
     let is_ready = seen.expanded && seen.migrated;
-    job::tell_end(leadership, id, Ok(seen));
+    job::report_end(leadership, id, Ok(seen));
     if !is_ready {
         return Err(no("the database no longer shows that migrate is done, with no row left".to_owned()));
     }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 /// How often progress is told: people read it.
-const TELL: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs a job: what the database shows after it, or why it did not succeed.
 pub(super) async fn run(
@@ -42,8 +42,8 @@ pub(super) fn known(leadership: &Leadership, id: &UpgradeId) -> SchemaFacts {
 }
 
 /// Tells the planner how a job ended.
-pub(super) fn tell_end(leadership: &Leadership, id: &UpgradeId, done: Result<SchemaFacts, String>) {
-    tell(leadership, id, |facts| match done {
+pub(super) fn report_end(leadership: &Leadership, id: &UpgradeId, done: Result<SchemaFacts, String>) {
+    update_facts(leadership, id, |facts| match done {
         Ok(seen) => *facts = seen,
         // How far it came is not known until the database is looked at again.
         Err(why) => {
@@ -55,7 +55,7 @@ pub(super) fn tell_end(leadership: &Leadership, id: &UpgradeId, done: Result<Sch
 
 /// A job was stopped: how far it came is not known until the database is looked at again.
 pub(super) fn forget(leadership: &Leadership, id: &UpgradeId) {
-    tell(leadership, id, |facts| {
+    update_facts(leadership, id, |facts| {
         let sessions_unknown = facts.sessions_unknown.take();
         *facts = SchemaFacts { sessions_unknown, ..SchemaFacts::default() };
     });
@@ -63,12 +63,12 @@ pub(super) fn forget(leadership: &Leadership, id: &UpgradeId) {
 
 /// Keeps the term that the database of a refused start obeyed: nothing but a reconciliation hears it.
 pub(super) fn hear(leadership: &Leadership, id: &UpgradeId, seen: &SchemaFacts) {
-    tell(leadership, id, |facts| facts.obeyed.clone_from(&seen.obeyed));
+    update_facts(leadership, id, |facts| facts.obeyed.clone_from(&seen.obeyed));
 }
 
 /// Keeps what the planner learns of a schema, and wakes the leader loop where that is anything new. A look that is only
 /// more recent is: a wave may have waited for it.
-fn tell(leadership: &Leadership, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {
+fn update_facts(leadership: &Leadership, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {
     leadership.schemas().send_if_modified(|all| {
         let is_known = all.contains_key(id);
         let facts = all.entry(id.clone()).or_default();
@@ -87,7 +87,7 @@ async fn attempt(
 ) -> Result<SchemaFacts, String> {
     let upgrade = upgrade_of(context, id).ok_or("the upgrade is gone")?;
     if job == SchemaJob::Bind {
-        return bind(context, leadership, id, &upgrade.spec).await.map_err(|e| e.told());
+        return bind(context, leadership, id, &upgrade.spec).await.map_err(|e| e.in_words());
     }
     // What is seen from here on is seen for the decision before which the upgrade is now.
     let bound = match found(context, id, &upgrade).await? {
@@ -120,7 +120,7 @@ async fn attempt(
     }
     if job == SchemaJob::Expand && seen.clean && !seen.expanded {
         // Found again here: the upgrade may have waited long since it was started.
-        let obstacles = bound.obstacles().await.map_err(|e| e.told())?;
+        let obstacles = bound.obstacles().await.map_err(|e| e.in_words())?;
         if !obstacles.is_empty() {
             return Err(obstacles.join("; "));
         }
@@ -152,18 +152,18 @@ async fn carry_out(
     cancel: &CancellationToken,
 ) -> Result<(), String> {
     tracing::info!("begins");
-    tell(leadership, id, |facts| facts.clean = false);
-    let (teller, told) = watch::channel(PhaseProgress::default());
-    let term = term_of(context, leadership).map_err(|e| e.told())?;
-    let doing = verb(context, leadership, id, bound, (job, term), &teller, cancel);
+    update_facts(leadership, id, |facts| facts.clean = false);
+    let (progress, latest) = watch::channel(PhaseProgress::default());
+    let term = term_of(context, leadership).map_err(|e| e.in_words())?;
+    let doing = verb(context, leadership, id, bound, (job, term), &progress, cancel);
     tokio::pin!(doing);
-    let mut timer = tokio::time::interval(TELL);
+    let mut timer = tokio::time::interval(PROGRESS_INTERVAL);
     let done = loop {
         tokio::select! {
             done = &mut doing => break done,
             _ = timer.tick() => {
-                let progress = shown(&told.borrow());
-                tell(leadership, id, |facts| (facts.running, facts.trouble) = (Some(progress), None));
+                let progress = shown(&latest.borrow());
+                update_facts(leadership, id, |facts| (facts.running, facts.trouble) = (Some(progress), None));
             }
         }
     };
@@ -187,7 +187,7 @@ pub(super) async fn looked(
     bound: &Bound,
 ) -> Result<SchemaFacts, String> {
     let looked_for = Some(LookedFor::of(upgrade));
-    let seen = bound.facts(decides_on_rows(&upgrade.phase)).await.map_err(|e| e.told())?;
+    let seen = bound.facts(decides_on_rows(&upgrade.phase)).await.map_err(|e| e.in_words())?;
     // It ages from its end: one that took longer than a look holds would never be recent.
     Ok(SchemaFacts { looked_for, looked_ms: leadership.leading_ms(), ..seen })
 }
@@ -235,7 +235,7 @@ pub async fn lacks(context: &Context, upgrade: &Upgrade) -> Option<String> {
     let asked = upgrade.spec.schema.as_ref()?;
     match bound::found(context, &upgrade.spec, asked).await {
         Ok((_, _, digest)) => differing(digest, upgrade.schema.as_ref()?),
-        Err(unbound) => Some(unbound.told()),
+        Err(unbound) => Some(unbound.in_words()),
     }
 }
 
@@ -266,7 +266,8 @@ async fn found(context: &Context, id: &UpgradeId, upgrade: &Upgrade) -> Result<F
     let (Some(asked), Some(binding)) = (&upgrade.spec.schema, &upgrade.schema) else {
         return Err("the upgrade has no schema".to_owned());
     };
-    let bound = Bound::open(context, id, &upgrade.spec, asked, Some(binding)).await.map_err(|e| e.told())?;
+    let bound =
+        Bound::open(context, id, &upgrade.spec, asked, Some(binding)).await.map_err(|e| e.in_words())?;
     if let Some(differs) = differing(bound.digest, binding) {
         return Err(differs);
     }
@@ -290,21 +291,21 @@ async fn verb(
     id: &UpgradeId,
     bound: &Bound,
     (job, term): (SchemaJob, Term),
-    teller: &watch::Sender<PhaseProgress>,
+    progress: &watch::Sender<PhaseProgress>,
     cancel: &CancellationToken,
 ) -> Result<Outcome, Error> {
     let (engine, set) = (&bound.engine, &bound.set);
     match job {
         SchemaJob::Bind | SchemaJob::Look => Ok(Outcome::default()),
-        SchemaJob::Expand => engine.expand(set, &term, teller, cancel).await,
-        SchemaJob::Migrate => engine.migrate(set, &term, teller, cancel).await,
-        SchemaJob::Undo => engine.undo(set, &term, teller, cancel).await,
+        SchemaJob::Expand => engine.expand(set, &term, progress, cancel).await,
+        SchemaJob::Migrate => engine.migrate(set, &term, progress, cancel).await,
+        SchemaJob::Undo => engine.undo(set, &term, progress, cancel).await,
         SchemaJob::Contract { certificate } => {
             let proof = ContractProof { certificate: id.to_string(), digest: certificate.to_string() };
             let recheck = || -> BoxFuture<'_, Result<(), String>> {
                 Box::pin(still_allowed(context, leadership, id, bound, certificate))
             };
-            engine.contract(set, &term, &proof, &recheck, teller, cancel).await
+            engine.contract(set, &term, &proof, &recheck, progress, cancel).await
         }
     }
 }

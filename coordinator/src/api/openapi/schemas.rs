@@ -17,7 +17,7 @@ const PLACE: &str = "/components/schemas";
 
 pub(super) struct Schemas {
     messages: Map<String, Json>,
-    told: SchemaGenerator,
+    answered: SchemaGenerator,
     asked: SchemaGenerator,
 }
 
@@ -33,14 +33,14 @@ impl Schemas {
         let inline = |settings: SchemaSettings| settings.with(|settings| settings.inline_subschemas = true);
         Self {
             messages: Map::new(),
-            told: settings(Contract::Serialize).into_generator(),
+            answered: settings(Contract::Serialize).into_generator(),
             asked: inline(settings(Contract::Deserialize)).into_generator(),
         }
     }
 
     /// Every schema that was referred to, by name.
     pub(super) fn all(mut self) -> Map<String, Json> {
-        let mut all = self.told.take_definitions(true);
+        let mut all = self.answered.take_definitions(true);
         let twice = self.messages.keys().find(|name| all.contains_key(*name));
         assert!(
             twice.is_none(),
@@ -53,11 +53,11 @@ impl Schemas {
     }
 
     /// A JSON text in an answer, by the name that an rpc gives it.
-    pub(super) fn told(&mut self, name: &str) -> Json {
+    pub(super) fn answered(&mut self, name: &str) -> Json {
         fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Json {
             generator.subschema_for::<T>().to_value()
         }
-        let generator = &mut self.told;
+        let generator = &mut self.answered;
         match name {
             "Release" => of::<Release>(generator),
             "Page" => of::<Page>(generator),

@@ -11,21 +11,21 @@ pub(super) struct Json(pub(super) MessageDescriptor);
 impl Codec for Json {
     type Encode = DynamicMessage;
     type Decode = DynamicMessage;
-    type Encoder = Asked;
-    type Decoder = Told;
+    type Encoder = RequestEncoder;
+    type Decoder = AnswerDecoder;
 
-    fn encoder(&mut self) -> Asked {
-        Asked
+    fn encoder(&mut self) -> RequestEncoder {
+        RequestEncoder
     }
 
-    fn decoder(&mut self) -> Told {
-        Told(self.0.clone())
+    fn decoder(&mut self) -> AnswerDecoder {
+        AnswerDecoder(self.0.clone())
     }
 }
 
-pub(super) struct Asked;
+pub(super) struct RequestEncoder;
 
-impl Encoder for Asked {
+impl Encoder for RequestEncoder {
     type Item = DynamicMessage;
     type Error = Status;
 
@@ -34,9 +34,9 @@ impl Encoder for Asked {
     }
 }
 
-pub(super) struct Told(MessageDescriptor);
+pub(super) struct AnswerDecoder(MessageDescriptor);
 
-impl Decoder for Told {
+impl Decoder for AnswerDecoder {
     type Item = DynamicMessage;
     type Error = Status;
 

@@ -1,7 +1,7 @@
 //! `tidegate fleet reconcile`: the plan, as people read it.
 
 use super::super::exit::{Failure, Outcome};
-use super::super::reach::Reach;
+use super::super::options::GlobalOptions;
 use super::super::show::{self, Page};
 use tidegate_proto::wire::v1::{
     PlanReconciliationReply, PlanReconciliationRequest, RunningInstance, WindowChange, WitnessClaim,
@@ -9,17 +9,17 @@ use tidegate_proto::wire::v1::{
 
 /// Shows the plan, and the command that applies it.
 pub(super) async fn plan(
-    reach: &Reach,
+    options: &GlobalOptions,
     disregard: Vec<String>,
     include: Vec<String>,
 ) -> Result<Outcome, Failure> {
     let asked = PlanReconciliationRequest {
         disregard: disregard.clone(),
         include: include.clone(),
-        who: reach.who(),
+        who: options.who(),
     };
-    let reply = reach.client().await?.plan_reconciliation(asked).await?.into_inner();
-    if reach.json {
+    let reply = options.client().await?.plan_reconciliation(asked).await?.into_inner();
+    if options.json {
         show::json(&reply)?;
         return Ok(Outcome::Good);
     }

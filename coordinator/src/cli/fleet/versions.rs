@@ -1,15 +1,15 @@
 //! `tidegate fleet versions SERVICE`.
 
 use super::super::exit::{Failure, Outcome};
-use super::super::reach::Reach;
+use super::super::options::GlobalOptions;
 use super::super::show;
 use tidegate_proto::wire::v1::FleetVersionsRequest;
 
 /// Asks and shows.
-pub(super) async fn show(reach: &Reach, service: String) -> Result<Outcome, Failure> {
-    let reply = reach.client().await?.fleet_versions(FleetVersionsRequest { service }).await?.into_inner();
+pub(super) async fn show(options: &GlobalOptions, service: String) -> Result<Outcome, Failure> {
+    let reply = options.client().await?.fleet_versions(FleetVersionsRequest { service }).await?.into_inner();
     let certain = reply.silent == 0 && reply.unknown == 0;
-    if reach.json {
+    if options.json {
         show::json(&reply)?;
     } else {
         let distinct: Vec<String> = reply.distinct.iter().map(u32::to_string).collect();

@@ -2,17 +2,17 @@
 
 use super::steer::pair;
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::cli::show::{self, Page};
 use crate::operation::release::view;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
-use tidegate_planner::Reason;
+use tidegate_planner::gate::below::Below;
 use tidegate_proto::ReleaseRevision;
 use tidegate_proto::wire::v1::{
     ExplainReleaseRequest, GetReleaseRequest, ListReleasesRequest, ListStreamsRequest,
-    ReleaseSettingsRequest, ShowStreamRequest, StartComputeRequest, StreamHistoryRequest,
+    ReleaseSettingsRequest, ShowStreamRequest, StartComputeRequest,
 };
 
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
@@ -53,11 +53,16 @@ fn because(rollback_of: Option<ReleaseRevision>, because: Option<&str>) -> Optio
 
 const HEADER: [&str; 8] = ["REVISION", "VERSION", "TAG", "STATUS", "CREATED", "DEPLOYED", "BY", "BECAUSE"];
 
-pub(super) async fn list(reach: &Reach, stream: String, limit: u32, before: u64) -> Result<Outcome, Failure> {
+pub(super) async fn list(
+    options: &GlobalOptions,
+    stream: String,
+    limit: u32,
+    before: u64,
+) -> Result<Outcome, Failure> {
     let message = ListReleasesRequest { stream, before, limit };
-    let reply = reach.releases().await?.list_releases(message).await?.into_inner();
+    let reply = options.releases().await?.list_releases(message).await?.into_inner();
     let page: view::Page = read(&reply.json)?;
-    if reach.json {
+    if options.json {
         for release in &page.releases {
             show::json(release)?;
         }
@@ -70,15 +75,23 @@ pub(super) async fn list(reach: &Reach, stream: String, limit: u32, before: u64)
     Ok(Outcome::Good)
 }
 
-pub(super) async fn get(reach: &Reach, stream: String, asked: Option<String>) -> Result<String, Failure> {
+pub(super) async fn get(
+    options: &GlobalOptions,
+    stream: String,
+    asked: Option<String>,
+) -> Result<String, Failure> {
     let (revision, tag) = which(asked);
     let message = GetReleaseRequest { stream, revision, tag };
-    Ok(reach.releases().await?.get_release(message).await?.into_inner().release)
+    Ok(options.releases().await?.get_release(message).await?.into_inner().release)
 }
 
-pub(super) async fn show(reach: &Reach, stream: String, asked: Option<String>) -> Result<Outcome, Failure> {
-    let text = get(reach, stream, asked).await?;
-    if reach.json {
+pub(super) async fn show(
+    options: &GlobalOptions,
+    stream: String,
+    asked: Option<String>,
+) -> Result<Outcome, Failure> {
+    let text = get(options, stream, asked).await?;
+    if options.json {
         show::line(&text)?;
         return Ok(Outcome::Good);
     }
@@ -123,7 +136,7 @@ fn object(pairs: &[String]) -> Result<String, Failure> {
 }
 
 pub(super) async fn settings(
-    reach: &Reach,
+    options: &GlobalOptions,
     stream: String,
     asked: Option<String>,
     pg_version: u32,
@@ -143,8 +156,8 @@ pub(super) async fn settings(
         overrides,
         dynamic,
     };
-    let reply = reach.releases().await?.release_settings(message).await?.into_inner();
-    if reach.json {
+    let reply = options.releases().await?.release_settings(message).await?.into_inner();
+    if options.json {
         show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
@@ -157,10 +170,14 @@ pub(super) async fn settings(
     Ok(Outcome::Good)
 }
 
-pub(super) async fn start(reach: &Reach, stream: String, compute: String) -> Result<Outcome, Failure> {
+pub(super) async fn start(
+    options: &GlobalOptions,
+    stream: String,
+    compute: String,
+) -> Result<Outcome, Failure> {
     let message = StartComputeRequest { stream, compute_id: compute };
-    let reply = reach.releases().await?.start_compute(message).await?.into_inner();
-    if reach.json {
+    let reply = options.releases().await?.start_compute(message).await?.into_inner();
+    if options.json {
         show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
@@ -170,13 +187,13 @@ pub(super) async fn start(reach: &Reach, stream: String, compute: String) -> Res
 }
 
 pub(super) async fn explain(
-    reach: &Reach,
+    options: &GlobalOptions,
     stream: String,
     revision: Option<u64>,
 ) -> Result<Outcome, Failure> {
     let message = ExplainReleaseRequest { stream: stream.clone(), revision: revision.unwrap_or(0) };
-    let reply = reach.releases().await?.explain_release(message).await?.into_inner();
-    if reach.json {
+    let reply = options.releases().await?.explain_release(message).await?.into_inner();
+    if options.json {
         show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
@@ -199,13 +216,18 @@ pub(super) async fn explain(
 }
 
 /// What differs, a line each: every part of the body, the manifest by its paths.
-pub(super) async fn diff(reach: &Reach, stream: String, from: u64, to: u64) -> Result<Outcome, Failure> {
-    let one = get(reach, stream.clone(), Some(from.to_string())).await?;
-    let other = get(reach, stream, Some(to.to_string())).await?;
+pub(super) async fn diff(
+    options: &GlobalOptions,
+    stream: String,
+    from: u64,
+    to: u64,
+) -> Result<Outcome, Failure> {
+    let one = get(options, stream.clone(), Some(from.to_string())).await?;
+    let other = get(options, stream, Some(to.to_string())).await?;
     let (one, other) = (parts(&read(&one)?), parts(&read(&other)?));
     let paths: std::collections::BTreeSet<&String> = one.keys().chain(other.keys()).collect();
     for path in paths.into_iter().filter(|path| one.get(*path) != other.get(*path)) {
-        if reach.json {
+        if options.json {
             show::json(&json!({ "path": path, "from": one.get(path), "to": other.get(path) }))?;
             continue;
         }
@@ -235,23 +257,10 @@ fn flatten(path: &str, value: &Json, leaves: &mut BTreeMap<String, Json>) {
     }
 }
 
-pub(super) async fn history(reach: &Reach, stream: String) -> Result<Outcome, Failure> {
-    let message = StreamHistoryRequest { stream };
-    let mut events = reach.releases().await?.stream_history(message).await?.into_inner();
-    while let Some(event) = events.message().await? {
-        if reach.json {
-            show::json(&event)?;
-            continue;
-        }
-        show::line(show::event(&event))?;
-    }
-    Ok(Outcome::Good)
-}
-
-pub(super) async fn streams(reach: &Reach) -> Result<Outcome, Failure> {
-    let reply = reach.releases().await?.list_streams(ListStreamsRequest {}).await?.into_inner();
+pub(super) async fn streams(options: &GlobalOptions) -> Result<Outcome, Failure> {
+    let reply = options.releases().await?.list_streams(ListStreamsRequest {}).await?.into_inner();
     let streams: Vec<view::Stream> = read(&reply.json)?;
-    if reach.json {
+    if options.json {
         streams.iter().try_for_each(show::json)?;
         return Ok(Outcome::Good);
     }
@@ -270,10 +279,10 @@ pub(super) async fn streams(reach: &Reach) -> Result<Outcome, Failure> {
     Ok(Outcome::Good)
 }
 
-pub(super) async fn stream(reach: &Reach, name: String) -> Result<Outcome, Failure> {
+pub(super) async fn stream(options: &GlobalOptions, name: String) -> Result<Outcome, Failure> {
     let message = ShowStreamRequest { stream: name };
-    let reply = reach.releases().await?.show_stream(message).await?.into_inner();
-    if reach.json {
+    let reply = options.releases().await?.show_stream(message).await?.into_inner();
+    if options.json {
         show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
@@ -307,7 +316,7 @@ pub(super) async fn stream(reach: &Reach, name: String) -> Result<Outcome, Failu
         show::line(format!("{count} computes run {tag}"))?;
     }
     for below in &stream.storage_below {
-        let needs = Reason::from(below).to_string();
+        let needs = Below::from(below).reason().to_string();
         show::line(format!("{needs}, which revision {} needs", below.revision))?;
     }
     Ok(Outcome::Good)

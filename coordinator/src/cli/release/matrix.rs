@@ -1,23 +1,23 @@
 //! `tidegate release matrix`: which tags were tested together.
 
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::cli::show;
 use tidegate_proto::wire::v1::{Evidence, ListEvidenceRequest};
 
 const HEADER: [&str; 7] = ["COMPUTE", "STORAGE", "VERDICT", "BY", "RECORDED", "WAITING", "NOTE"];
 
-pub(super) async fn list(reach: &Reach, compute_tag: String) -> Result<Outcome, Failure> {
+pub(super) async fn list(options: &GlobalOptions, compute_tag: String) -> Result<Outcome, Failure> {
     let message = ListEvidenceRequest { compute_tag, storage_tag: String::new() };
-    let mut told = reach.releases().await?.list_evidence(message).await?.into_inner();
+    let mut reported = options.releases().await?.list_evidence(message).await?.into_inner();
     let mut rows = Vec::new();
-    while let Some(evidence) = told.message().await? {
-        match reach.json {
+    while let Some(evidence) = reported.message().await? {
+        match options.json {
             true => show::json(&evidence)?,
             false => rows.push(row(evidence)),
         }
     }
-    if reach.json {
+    if options.json {
         return Ok(Outcome::Good);
     }
     if rows.is_empty() {

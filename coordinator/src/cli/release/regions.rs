@@ -1,7 +1,7 @@
 //! The file of regions: which coordinator stands for each, and as whom it is asked.
 
 use crate::cli::exit::Failure;
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::operation::body;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ impl Regions {
     }
 
     /// How a region is reached, with what else was asked for on the command line.
-    pub(super) fn reach(&self, name: &str, asked: &Reach) -> Result<Reach, Failure> {
+    pub(super) fn options(&self, name: &str, asked: &GlobalOptions) -> Result<GlobalOptions, Failure> {
         let Some(region) = self.all.get(name) else {
             let known: Vec<&str> = self.all.keys().map(String::as_str).collect();
             let (file, known) = (self.file.display(), known.join(", "));
@@ -54,7 +54,7 @@ impl Regions {
         let here = |path: &Option<PathBuf>| {
             path.as_ref().map(|path| self.file.parent().unwrap_or(Path::new("")).join(path))
         };
-        Ok(Reach {
+        Ok(GlobalOptions {
             coordinator: region.coordinator.clone(),
             token_file: here(&region.token_file),
             ca: here(&region.ca),

@@ -2,37 +2,54 @@
 
 use crate::cli::document::document;
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::cli::show;
 use serde_json::{Map, Value as Json, json};
 use std::path::{Path, PathBuf};
 use tidegate_planner::release::manifest;
-use tidegate_proto::wire::v1::{
-    ApproveReleaseRequest, ConfigureStreamRequest, CreateReleaseRequest, PinComputeRequest,
-    PromoteReleaseRequest, RecordEvidenceRequest, ReleaseReply, RetryReleaseRequest, RollBackReleaseRequest,
-    UnpinComputeRequest,
-};
+use tidegate_proto::wire::v1::{CreateReleaseRequest, ReleaseReply};
 
-/// What a release is created of.
+#[derive(Debug, clap::Args)]
 pub(super) struct Create {
-    pub version: u64,
-    pub tag: String,
-    pub manifest: Option<PathBuf>,
-    pub mix_in: Vec<String>,
-    pub requires: Vec<String>,
-    pub branch: Option<String>,
-    pub needs_evidence: bool,
-    pub canary: Option<Canary>,
-    pub pull_request: Option<String>,
-    pub group: Option<String>,
-}
-
-/// How it is tried first.
-pub(super) struct Canary {
-    pub fraction: f64,
-    pub promote_after: Option<u32>,
-    pub tolerate: u32,
-    pub deadline: Option<String>,
+    /// Version of the image. It never decreases within a branch.
+    #[arg(long)]
+    version: u64,
+    /// Tag of the image.
+    #[arg(long)]
+    tag: String,
+    /// Manifest with settings: a YAML or JSON file, or - for stdin. Default: empty.
+    #[arg(long, value_name = "PATH")]
+    manifest: Option<PathBuf>,
+    /// Further part of the manifest, as KEY=FILE (YAML or JSON), for example extensions=extensions.json.
+    #[arg(long, value_name = "KEY=PATH")]
+    mix_in: Vec<String>,
+    /// Lowest version of a storage service that the release works with.
+    #[arg(long, value_name = "SERVICE=VERSION")]
+    requires: Vec<String>,
+    /// Branch of the release. Default: the name of the stream.
+    #[arg(long)]
+    branch: Option<String>,
+    /// Require a passed compatibility run with each storage version in use.
+    #[arg(long)]
+    needs_evidence: bool,
+    /// Canary: share of compute starts that get the release first, for example 0.05.
+    #[arg(long, value_name = "FRACTION")]
+    canary: Option<f64>,
+    /// Deploy after this number of canary computes reported success. Default: an operator promotes it.
+    #[arg(long, value_name = "N", requires = "canary")]
+    promote_after: Option<u32>,
+    /// Number of canary computes that may report a failure.
+    #[arg(long, value_name = "N", requires = "canary", default_value_t = 0)]
+    tolerate: u32,
+    /// Time limit for the canary, for example 2h.
+    #[arg(long, value_name = "SPAN", requires = "canary")]
+    deadline: Option<String>,
+    /// Pull request (number or branch), for a stream that is grouped by pull request.
+    #[arg(long, value_name = "NAME")]
+    pull_request: Option<String>,
+    /// Group name, for a stream that is grouped by name.
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
 }
 
 /// `NAME=VALUE`.
@@ -60,12 +77,12 @@ fn body(asked: &Create) -> Result<Json, Failure> {
         "requires": requires,
         "evidence": if asked.needs_evidence { "required" } else { "none" },
     });
-    let canary = asked.canary.as_ref().map(|canary| {
-        let mut json = json!({ "fraction": canary.fraction, "tolerate": canary.tolerate });
-        if let Some(enough) = canary.promote_after {
+    let canary = asked.canary.map(|fraction| {
+        let mut json = json!({ "fraction": fraction, "tolerate": asked.tolerate });
+        if let Some(enough) = asked.promote_after {
             json["promote_after"] = json!(enough);
         }
-        if let Some(deadline) = &canary.deadline {
+        if let Some(deadline) = &asked.deadline {
             json["deadline"] = json!(deadline);
         }
         json
@@ -92,18 +109,20 @@ fn manifest(asked: &Create) -> Result<Json, Failure> {
         let (key, path) = pair(text)?;
         let mixed = document(Path::new(path), tidegate_planner::document::yaml::<Json>)?;
         if manifest.get(key).is_some() {
-            let told = format!("--mix-in {text}: the manifest says {key:?} already; nothing was changed");
-            return Err(Failure::usage(told));
+            let print_reply =
+                format!("--mix-in {text}: the manifest says {key:?} already; nothing was changed");
+            return Err(Failure::usage(print_reply));
         }
         manifest[key] = mixed;
     }
     Ok(manifest)
 }
 
-fn told(reach: &Reach, reply: &ReleaseReply) -> Result<Outcome, Failure> {
-    if reach.json && !reply.release.is_empty() {
+pub(super) fn print_reply(options: &GlobalOptions, reply: &ReleaseReply) -> Result<Outcome, Failure> {
+    reply.warnings.iter().for_each(|warning| show::note(format!("warning: {warning}")));
+    if options.json && !reply.release.is_empty() {
         show::line(&reply.release)?;
-    } else if reach.json {
+    } else if options.json {
         show::json(reply)?;
     } else {
         show::line(&reply.what)?;
@@ -111,16 +130,18 @@ fn told(reach: &Reach, reply: &ReleaseReply) -> Result<Outcome, Failure> {
     Ok(Outcome::Good)
 }
 
-pub(super) async fn create(reach: &Reach, stream: String, asked: Create) -> Result<Outcome, Failure> {
-    let body = body(&asked)?.to_string();
-    let message = CreateReleaseRequest { stream, body, who: reach.who() };
-    let reply = reach.releases().await?.create_release(message).await?.into_inner();
-    warned(&reply);
-    if !reach.json {
-        show::line(format!("{} ({})", reply.what, status(&reply)))?;
-        return Ok(Outcome::Good);
+pub(super) async fn create(
+    options: &GlobalOptions,
+    stream: String,
+    asked: &Create,
+) -> Result<Outcome, Failure> {
+    let body = body(asked)?.to_string();
+    let message = CreateReleaseRequest { stream, body, who: options.who() };
+    let mut reply = options.releases().await?.create_release(message).await?.into_inner();
+    if !options.json {
+        reply.what = format!("{} ({})", reply.what, status(&reply));
     }
-    told(reach, &reply)
+    print_reply(options, &reply)
 }
 
 fn status(reply: &ReleaseReply) -> String {
@@ -129,86 +150,4 @@ fn status(reply: &ReleaseReply) -> String {
         "pending" => format!("pending: `tidegate release explain {}` says what for", release.revision),
         word => word.to_owned(),
     })
-}
-
-pub(super) async fn roll_back(
-    reach: &Reach,
-    stream: String,
-    revision: u64,
-    why: String,
-    no_prewarm: bool,
-) -> Result<Outcome, Failure> {
-    let prewarm = Some(!no_prewarm);
-    let message = RollBackReleaseRequest { stream, revision, who: reach.who(), why, prewarm };
-    told(reach, reach.releases().await?.roll_back_release(message).await?.get_ref())
-}
-
-pub(super) async fn approve(
-    reach: &Reach,
-    stream: String,
-    revision: u64,
-    note: String,
-) -> Result<Outcome, Failure> {
-    let message = ApproveReleaseRequest { stream, revision, who: reach.who(), note };
-    told(reach, reach.releases().await?.approve_release(message).await?.get_ref())
-}
-
-/// Without a fraction: to all.
-pub(super) async fn promote(
-    reach: &Reach,
-    stream: String,
-    revision: u64,
-    fraction: Option<f64>,
-    why: String,
-) -> Result<Outcome, Failure> {
-    let deploy = fraction.is_none();
-    let message = PromoteReleaseRequest { stream, revision, fraction, who: reach.who(), why, deploy };
-    told(reach, reach.releases().await?.promote_release(message).await?.get_ref())
-}
-
-pub(super) async fn retry(
-    reach: &Reach,
-    stream: String,
-    revision: u64,
-    why: String,
-) -> Result<Outcome, Failure> {
-    let message = RetryReleaseRequest { stream, revision, who: reach.who(), why };
-    told(reach, reach.releases().await?.retry_release(message).await?.get_ref())
-}
-
-pub(super) async fn pin(
-    reach: &Reach,
-    stream: String,
-    compute: String,
-    revision: u64,
-    why: String,
-) -> Result<Outcome, Failure> {
-    let message = PinComputeRequest { stream, compute, revision, who: reach.who(), why };
-    told(reach, reach.releases().await?.pin_compute(message).await?.get_ref())
-}
-
-pub(super) async fn unpin(
-    reach: &Reach,
-    stream: String,
-    compute: String,
-    why: String,
-) -> Result<Outcome, Failure> {
-    let message = UnpinComputeRequest { stream, compute, who: reach.who(), why };
-    told(reach, reach.releases().await?.unpin_compute(message).await?.get_ref())
-}
-
-pub(super) async fn configure(reach: &Reach, stream: String, path: &Path) -> Result<Outcome, Failure> {
-    let settings = document(path, tidegate_planner::document::yaml)?.to_string();
-    let message = ConfigureStreamRequest { stream, settings, who: reach.who(), why: String::new() };
-    told(reach, reach.releases().await?.configure_stream(message).await?.get_ref())
-}
-
-pub(super) async fn evidence(reach: &Reach, message: RecordEvidenceRequest) -> Result<Outcome, Failure> {
-    let reply = reach.releases().await?.record_evidence(message).await?.into_inner();
-    warned(&reply);
-    told(reach, &reply)
-}
-
-fn warned(reply: &ReleaseReply) {
-    reply.warnings.iter().for_each(|warning| show::note(format!("warning: {warning}")));
 }

@@ -2,7 +2,7 @@
 //! an event that was seen is not seen twice.
 
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use std::time::{Duration, Instant};
 use tidegate_proto::wire::v1::upgrade_seen::Seen;
 use tidegate_proto::wire::v1::{UpgradeSeen, WatchUpgradeRequest};
@@ -15,14 +15,14 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Gives each message to `each` until that has an outcome.
 pub(super) async fn follow(
-    reach: &Reach,
+    options: &GlobalOptions,
     id: &str,
     mut each: impl AsyncFnMut(UpgradeSeen) -> Result<Option<Outcome>, Failure>,
 ) -> Result<Outcome, Failure> {
     let mut events = 0;
     let mut away: Option<Instant> = None;
     loop {
-        let failure = match read(reach, id, &mut events, &mut away, &mut each).await {
+        let failure = match read(options, id, &mut events, &mut away, &mut each).await {
             Ok(outcome) => return Ok(outcome),
             Err(failure) => failure,
         };
@@ -35,14 +35,14 @@ pub(super) async fn follow(
 }
 
 async fn read(
-    reach: &Reach,
+    options: &GlobalOptions,
     id: &str,
     events: &mut usize,
     away: &mut Option<Instant>,
     each: &mut impl AsyncFnMut(UpgradeSeen) -> Result<Option<Outcome>, Failure>,
 ) -> Result<Outcome, Failure> {
     let request = WatchUpgradeRequest { id: id.to_owned() };
-    let mut stream = reach.client().await?.watch_upgrade(request).await?.into_inner();
+    let mut stream = options.client().await?.watch_upgrade(request).await?.into_inner();
     let mut skip = *events;
     while let Some(seen) = stream.message().await? {
         *away = None;

@@ -7,7 +7,7 @@ use tidegate_proto::wire::v1::{Instance, Over, Reason, Reasons, UpgradeStatusRep
 
 /// What is known of an upgrade at one instant.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Picture<'a> {
+pub(super) struct Frame<'a> {
     /// Where it stands.
     pub upgrade: &'a UpgradeSummary,
     /// Its instances, failures and timetable.
@@ -42,7 +42,7 @@ type Item = Vec<Line>;
 const LOW: usize = 16;
 
 /// The frame, in at most `height` lines. Lines that are wider than `width` are for the caller to cut.
-pub(super) fn lines(frame: &Picture, width: usize, height: usize) -> Vec<Line> {
+pub(super) fn lines(frame: &Frame, width: usize, height: usize) -> Vec<Line> {
     let low = height < LOW;
     let mut lines = head(frame, width, low);
     let event = frame.event.filter(|_| frame.over.is_none() && !low);
@@ -75,7 +75,7 @@ fn sentence(label: &str, tone: Tone, text: &str, width: usize, most: usize) -> V
     labels.zip(rows).map(|(label, row)| labelled(label).with(tone, row)).collect()
 }
 
-fn head(frame: &Picture, width: usize, low: bool) -> Vec<Line> {
+fn head(frame: &Frame, width: usize, low: bool) -> Vec<Line> {
     let (upgrade, status) = (frame.upgrade, frame.status);
     let mut lines = vec![title(frame), phases(frame, width)];
     // What an upgrade that did not complete has done was undone, or is not counted any more.
@@ -107,7 +107,7 @@ fn head(frame: &Picture, width: usize, low: bool) -> Vec<Line> {
     lines
 }
 
-fn title(frame: &Picture) -> Line {
+fn title(frame: &Frame) -> Line {
     let upgrade = frame.upgrade;
     let (service, from, to, release) = (&upgrade.service, upgrade.from, upgrade.to, &upgrade.release);
     let phase = frame.over.map_or_else(|| show::stands(upgrade), |over| over.phase.clone());
@@ -127,7 +127,7 @@ fn done(upgrade: &UpgradeSummary, width: usize) -> Line {
 }
 
 /// The phases in their order, the one under way in brackets; on a narrow terminal only those around it.
-fn phases(frame: &Picture, width: usize) -> Line {
+fn phases(frame: &Frame, width: usize) -> Line {
     let phases = order(frame);
     let now = frame.over.map_or(frame.upgrade.phase.as_str(), |over| over.phase.as_str());
     let at = phases.iter().position(|phase| *phase == now).unwrap_or(0);
@@ -158,7 +158,7 @@ fn phases(frame: &Picture, width: usize) -> Line {
 }
 
 /// The phases of this upgrade: those that were left, the one under way, those to come.
-fn order<'a>(frame: &Picture<'a>) -> Vec<&'a str> {
+fn order<'a>(frame: &Frame<'a>) -> Vec<&'a str> {
     let (upgrade, status) = (frame.upgrade, frame.status);
     let now = upgrade.phase.as_str();
     let left = || status.timetable.iter().map(|time| time.phase.as_str());
@@ -186,7 +186,7 @@ fn migrated_last(status: &UpgradeStatusReply) -> bool {
     at("roll").zip(at("migrate")).is_some_and(|(roll, migrate)| roll < migrate)
 }
 
-fn waits(frame: &Picture, width: usize) -> Section {
+fn waits(frame: &Frame, width: usize) -> Section {
     let reasons = frame.reasons.reasons.iter().filter(|_| frame.over.is_none());
     let items = reasons.map(|reason| wait(reason, width)).collect();
     Section { label: "waiting on".to_owned(), items, first: 0, more: frame.reasons.more }
@@ -210,7 +210,7 @@ fn wait(reason: &Reason, width: usize) -> Item {
     item
 }
 
-fn moving(frame: &Picture) -> Section {
+fn moving(frame: &Frame) -> Section {
     let moving = frame.status.instances.iter().filter(|instance| moves(instance));
     let item = |instance: &Instance| {
         let (node, rotation) = (&instance.node, &instance.rotation);
@@ -222,10 +222,10 @@ fn moving(frame: &Picture) -> Section {
         vec![line]
     };
     let items = moving.map(item).collect();
-    let told = frame.status.instances.len();
+    let reported = frame.status.instances.len();
     let label = match frame.status.more_instances {
         0 => "moving".to_owned(),
-        _ => format!("moving, of the first {told} instances"),
+        _ => format!("moving, of the first {reported} instances"),
     };
     Section { label, items, first: 0, more: 0 }
 }
@@ -237,7 +237,7 @@ fn moves(instance: &Instance) -> bool {
 }
 
 /// A bar for each wave. None where the wave of an instance may be unknown.
-fn waves(frame: &Picture, width: usize) -> Section {
+fn waves(frame: &Frame, width: usize) -> Section {
     let (upgrade, status) = (frame.upgrade, frame.status);
     let shown = status.more_instances == 0 && upgrade.phase == "roll";
     let columns = BAR.min(width.saturating_sub(LABEL + 10)).max(4);

@@ -1,7 +1,7 @@
 //! `tidegate upgrade gates`: what gate jobs have found.
 
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::cli::show;
 use tidegate_proto::wire::v1::{GateVerdict, ListGatesRequest};
 
@@ -11,18 +11,18 @@ const HEADER: [&str; 9] =
 /// How many digits of a digest a table shows; JSON has all.
 const SHOWN: usize = 12;
 
-pub(super) async fn list(reach: &Reach, service: String) -> Result<Outcome, Failure> {
-    let mut told = reach.client().await?.list_gates(ListGatesRequest { service }).await?.into_inner();
+pub(super) async fn list(options: &GlobalOptions, service: String) -> Result<Outcome, Failure> {
+    let mut reported = options.client().await?.list_gates(ListGatesRequest { service }).await?.into_inner();
     let mut rows = Vec::new();
-    while let Some(verdict) = told.message().await? {
-        match reach.json {
+    while let Some(verdict) = reported.message().await? {
+        match options.json {
             true => show::json(&verdict)?,
             false => rows.push(row(verdict)),
         }
     }
-    if !reach.json && rows.is_empty() {
+    if !options.json && rows.is_empty() {
         show::line("no verdict of a gate job is recorded")?;
-    } else if !reach.json {
+    } else if !options.json {
         show::table(&HEADER, rows)?;
     }
     Ok(Outcome::Good)

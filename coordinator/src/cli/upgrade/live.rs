@@ -5,7 +5,7 @@ use super::frame;
 use super::watch::outcome;
 use super::watched::Watched;
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::terminal::screen::Screen;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -25,35 +25,35 @@ const LATE: Duration = Duration::from_secs(3);
 const LAST: Duration = Duration::from_secs(2);
 
 /// Watches until it is over, or until a signal.
-pub(super) async fn live(reach: &Reach, id: String, screen: Screen) -> Result<Outcome, Failure> {
+pub(super) async fn live(options: &GlobalOptions, id: String, screen: Screen) -> Result<Outcome, Failure> {
     let (watched, screen) = (RefCell::new(Watched::default()), RefCell::new(screen));
     let mut signals = Signals::new()?;
-    let events = follow(reach, &id, async |seen| {
+    let events = follow(options, &id, async |seen| {
         let over = watched.borrow_mut().see(seen, Instant::now());
         Ok(over.as_ref().map(outcome))
     });
     let ended = tokio::select! {
         ended = events => ended,
-        failure = refresh(reach, &id, &watched) => Err(failure),
+        failure = refresh(options, &id, &watched) => Err(failure),
         failure = draw(&watched, &screen) => Err(failure),
         ended = signals.ended(&screen) => ended,
     };
     let (watched, mut screen) = (watched.into_inner(), screen.into_inner());
-    let ended = last(reach, id, watched, &mut screen, ended).await;
+    let ended = last(options, id, watched, &mut screen, ended).await;
     screen.close()?;
     ended
 }
 
 /// Draws the last frame, of an upgrade that is over.
 async fn last(
-    reach: &Reach,
+    options: &GlobalOptions,
     id: String,
     mut watched: Watched,
     screen: &mut Screen,
     ended: Result<Outcome, Failure>,
 ) -> Result<Outcome, Failure> {
     if matches!(ended, Ok(Outcome::Good | Outcome::Negative)) {
-        let status = final_status(reach, &id);
+        let status = final_status(options, &id);
         // Without it the frame is a second old.
         if let Ok(Ok(status)) = tokio::time::timeout(LAST, status).await {
             watched.status(status, Instant::now());
@@ -64,8 +64,8 @@ async fn last(
 }
 
 /// The status of an upgrade that is over. The stream may be ahead of it by some milliseconds.
-async fn final_status(reach: &Reach, id: &str) -> Result<UpgradeStatusReply, Failure> {
-    let mut client = reach.client().await?;
+async fn final_status(options: &GlobalOptions, id: &str) -> Result<UpgradeStatusReply, Failure> {
+    let mut client = options.client().await?;
     loop {
         let status = client.upgrade_status(request(id)).await?.into_inner();
         if status.upgrade.as_ref().is_none_or(|upgrade| upgrade.over) {
@@ -80,9 +80,9 @@ fn request(id: &str) -> UpgradeStatusRequest {
 }
 
 /// Asks for the status over and over. That the upgrade is unknown, and that a coordinator stays away, is found by the stream.
-async fn refresh(reach: &Reach, id: &str, watched: &RefCell<Watched>) -> Failure {
+async fn refresh(options: &GlobalOptions, id: &str, watched: &RefCell<Watched>) -> Failure {
     loop {
-        let mut client = match reach.client().await {
+        let mut client = match options.client().await {
             Ok(client) => client,
             Err(_) => {
                 watched.borrow_mut().went_away(Instant::now());

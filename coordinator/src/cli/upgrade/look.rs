@@ -2,17 +2,17 @@
 
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::fleet;
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::cli::show::{self, Page};
 use tidegate_proto::Digest;
 use tidegate_proto::wire::v1::{
     ExplainUpgradeReply, ExplainUpgradeRequest, ListUpgradesRequest, UpgradeCertificateRequest,
-    UpgradeHistoryRequest, UpgradeStatusReply, UpgradeStatusRequest, UpgradeSummary,
+    UpgradeStatusReply, UpgradeStatusRequest, UpgradeSummary,
 };
 
 /// `tidegate upgrade list`: page after page.
-pub(super) async fn list(reach: &Reach, service: String, active: bool) -> Result<Outcome, Failure> {
-    let mut client = reach.client().await?;
+pub(super) async fn list(options: &GlobalOptions, service: String, active: bool) -> Result<Outcome, Failure> {
+    let mut client = options.client().await?;
     let mut upgrades: Vec<UpgradeSummary> = Vec::new();
     loop {
         let after = upgrades.last().map(|upgrade| upgrade.id.clone()).unwrap_or_default();
@@ -24,7 +24,7 @@ pub(super) async fn list(reach: &Reach, service: String, active: bool) -> Result
         }
     }
     upgrades.sort_by_key(|upgrade| upgrade.at);
-    if reach.json {
+    if options.json {
         upgrades.iter().try_for_each(show::json)?;
         return Ok(Outcome::Good);
     }
@@ -44,10 +44,14 @@ pub(super) async fn list(reach: &Reach, service: String, active: bool) -> Result
 }
 
 /// `tidegate upgrade status`.
-pub(super) async fn status(reach: &Reach, id: String, max_instances: u32) -> Result<Outcome, Failure> {
+pub(super) async fn status(
+    options: &GlobalOptions,
+    id: String,
+    max_instances: u32,
+) -> Result<Outcome, Failure> {
     let request = UpgradeStatusRequest { id, max_instances };
-    let reply = reach.client().await?.upgrade_status(request).await?.into_inner();
-    if reach.json {
+    let reply = options.client().await?.upgrade_status(request).await?.into_inner();
+    if options.json {
         show::json(&reply)?
     } else {
         described(&reply).print()?
@@ -105,9 +109,9 @@ fn left_in_place(page: &mut Page, upgrade: &UpgradeSummary) {
 }
 
 /// `tidegate upgrade explain`.
-pub(super) async fn explain(reach: &Reach, id: String) -> Result<Outcome, Failure> {
-    let reply = reach.client().await?.explain_upgrade(ExplainUpgradeRequest { id }).await?.into_inner();
-    if reach.json {
+pub(super) async fn explain(options: &GlobalOptions, id: String) -> Result<Outcome, Failure> {
+    let reply = options.client().await?.explain_upgrade(ExplainUpgradeRequest { id }).await?.into_inner();
+    if options.json {
         show::json(&reply)?
     } else {
         explained(&reply).print()?
@@ -143,19 +147,10 @@ fn explained(reply: &ExplainUpgradeReply) -> Page {
     page
 }
 
-/// `tidegate upgrade history`.
-pub(super) async fn history(reach: &Reach, id: String) -> Result<Outcome, Failure> {
-    let mut events = reach.client().await?.upgrade_history(UpgradeHistoryRequest { id }).await?.into_inner();
-    while let Some(event) = events.message().await? {
-        if reach.json { show::json(&event)? } else { show::line(show::event(&event))? }
-    }
-    Ok(Outcome::Good)
-}
-
 /// `tidegate upgrade certificate`: its text as it was stored, byte for byte, with its digest.
-pub(super) async fn certificate(reach: &Reach, id: String) -> Result<Outcome, Failure> {
+pub(super) async fn certificate(options: &GlobalOptions, id: String) -> Result<Outcome, Failure> {
     let mut parts =
-        reach.client().await?.upgrade_certificate(UpgradeCertificateRequest { id }).await?.into_inner();
+        options.client().await?.upgrade_certificate(UpgradeCertificateRequest { id }).await?.into_inner();
     let mut text = String::new();
     while let Some(part) = parts.message().await? {
         text.push_str(&part.text);

@@ -2,7 +2,7 @@
 
 use super::watch;
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::cli::show::{self, Page};
 use crate::operation::spec;
 use std::io::Read;
@@ -10,10 +10,15 @@ use std::path::Path;
 use tidegate_proto::wire::v1::{PreviewUpgradeReply, PreviewUpgradeRequest, StartUpgradeRequest};
 
 /// Starts.
-pub(super) async fn start(reach: &Reach, path: &Path, id: String, wait: bool) -> Result<Outcome, Failure> {
-    let request = StartUpgradeRequest { spec: read(path)?, id, who: reach.who(), dry_run: false };
-    let reply = reach.client().await?.start_upgrade(request).await?.into_inner();
-    if reach.json && !wait {
+pub(super) async fn start(
+    options: &GlobalOptions,
+    path: &Path,
+    id: String,
+    wait: bool,
+) -> Result<Outcome, Failure> {
+    let request = StartUpgradeRequest { spec: read(path)?, id, who: options.who(), dry_run: false };
+    let reply = options.client().await?.start_upgrade(request).await?.into_inner();
+    if options.json && !wait {
         show::json(&reply)?;
     } else if !wait {
         show::line(&reply.id)?;
@@ -23,16 +28,16 @@ pub(super) async fn start(reach: &Reach, path: &Path, id: String, wait: bool) ->
     }
     if wait {
         show::note(format!("tidegate: upgrade {} is started", reply.id));
-        return watch::watch(reach, reply.id).await;
+        return watch::watch(options, reply.id).await;
     }
     Ok(Outcome::Good)
 }
 
 /// Shows what starting would do.
-pub(super) async fn preview(reach: &Reach, path: &Path, id: String) -> Result<Outcome, Failure> {
+pub(super) async fn preview(options: &GlobalOptions, path: &Path, id: String) -> Result<Outcome, Failure> {
     let request = PreviewUpgradeRequest { spec: read(path)?, id };
-    let reply = reach.client().await?.preview_upgrade(request).await?.into_inner();
-    if reach.json {
+    let reply = options.client().await?.preview_upgrade(request).await?.into_inner();
+    if options.json {
         show::json(&reply)?
     } else {
         previewed(&reply).print()?

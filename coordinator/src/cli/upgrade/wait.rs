@@ -3,7 +3,7 @@
 use super::follow::follow;
 use super::watch::outcome;
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::cli::show;
 use serde::Serialize;
 use std::time::Duration;
@@ -27,12 +27,12 @@ const SETTLED: Duration = Duration::from_secs(1);
 
 /// Waits, within a limit where one is given.
 pub(super) async fn wait(
-    reach: &Reach,
+    options: &GlobalOptions,
     id: String,
     what: For,
     limit: Option<Span>,
 ) -> Result<Outcome, Failure> {
-    let waits = until(reach, &id, what);
+    let waits = until(options, &id, what);
     let Some(limit) = limit else { return waits.await };
     let late = || {
         format!("upgrade {id}: gave up after {limit} of waiting until {}; the upgrade goes on", words(what))
@@ -40,10 +40,10 @@ pub(super) async fn wait(
     tokio::time::timeout(limit.into(), waits).await.unwrap_or_else(|_| Err(Failure::failed(late())))
 }
 
-async fn until(reach: &Reach, id: &str, what: For) -> Result<Outcome, Failure> {
-    follow(reach, id, async |seen| match seen.seen {
+async fn until(options: &GlobalOptions, id: &str, what: For) -> Result<Outcome, Failure> {
+    follow(options, id, async |seen| match seen.seen {
         Some(Seen::Over(over)) if what == For::End => {
-            say(reach, &over, format!("{id} is over: {}", over.phase))?;
+            say(options, &over, format!("{id} is over: {}", over.phase))?;
             Ok(Some(outcome(&over)))
         }
         Some(Seen::Over(over)) => {
@@ -52,15 +52,15 @@ async fn until(reach: &Reach, id: &str, what: For) -> Result<Outcome, Failure> {
             Err(Failure::failed(format!("upgrade {id} is over ({}{because}), not: {sought}", over.phase)))
         }
         Some(Seen::Progress(at)) if what == For::Paused && at.paused => {
-            say(reach, &at, format!("{id} is {}", show::stands(&at)))?;
+            say(options, &at, format!("{id} is {}", show::stands(&at)))?;
             Ok(Some(Outcome::Good))
         }
         Some(Seen::Waiting(waiting)) if what == For::Approval && waiting.reasons.iter().any(asks) => {
             tokio::time::sleep(SETTLED).await;
             let request = ExplainUpgradeRequest { id: id.to_owned() };
-            let reply = reach.client().await?.explain_upgrade(request).await?.into_inner();
+            let reply = options.client().await?.explain_upgrade(request).await?.into_inner();
             let Some(reason) = reply.reasons.iter().find(|reason| asks(reason)) else { return Ok(None) };
-            say(reach, reason, format!("{id}: {} ({})", reason.blocked_on, reason.next_step()))?;
+            say(options, reason, format!("{id}: {} ({})", reason.blocked_on, reason.next_step()))?;
             Ok(Some(Outcome::Good))
         }
         _ => Ok(None),
@@ -68,8 +68,8 @@ async fn until(reach: &Reach, id: &str, what: For) -> Result<Outcome, Failure> {
     .await
 }
 
-fn say(reach: &Reach, value: &impl Serialize, text: String) -> Result<(), Failure> {
-    if reach.json { show::json(value) } else { show::line(text) }
+fn say(options: &GlobalOptions, value: &impl Serialize, text: String) -> Result<(), Failure> {
+    if options.json { show::json(value) } else { show::line(text) }
 }
 
 /// Whether a person's approval ends it.

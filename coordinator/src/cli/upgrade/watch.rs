@@ -3,7 +3,7 @@
 use super::follow::follow;
 use super::live::live;
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::cli::show;
 use crate::terminal::colour;
 use crate::terminal::screen::{self, Screen};
@@ -11,12 +11,12 @@ use tidegate_proto::wire::v1::upgrade_seen::Seen;
 use tidegate_proto::wire::v1::{Over, Reasons, UpgradeSeen, UpgradeSummary};
 
 /// Watches until it is over.
-pub(super) async fn watch(reach: &Reach, id: String) -> Result<Outcome, Failure> {
-    if !reach.json && screen::can_draw() {
-        return live(reach, id, Screen::new(colour::stdout())).await;
+pub(super) async fn watch(options: &GlobalOptions, id: String) -> Result<Outcome, Failure> {
+    if !options.json && screen::can_draw() {
+        return live(options, id, Screen::new(colour::stdout())).await;
     }
-    let mut shown = Shown { json: reach.json, reasons: None, progress: None };
-    follow(reach, &id, async |seen| shown.show(seen)).await
+    let mut shown = Shown { json: options.json, reasons: None, progress: None };
+    follow(options, &id, async |seen| shown.show(seen)).await
 }
 
 /// How an upgrade's end is told to a script.

@@ -1,6 +1,6 @@
 //! What `tidegate upgrade watch` knows of an upgrade, from two sources: the stream of what happens and the status.
 
-use super::frame::Picture;
+use super::frame::Frame;
 use crate::cli::show;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -41,10 +41,10 @@ impl Watched {
         if let Some(upgrade) = status.upgrade.take() {
             self.progress(upgrade, now);
         }
-        let told = Duration::from_millis(status.phase_ms);
+        let reported = Duration::from_millis(status.phase_ms);
         // The stored time is some seconds old: it is never counted back.
         let counted = self.in_phase(now).unwrap_or_default();
-        self.in_phase = Some((told.max(counted), now));
+        self.in_phase = Some((reported.max(counted), now));
         self.status = status;
     }
 
@@ -63,14 +63,14 @@ impl Watched {
     }
 
     fn in_phase(&self, now: Instant) -> Option<Duration> {
-        self.in_phase.map(|(told, at)| told + now.saturating_duration_since(at))
+        self.in_phase.map(|(reported, at)| reported + now.saturating_duration_since(at))
     }
 
     /// What is to be shown now; none before the first answer.
-    pub(super) fn frame(&self, now: Instant) -> Option<Picture<'_>> {
+    pub(super) fn frame(&self, now: Instant) -> Option<Frame<'_>> {
         let upgrade = self.upgrade.as_ref()?;
         let away = self.away.map(|since| now.saturating_duration_since(since));
-        Some(Picture {
+        Some(Frame {
             upgrade,
             status: &self.status,
             reasons: &self.reasons,

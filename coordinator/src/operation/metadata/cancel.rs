@@ -16,12 +16,9 @@ pub async fn cancel_metadata(
 ) -> Result<MetadataReply, OperationError> {
     let group: GroupName = parse(&asked.group)?;
     let asker = explaining(&asked.who, &asked.why)?;
-    let granted = mutation::settle(
-        context,
-        leadership,
-        || async { Ok(()) },
-        |fleet, moment, ()| ask::metadata::cancel(fleet, moment, &group, &asker),
-    )
+    let granted = mutation::settle_as_seen(context, leadership, |fleet, moment| {
+        ask::metadata::cancel(fleet, moment, &group, &asker)
+    })
     .await?;
     let what = match granted.0.commit.is_some() {
         true => format!("the update of {group} is called off: all are back at the former document"),

@@ -22,13 +22,10 @@ pub async fn report_metadata(
     let failure = (!asked.failure.is_empty()).then(|| parse(&asked.failure)).transpose()?;
     let word = Word { generation, success: asked.success, failure };
     let asker = remarking(&asked.who, "why", &asked.why)?;
-    let granted = mutation::settle(
-        context,
-        leadership,
-        || async { Ok(()) },
-        |fleet, moment, ()| ask::signal(fleet, moment, &group, &node, &word, &asker),
-    )
+    let granted = mutation::settle_as_seen(context, leadership, |fleet, moment| {
+        ask::signal(fleet, moment, &group, &node, &word, &asker)
+    })
     .await?;
-    let told = if asked.success { "success" } else { "failure" };
-    Ok(reply(&group, granted, format!("{node} signalled {told} for the document of {group}")))
+    let reported = if asked.success { "success" } else { "failure" };
+    Ok(reply(&group, granted, format!("{node} signalled {reported} for the document of {group}")))
 }

@@ -18,12 +18,9 @@ pub async fn set_metadata(
     let group: GroupName = parse(&asked.group)?;
     let request: UpdateRequest = body::read("the update", &asked.body)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
-    let granted = mutation::settle(
-        context,
-        leadership,
-        || async { Ok(()) },
-        |fleet, moment, ()| ask::metadata::set(fleet, moment, &group, &request, &asker),
-    )
+    let granted = mutation::settle_as_seen(context, leadership, |fleet, moment| {
+        ask::metadata::set(fleet, moment, &group, &request, &asker)
+    })
     .await?;
     let what = match (granted.0.commit.is_some(), request.pattern, granted.0.generation) {
         (true, Pattern::Immediate, Some(generation)) => {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use tidegate_planner::gate::Told;
+use tidegate_planner::gate::SignalledFailure;
 use tidegate_planner::{Fleet, metadata};
 use tidegate_proto::metadata::UpdateTerms;
 use tidegate_proto::record::group::{EndedUpdate, Group as GroupRecord, GroupUpdate, Members, UpdateOutcome};
@@ -77,7 +77,7 @@ pub struct Update {
     pub open: usize,
     /// Those that failed, the first hundred.
     #[schemars(with = "BTreeMap<NodeId, InstanceFailure>")]
-    pub failed: BTreeMap<NodeId, Told>,
+    pub failed: BTreeMap<NodeId, SignalledFailure>,
     /// Who asked for it.
     pub by: String,
     /// Why.
@@ -87,7 +87,7 @@ pub struct Update {
     pub at: String,
 }
 
-/// The failure that an instance reported: the form of `Told`.
+/// The failure that an instance reported: the form of `SignalledFailure`.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct InstanceFailure {

@@ -41,7 +41,7 @@ pub async fn explain_release(
 }
 
 /// What something is said of, by revision.
-type Told = BTreeMap<ReleaseRevision, Vec<WaitingFor>>;
+type Reasons = BTreeMap<ReleaseRevision, Vec<WaitingFor>>;
 
 /// The releases that anything may still happen to; and what is said of others, which only run any more.
 fn of_heads(
@@ -49,7 +49,7 @@ fn of_heads(
     leadership: &Leadership,
     stream: &StreamName,
     only: Option<ReleaseRevision>,
-) -> Result<(Vec<view::Waits>, Told), OperationError> {
+) -> Result<(Vec<view::Waits>, Reasons), OperationError> {
     let view = context.mirror.view();
     let fleet = &view.fleet;
     let mut reasons = leadership
@@ -60,9 +60,9 @@ fn of_heads(
     let mut waits = Vec::new();
     for release in heads.map(|head| &head.release) {
         let reasons = reasons.remove(&release.revision);
-        let told =
+        let reported =
             only.map_or(reasons.is_some() || release.deployed_at.is_none(), |only| only == release.revision);
-        if told {
+        if reported {
             let refused =
                 refused.iter().map(|reason| reason.explained(Waits::Release(stream, release.revision)));
             let reasons = reasons.unwrap_or_default().into_iter().chain(refused).collect();

@@ -38,14 +38,9 @@ pub async fn report_signal(
     let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
     let compute: ComputeId = parse(&asked.compute)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
-    let (granted, at) = mutation::settle(
-        context,
-        leadership,
-        || async { Ok(()) },
-        |fleet, moment, ()| {
-            ask::release::signal(fleet, moment, &stream, revision, &compute, asked.success, &asker)
-        },
-    )
+    let (granted, at) = mutation::settle_as_seen(context, leadership, |fleet, moment| {
+        ask::release::signal(fleet, moment, &stream, revision, &compute, asked.success, &asker)
+    })
     .await?;
     let word = if asked.success { "success" } else { "failure" };
     Ok(ReleaseReply {

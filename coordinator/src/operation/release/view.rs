@@ -4,11 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use tidegate_planner::gate::VersionGate;
 use tidegate_planner::gate::below::{self, Below};
 use tidegate_planner::release::{canary, settings};
 use tidegate_planner::stream::retention::{self, Keep};
-use tidegate_planner::{Fleet, Reason, Sample};
+use tidegate_planner::{Fleet, Sample};
 use tidegate_proto::compute::{Canary, EvidenceRule, ReleaseVersion};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::{ComputeRelease, Posted, ReleaseStatus};
@@ -153,10 +152,10 @@ pub struct StorageBelow {
     pub revision: ReleaseRevision,
 }
 
-impl From<&StorageBelow> for Reason {
+impl From<&StorageBelow> for Below {
     fn from(below: &StorageBelow) -> Self {
         let nodes = Sample { first: below.nodes.clone(), count: below.count };
-        Self::Version(VersionGate::Behind { service: below.service.clone(), nodes, needs: below.needs })
+        Self { service: below.service.clone(), nodes, needs: below.needs, revision: below.revision }
     }
 }
 

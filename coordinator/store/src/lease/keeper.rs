@@ -69,33 +69,33 @@ pub(super) struct Keeper {
     pub(super) id: i64,
     pub(super) ttl: Duration,
     pub(super) pulse: std::sync::Arc<Pulse>,
-    pub(super) told: watch::Sender<LeaseState>,
+    pub(super) published: watch::Sender<LeaseState>,
 }
 
 impl Keeper {
     pub(super) async fn run(self, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = self.tell_when_overdue() => {}
+            () = self.publish_when_overdue() => {}
             () = self.keep_alive() => {
-                self.tell(LeaseState::Lost);
+                self.publish(LeaseState::Lost);
             }
         }
     }
 
-    fn tell(&self, state: LeaseState) {
-        self.told.send_if_modified(|told| std::mem::replace(told, state) != state);
+    fn publish(&self, state: LeaseState) {
+        self.published.send_if_modified(|published| std::mem::replace(published, state) != state);
     }
 
     /// Runs for ever beside the keep-alives: also one that hangs must not keep the owner in the dark.
-    async fn tell_when_overdue(&self) {
+    async fn publish_when_overdue(&self) {
         loop {
             let due = self.pulse.confirmed() + self.ttl;
             if Instant::now() < due {
                 tokio::time::sleep_until(due).await;
                 continue;
             }
-            self.tell(LeaseState::Overdue);
+            self.publish(LeaseState::Overdue);
             // Nothing can be done but look again: a confirmation sets `Held` itself.
             tokio::time::sleep(self.ttl / 3).await;
         }
@@ -150,7 +150,7 @@ impl Keeper {
         match answered.unwrap_or_else(|_| Err(late())) {
             Ok(true) => {
                 self.pulse.confirm(sent);
-                self.tell(LeaseState::Held);
+                self.publish(LeaseState::Held);
                 Beat::Confirmed
             }
             Ok(false) => Beat::Gone,

@@ -36,7 +36,7 @@ enum End {
 pub(super) struct Watcher {
     store: Reader,
     position: Position,
-    tell: mpsc::Sender<Seen>,
+    sender: mpsc::Sender<Seen>,
     /// Whether all that was told is still valid, so that a stream may resume from it.
     resumable: bool,
     lost: bool,
@@ -47,9 +47,9 @@ impl Watcher {
         store: Reader,
         listed: Vec<Range>,
         watched: Vec<Range>,
-        tell: mpsc::Sender<Seen>,
+        sender: mpsc::Sender<Seen>,
     ) -> Self {
-        Self { store, position: Position::new(listed, watched), tell, resumable: false, lost: false }
+        Self { store, position: Position::new(listed, watched), sender, resumable: false, lost: false }
     }
 
     /// Ends when nobody reads any more.
@@ -70,13 +70,13 @@ impl Watcher {
             };
             tracing::debug!(%why, "a watch broke");
             if !std::mem::replace(&mut self.lost, true)
-                && !self.tell(Seen::Lost { since: Instant::now(), why }).await
+                && !self.deliver(Seen::Lost { since: Instant::now(), why }).await
             {
                 return;
             }
             tokio::select! {
                 _ = retry.wait() => {}
-                () = self.tell.closed() => return,
+                () = self.sender.closed() => return,
             }
         }
     }
@@ -187,7 +187,7 @@ impl Watcher {
         let mut ranges = self.position.watched.iter().enumerate();
         let Some((_, (first, next))) = ranges.next() else {
             // Nothing is watched: the list stands for good.
-            self.tell.closed().await;
+            self.sender.closed().await;
             return Err(End::Unread);
         };
         let opened = client.watch(first.start(), Some(options(0, first, *next)));
@@ -243,11 +243,11 @@ impl Watcher {
     }
 
     async fn send(&self, seen: Seen) -> Result<(), End> {
-        if self.tell(seen).await { Ok(()) } else { Err(End::Unread) }
+        if self.deliver(seen).await { Ok(()) } else { Err(End::Unread) }
     }
 
-    async fn tell(&self, seen: Seen) -> bool {
-        self.tell.send(seen).await.is_ok()
+    async fn deliver(&self, seen: Seen) -> bool {
+        self.sender.send(seen).await.is_ok()
     }
 }
 

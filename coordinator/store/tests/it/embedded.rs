@@ -23,9 +23,8 @@ crate::run_suite!(world);
 
 /// Not on every etcd: before 3.4.25 and 3.5.8 that answer may overtake events, and is not believed.
 #[tokio::test]
-async fn a_silent_watch_tells_how_far_the_store_is() {
-    crate::suite::watching::a_silent_watch_tells_how_far_the_store_is_where_that_is_sure(&world().await)
-        .await;
+async fn silent_watch_reports_progress() {
+    crate::suite::watching::silent_watch_reports_progress_where_that_is_sure(&world().await).await;
 }
 
 #[tokio::test]

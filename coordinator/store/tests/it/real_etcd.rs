@@ -42,12 +42,12 @@ async fn a_watch_and_a_lease_outlive_a_restart_of_the_server() {
     watched.until(|seen| matches!(seen, Seen::Regained)).await;
     let made = put(&store, "b").await;
     let next = watched.next().await;
-    assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{:?}", watched.told);
+    assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{:?}", watched.reported);
     assert!(tokio::time::timeout(2 * lease.ttl(), lease.lost()).await.is_err(), "the lease was lost");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_fell_back_is_told_as_such() {
+async fn store_that_fell_back_is_reported_restored() {
     let mut etcd = Etcd::start();
     let store = connect(&etcd.url()).await;
     put(&store, "a").await;
@@ -59,17 +59,17 @@ async fn a_store_that_fell_back_is_told_as_such() {
     watched.until(|seen| matches!(seen, Seen::Regained)).await;
     match watched.next().await {
         Seen::Restored { seen, found } => assert!(seen == last && found < last, "seen {seen}, found {found}"),
-        other => panic!("{other:?} after {:?}", watched.told),
+        other => panic!("{other:?} after {:?}", watched.reported),
     }
     let listed = watched.next().await;
     assert!(matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.is_empty()), "{listed:?}");
     let made = put(&store, "c").await;
     let next = watched.next().await;
-    assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{:?}", watched.told);
+    assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{:?}", watched.reported);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_fell_back_and_caught_up_is_told_as_such() {
+async fn store_that_fell_back_and_caught_up_is_reported_restored() {
     for removes in [false, true] {
         let mut etcd = Etcd::start();
         let direct = connect(&etcd.url()).await;
@@ -155,7 +155,7 @@ fn as_user(url: String, user: &str, password: &str) -> Endpoints {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_does_what_it_may_and_is_told_what_it_may_not() {
+async fn user_without_permission_is_refused_with_the_reason() {
     let etcd = Etcd::start();
     connect(&etcd.url()).await;
     enable_users(&mut Client::connect([etcd.url()], None).await.unwrap()).await;
@@ -171,8 +171,8 @@ async fn a_user_does_what_it_may_and_is_told_what_it_may_not() {
     let refused = agent.commit(&commit).await.unwrap_err();
     assert!(!refused.retryable() && refused.to_string().contains("refused"), "{refused:?}");
     let mut forbidden = Watched::begin(&agent, vec![Scope::All]);
-    let told = forbidden.next().await;
-    assert!(matches!(&told, Seen::Lost { why, .. } if why.contains("permission denied")), "{told:?}");
+    let reported = forbidden.next().await;
+    assert!(matches!(&reported, Seen::Lost { why, .. } if why.contains("permission denied")), "{reported:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -195,10 +195,10 @@ async fn a_token_that_ran_out_is_renewed_and_a_cut_watch_of_one_key_resumes() {
         proxy.cut();
         watched.until(|seen| matches!(seen, Seen::Lost { .. })).await;
         proxy.set(Line::Open);
-        assert!(matches!(watched.next().await, Seen::Regained), "{:?}", watched.told);
+        assert!(matches!(watched.next().await, Seen::Regained), "{:?}", watched.reported);
         let made = put(&agent, "mine").await;
         let next = watched.next().await;
-        assert!(matches!(next, Seen::Changed { revision, .. } if revision == made), "{:?}", watched.told);
+        assert!(matches!(next, Seen::Changed { revision, .. } if revision == made), "{:?}", watched.reported);
     }
     assert_eq!(lease.state(), LeaseState::Held);
 }

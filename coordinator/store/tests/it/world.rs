@@ -88,23 +88,23 @@ pub(crate) fn event(because: impl Into<String>) -> Event {
 /// A watch with what it has told so far, for the message when something does not come.
 pub(crate) struct Watched {
     stream: WatchStream,
-    pub(crate) told: Vec<String>,
+    pub(crate) reported: Vec<String>,
     _end: tokio_util::sync::DropGuard,
 }
 
 impl Watched {
     pub(crate) fn begin(store: &Store, scopes: Vec<tidegate_store::Scope>) -> Self {
         let cancel = CancellationToken::new();
-        Self { stream: store.watch(scopes, cancel.clone()), told: Vec::new(), _end: cancel.drop_guard() }
+        Self { stream: store.watch(scopes, cancel.clone()), reported: Vec::new(), _end: cancel.drop_guard() }
     }
 
     /// The next item that is no mere progress.
     pub(crate) async fn next(&mut self) -> Seen {
         loop {
             let next = tokio::time::timeout(LIMIT, self.stream.recv()).await;
-            let Ok(seen) = next else { panic!("nothing more came after {:#?}", self.told) };
+            let Ok(seen) = next else { panic!("nothing more came after {:#?}", self.reported) };
             let seen = seen.expect("the watch ended by itself");
-            self.told.push(brief(&seen));
+            self.reported.push(brief(&seen));
             if !matches!(seen, Seen::Progress { .. }) {
                 return seen;
             }

@@ -1,10 +1,10 @@
 //! Applies a false action to the world.
 
 use super::kind::FalseAction;
-use crate::simulate::ground::disable_file;
 use crate::simulate::host;
 use crate::simulate::slot::{At, Cause, Slot};
 use crate::simulate::tamper;
+use crate::simulate::testbed::disable_file;
 use crate::simulate::world::{World, tag};
 use tidegate_proto::record::upgrade::PhaseName;
 
@@ -27,7 +27,7 @@ impl FalseAction {
     pub(super) async fn apply(self, world: &mut World, since: u64) -> Option<()> {
         match self {
             Self::ReasonsAreLost => Some(()),
-            Self::FormerDocumentIsShown => host::show_former_document(&world.ground, 0),
+            Self::FormerDocumentIsShown => host::show_former_document(&world.testbed, 0),
             Self::DeposedWrites => world.databases[0].deposed_writes().await.ok(),
             Self::RowIsLost => world.databases[0].lose_row().await.ok(),
             Self::RowIsFilledWrongly => world.databases[0].fill_wrongly().await.ok(),
@@ -48,13 +48,13 @@ impl FalseAction {
                 self.apply_to(world, at, since)
             }
             Self::StoppedAtWork => {
-                let now = world.ground.now();
+                let now = world.testbed.now();
                 let works = |slot: &Slot| slot.is_out_by_order() && slot.in_flight(now) > 0;
                 self.apply_to(world, find(world, |slot| works(slot) && !slot.server.up)?, since)
             }
             // The judge looks repeatedly while the roll lasts.
             Self::DatabaseWasOlder => {
-                world.ground.state().facts.services[0].lacks_since = Some(0);
+                world.testbed.state().facts.services[0].lacks_since = Some(0);
                 None
             }
             _ => self.apply_to(world, serving(world)?, since),
@@ -69,39 +69,39 @@ impl FalseAction {
             Self::NewProgramAfterRollback => becomes(world, at, 2, Some(1)),
             Self::OldProgramComesIn => {
                 // Every instance that was admitted under the former floor has been started by then.
-                if world.ground.now() <= since + 16_000 {
+                if world.testbed.now() <= since + 16_000 {
                     return None;
                 }
-                world.ground.change(at, |slot, _| slot.running = None);
-                world.ground.start(at, &release(1));
+                world.testbed.change(at, |slot, _| slot.running = None);
+                world.testbed.start(at, &release(1));
                 world
-                    .ground
+                    .testbed
                     .change(at, |slot, _| slot.running.iter_mut().for_each(|run| run.is.ready_after = 0));
             }
             Self::GateOverSilence | Self::GateOverABadRecord => {
                 let is_bad = self == Self::GateOverABadRecord;
                 // Repeated while the roll lasts: the instance reports again.
-                world.ground.state().facts.silent.falsify(at, is_bad);
+                world.testbed.state().facts.silent.falsify(at, is_bad);
                 return None;
             }
             Self::OneOutTooMany => hide(world, at),
-            Self::SecondProcess => drop(world.ground.start(at, &release(2))),
+            Self::SecondProcess => drop(world.testbed.start(at, &release(2))),
             Self::SecondHook => {
                 for _ in 0..2 {
-                    world.ground.begin_hook(at, "moving", "start");
+                    world.testbed.begin_hook(at, "moving", "start");
                 }
             }
-            Self::StoppedInRotation | Self::StoppedAtWork => world.ground.stop(at),
+            Self::StoppedInRotation | Self::StoppedAtWork => world.testbed.stop(at),
             Self::PersonsFileIsRemoved => {
-                let file = disable_file(&world.ground.names().services[at.0]);
-                world.ground.write(at.1, &file, b"kept out by hand".to_vec()).ok()?;
-                world.ground.removed_by_agent(at.1, &file);
-                return world.ground.remove(at.1, &file).ok();
+                let file = disable_file(&world.testbed.names().services[at.0]);
+                world.testbed.write(at.1, &file, b"kept out by hand".to_vec()).ok()?;
+                world.testbed.removed_by_agent(at.1, &file);
+                return world.testbed.remove(at.1, &file).ok();
             }
             Self::OutAtTheEnd => {
                 // Only what the judge saw: the instance serves, and the upgrade would not end without it.
                 let out = Some((0, Cause::Misfortune("falsified")));
-                world.ground.change(at, |slot, _| slot.out = out);
+                world.testbed.change(at, |slot, _| slot.out = out);
             }
             _ => return None,
         }
@@ -114,12 +114,12 @@ fn serving(world: &World) -> Option<At> {
 }
 
 fn find(world: &World, is: impl Fn(&Slot) -> bool) -> Option<At> {
-    world.ground.state().slots.iter().find(|(_, slot)| is(slot)).map(|(at, _)| *at)
+    world.testbed.state().slots.iter().find(|(_, slot)| is(slot)).map(|(at, _)| *at)
 }
 
 /// What runs is another version, and says what it says.
 fn becomes(world: &World, at: At, version: u32, says: Option<u32>) {
-    world.ground.change(at, |slot, _| {
+    world.testbed.change(at, |slot, _| {
         if let Some(run) = &mut slot.running {
             (run.is.version, run.is.says) = (version, says);
         }
@@ -128,6 +128,6 @@ fn becomes(world: &World, at: At, version: u32, says: Option<u32>) {
 
 /// The disable-file of its agent appears.
 fn hide(world: &World, (service, node): At) {
-    let file = disable_file(&world.ground.names().services[service]);
-    let _ = world.ground.write(node, &file, b"put by tidegate-agent".to_vec());
+    let file = disable_file(&world.testbed.names().services[service]);
+    let _ = world.testbed.write(node, &file, b"put by tidegate-agent".to_vec());
 }

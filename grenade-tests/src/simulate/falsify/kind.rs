@@ -18,8 +18,8 @@ pub enum Falsification {
 impl Falsification {
     /// All of them.
     pub fn all() -> Vec<Self> {
-        let told = FalseRecord::ALL.into_iter().map(Self::History);
-        told.chain(FalseAction::ALL.into_iter().map(Self::Action)).collect()
+        let reported = FalseRecord::ALL.into_iter().map(Self::History);
+        reported.chain(FalseAction::ALL.into_iter().map(Self::Action)).collect()
     }
 
     /// The rule that it breaks.

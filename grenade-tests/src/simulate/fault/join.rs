@@ -13,7 +13,7 @@ pub(super) fn join(world: &mut World, id: Option<&str>, n: usize) -> Vec<Undo> {
     let coming: Vec<usize> = late.into_iter().filter(|node| world.agents[*node].is_none()).collect();
     let Some(node) = coming.get(n % coming.len().max(1)).copied() else { return Vec::new() };
     // Before the upgrade is started, no image contains the new version.
-    let id = id.filter(|id| world.ground.state().facts.phases.contains_key(*id));
+    let id = id.filter(|id| world.testbed.state().facts.phases.contains_key(*id));
     let upgrading = id.and_then(place_of).and_then(|place| world.scenario.upgrades.get(place)).cloned();
     // Every other node was made from an image of the new version, but not where that release reports the former version:
     // an instance of it that no upgrade put there is indistinguishable from one of the former version.
@@ -27,7 +27,7 @@ pub(super) fn join(world: &mut World, id: Option<&str>, n: usize) -> Vec<Undo> {
             continue;
         }
         let is_upgraded = upgrading.as_ref().is_some_and(|plan| plan.service == service);
-        let version = if is_upgraded { version } else { world.ground.lowest(service) };
+        let version = if is_upgraded { version } else { world.testbed.lowest(service) };
         world.joins(service, node, version);
     }
     world.start_agent(node);

@@ -5,17 +5,17 @@ use crate::simulate::agent::Agent;
 use crate::simulate::world::World;
 
 pub(super) fn fill_disk(world: &World, node: usize) -> Vec<Undo> {
-    world.ground.state().disks[node].full = true;
+    world.testbed.state().disks[node].full = true;
     vec![Undo::Disk(node)]
 }
 
 pub(super) fn slow_disk(world: &World, node: usize) -> Vec<Undo> {
-    world.ground.state().disks[node].slow_ms = 700;
+    world.testbed.state().disks[node].slow_ms = 700;
     vec![Undo::Disk(node)]
 }
 
 pub(super) fn repair_disk(world: &World, node: usize) {
-    let mut state = world.ground.state();
+    let mut state = world.testbed.state();
     (state.disks[node].full, state.disks[node].slow_ms) = (false, 0);
 }
 
@@ -23,7 +23,7 @@ pub(super) fn repair_disk(world: &World, node: usize) {
 pub(super) fn switch_off(world: &mut World, node: usize) -> Vec<Undo> {
     world.agents[node].take().into_iter().for_each(Agent::kill);
     for service in world.services_on(node) {
-        world.ground.loses_power((service, node));
+        world.testbed.loses_power((service, node));
     }
     world.off.insert(node);
     vec![Undo::Boot(node)]
@@ -33,7 +33,7 @@ pub(super) fn boot(world: &mut World, node: usize) {
     world.left.remove(&node);
     world.off.remove(&node);
     for service in world.services_on(node) {
-        world.ground.boots((service, node));
+        world.testbed.boots((service, node));
     }
     world.start_agent(node);
 }

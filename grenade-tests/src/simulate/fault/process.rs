@@ -4,7 +4,7 @@ use super::undo::Undo;
 use crate::simulate::agent::{Agent, IMPOSTOR};
 use crate::simulate::coordinator::Coordinator;
 use crate::simulate::gate::Passage;
-use crate::simulate::ground::disable_file;
+use crate::simulate::testbed::disable_file;
 use crate::simulate::world::World;
 
 pub(super) fn kill_coordinator(world: &mut World, n: usize) -> Vec<Undo> {
@@ -40,16 +40,16 @@ pub(super) fn resume_agent(world: &World, node: usize) {
 /// Kills an agent whose state directory is empty when it is started again.
 pub(super) fn lose_journal(world: &mut World, node: usize) -> Vec<Undo> {
     let undo = kill_agent(world, node);
-    let mut state = world.ground.state();
+    let mut state = world.testbed.state();
     state.disks[node].files.retain(|path, _| !path.starts_with("/var/agent"));
     undo
 }
 
 /// Kills an agent; from then on something else writes false records in its place.
-pub(super) fn replace_by_liar(world: &mut World, node: usize) -> Vec<Undo> {
+pub(super) fn replace_by_byzantine(world: &mut World, node: usize) -> Vec<Undo> {
     world.agents[node].take().into_iter().for_each(Agent::kill);
-    world.ground.state().facts.liars.insert(node);
-    world.liars.insert(node);
+    world.testbed.state().facts.byzantine.insert(node);
+    world.byzantine.insert(node);
     vec![Undo::Liar(node)]
 }
 
@@ -62,7 +62,7 @@ pub(super) fn end_second_agent(world: &mut World, node: usize) {
     world.impostors[node].take().into_iter().for_each(Agent::kill);
     // The right agent would take the other one's disable-file for a person's.
     for service in world.services_on(node) {
-        let file = disable_file(&world.ground.names().services[service]);
-        world.ground.remove_of(node, &file, IMPOSTOR);
+        let file = disable_file(&world.testbed.names().services[service]);
+        world.testbed.remove_of(node, &file, IMPOSTOR);
     }
 }

@@ -6,10 +6,10 @@ use crate::simulate::world::World;
 
 pub(super) fn hiccup(world: &World, at: At, hiccup: Hiccup, until: u64) -> Vec<Undo> {
     if hiccup == Hiccup::Heedless {
-        let now = world.ground.now();
-        world.ground.state().facts.shown_again(now, at);
+        let now = world.testbed.now();
+        world.testbed.state().facts.shown_again(now, at);
     }
-    world.ground.change(at, |slot, _| {
+    world.testbed.change(at, |slot, _| {
         // An instance that is out of rotation gets no requests.
         if hiccup != Hiccup::Works || slot.server.up {
             slot.hiccups.insert(hiccup, until);
@@ -19,12 +19,12 @@ pub(super) fn hiccup(world: &World, at: At, hiccup: Hiccup, until: u64) -> Vec<U
 }
 
 pub(super) fn crash(world: &World, at: At) -> Vec<Undo> {
-    world.ground.crash(at);
+    world.testbed.crash(at);
     Vec::new()
 }
 
 /// Changes an instance for a time that the change itself contains.
 pub(super) fn change(world: &World, at: At, change: impl FnOnce(&mut Slot)) -> Vec<Undo> {
-    world.ground.change(at, |slot, _| change(slot));
+    world.testbed.change(at, |slot, _| change(slot));
     Vec::new()
 }

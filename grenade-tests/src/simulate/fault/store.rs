@@ -15,7 +15,7 @@ pub(super) async fn compact(world: &World) -> Vec<Undo> {
     let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
     // The auditor has already read the history that is compacted away.
     let done = client.compact(revision, None).await;
-    world.ground.log(format!("compacted at {revision}: {}", done.is_ok()));
+    world.testbed.log(format!("compacted at {revision}: {}", done.is_ok()));
     Vec::new()
 }
 
@@ -35,14 +35,14 @@ pub(super) async fn blank(world: &mut World) -> Vec<Undo> {
 /// Replaces the store by another one.
 async fn replace(world: &mut World, store: Embedded) {
     if let Err(error) = world.auditor.catch_up(&world.place.store()).await {
-        world.ground.log(format!("the former store cannot be followed: {error}"));
+        world.testbed.log(format!("the former store cannot be followed: {error}"));
     }
     world.place.replace(store);
     world.store_lost = true;
-    world.ground.state().facts.streams.lost = true;
+    world.testbed.state().facts.streams.lost = true;
     // Before anything is written to it: its history ends where the copy was made.
     if let Err(error) = world.audit_new_store().await {
-        world.ground.log(format!("the new store cannot be followed: {error}"));
+        world.testbed.log(format!("the new store cannot be followed: {error}"));
     }
     // Unreadable records that were removed since the copy was made are removed again. A copy from before or after that has
     // a readable record: an agent's report, whose lease is alive.

@@ -48,7 +48,7 @@ pub(in crate::simulate) enum Undo {
 
 impl Undo {
     /// Whether it ends what a person did: nothing else is disturbed by that.
-    pub(in crate::simulate) fn is_a_persons(&self) -> bool {
+    pub(in crate::simulate) fn is_of_an_operator(&self) -> bool {
         matches!(self, Self::Resume(_) | Self::Uncordon(_) | Self::Show(_))
     }
 }

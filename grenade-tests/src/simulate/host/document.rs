@@ -2,9 +2,9 @@
 
 use super::Node;
 use super::hooks::done;
-use crate::simulate::ground::Ground;
 use crate::simulate::metadata::{Fall, number};
 use crate::simulate::slot::Slot;
+use crate::simulate::testbed::Testbed;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::io;
@@ -22,27 +22,27 @@ const HOME: &str = ".metadata";
 const SLOWEST_MS: u64 = 3_000;
 
 /// Notes where a node shows an earlier document than before.
-pub(super) fn notice(ground: &Ground, node: usize, path: &Path, former: Option<&[u8]>, now: &[u8]) {
+pub(super) fn notice(testbed: &Testbed, node: usize, path: &Path, former: Option<&[u8]>, now: &[u8]) {
     if path != Path::new(METADATA_FILE) {
         return;
     }
-    let (name, at) = (ground.names().nodes[node].clone(), ground.now());
+    let (name, at) = (testbed.names().nodes[node].clone(), testbed.now());
     let (from, to) = (former.and_then(number), number(now));
-    ground.log(format!("{name} shows document {to:?}"));
+    testbed.log(format!("{name} shows document {to:?}"));
     if let (Some(from), Some(to)) = (from, to)
         && to < from
     {
-        ground.state().facts.falls.push(Fall { at, node: name, from, to });
+        testbed.state().facts.falls.push(Fall { at, node: name, from, to });
     }
 }
 
 /// Puts the document before the first one into the file of a node, where there is one: a falsification.
-pub(in crate::simulate) fn show_former_document(ground: &Ground, node: usize) -> Option<()> {
+pub(in crate::simulate) fn show_former_document(testbed: &Testbed, node: usize) -> Option<()> {
     let path = Path::new(METADATA_FILE);
-    let shown = ground.state().disks[node].files.get(path).cloned()?;
+    let shown = testbed.state().disks[node].files.get(path).cloned()?;
     let former = br#"{"n": 0}"#;
-    ground.write(node, path, former.to_vec()).ok()?;
-    notice(ground, node, path, Some(&shown), former);
+    testbed.write(node, path, former.to_vec()).ok()?;
+    notice(testbed, node, path, Some(&shown), former);
     Some(())
 }
 
@@ -66,9 +66,9 @@ impl DocumentHook {
     async fn run_alone(&self, argv: &[String], limit: Duration) -> Result<Done, NotRun> {
         self.node.gate.passes().await;
         let takes = Duration::from_millis(self.node.throw(|dice| dice.within(20, SLOWEST_MS)));
-        let now = self.node.ground.now();
+        let now = self.node.testbed.now();
         let (hangs, fails) = {
-            let state = self.node.ground.state();
+            let state = self.node.testbed.state();
             let until = |of: fn(&Slot) -> u64| {
                 state.slots.iter().any(|((_, node), slot)| *node == self.node.node && now < of(slot))
             };

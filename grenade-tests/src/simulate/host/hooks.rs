@@ -29,15 +29,15 @@ pub(super) struct SetOfHooks {
 
 impl SetOfHooks {
     fn runs(&self) -> bool {
-        self.node.ground.state().slots.get(&self.at).is_some_and(|slot| slot.hooks.contains_key(self.set))
+        self.node.testbed.state().slots.get(&self.at).is_some_and(|slot| slot.hooks.contains_key(self.set))
     }
 
     fn kill(&self) {
-        let (ground, at) = (&self.node.ground, self.at);
-        let id = ground.state().slots.get(&at).and_then(|slot| slot.hooks.get(self.set)).map(|run| run.id);
+        let (testbed, at) = (&self.node.testbed, self.at);
+        let id = testbed.state().slots.get(&at).and_then(|slot| slot.hooks.get(self.set)).map(|run| run.id);
         if let Some(id) = id {
-            ground.log(format!("{}: a hook is killed", ground.names().instance(at)));
-            ground.end_hook(at, self.set, id);
+            testbed.log(format!("{}: a hook is killed", testbed.names().instance(at)));
+            testbed.end_hook(at, self.set, id);
         }
     }
 
@@ -52,15 +52,15 @@ impl SetOfHooks {
             tokio::time::sleep(Duration::from_millis(50)).await;
             self.node.gate.passes().await;
         }
-        let (ground, at, set) = (self.node.ground.clone(), self.at, self.set);
+        let (testbed, at, set) = (self.node.testbed.clone(), self.at, self.set);
         let tag = argv.get(1).cloned().unwrap_or_default();
-        let now = ground.now();
+        let now = testbed.now();
         let (hangs, fails, lies) = {
-            let state = ground.state();
+            let state = testbed.state();
             let until = |of: fn(&Slot) -> u64| state.slots.get(&at).is_some_and(|slot| now < of(slot));
             (until(|s| s.hangs_until), until(|s| s.fails_until), until(|s| s.lies_until))
         };
-        let id = ground.begin_hook(at, set, hook);
+        let id = testbed.begin_hook(at, set, hook);
         let takes = self.node.throw(|dice| dice.within(20, 1200));
         let (out, answer) = oneshot::channel();
         let hook = hook.to_owned();
@@ -69,15 +69,15 @@ impl SetOfHooks {
             if hangs {
                 std::future::pending::<()>().await;
             }
-            if !ground.end_hook(at, set, id) {
+            if !testbed.end_hook(at, set, id) {
                 return;
             }
             if !fails && !lies {
                 match hook.as_str() {
-                    "start" => drop(ground.start(at, &tag)),
-                    "stop" => ground.stop(at),
-                    "stage" => drop(ground.change(at, |slot, _| slot.staged.insert(tag.clone()))),
-                    "remove" => drop(ground.change(at, |slot, _| slot.staged.remove(&tag))),
+                    "start" => drop(testbed.start(at, &tag)),
+                    "stop" => testbed.stop(at),
+                    "stage" => drop(testbed.change(at, |slot, _| slot.staged.insert(tag.clone()))),
+                    "remove" => drop(testbed.change(at, |slot, _| slot.staged.remove(&tag))),
                     _ => {}
                 }
             }
@@ -97,7 +97,7 @@ impl SetOfHooks {
 
 impl Hooks for SetOfHooks {
     fn look(&self, hook: &str) -> HookState {
-        let state = self.node.ground.state();
+        let state = self.node.testbed.state();
         let Some(slot) = state.slots.get(&self.at) else { return HookState::NotBegun };
         match (slot.hooks.get(self.set), slot.ended.get(self.set)) {
             _ if slot.booted.contains(self.set) => HookState::EarlierBoot,

@@ -18,8 +18,8 @@ pub(super) struct OwnProcess {
 
 impl OwnProcess {
     fn running(&self) -> Option<Running> {
-        let now = self.node.ground.now();
-        self.node.ground.state().slots.get(&self.at).and_then(|slot| slot.alive(now).cloned())
+        let now = self.node.testbed.now();
+        self.node.testbed.state().slots.get(&self.at).and_then(|slot| slot.alive(now).cloned())
     }
 }
 
@@ -41,7 +41,7 @@ impl ServiceProcess for OwnProcess {
         if let Some(running) = self.running() {
             return Err(ProcessError::Running { pids: vec![running.pid] });
         }
-        let pid = self.node.ground.start(self.at, target.tag.as_str());
+        let pid = self.node.testbed.start(self.at, target.tag.as_str());
         Ok(Started { pid, ticks: 1 })
     }
 
@@ -49,11 +49,11 @@ impl ServiceProcess for OwnProcess {
         async {
             self.node.gate.passes().await;
             let takes = self.node.throw(|dice| dice.within(5, 300));
-            let (ground, at) = (self.node.ground.clone(), self.at);
+            let (testbed, at) = (self.node.testbed.clone(), self.at);
             // The signal was sent: it ends, whether its agent lives or not.
             let ending = tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(takes)).await;
-                ground.stop(at);
+                testbed.stop(at);
             });
             let _ = ending.await;
             self.node.gate.passes().await;

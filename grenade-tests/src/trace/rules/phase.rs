@@ -30,10 +30,10 @@ impl Judge<'_> {
             self.holds(9, follows(from, &upgrade.phase), || {
                 format!("{id} went from {from:?} to {:?}", upgrade.phase)
             });
-            let told = self.revision.writes.iter().any(
+            let reported = self.revision.writes.iter().any(
                 |w| matches!(&w.key, Key::Event(Subject::Upgrade(of), _) if of == id && w.put.is_some()),
             );
-            self.holds(0, told, || format!("{id} went to {} without an event", upgrade.phase));
+            self.holds(0, reported, || format!("{id} went to {} without an event", upgrade.phase));
             let asked = point(upgrade.phase.name()).filter(|point| upgrade.spec.approvals.contains(point));
             let approved = asked.is_none_or(|point| upgrade.approvals.contains_key(&point));
             self.holds(0, approved, || format!("{id} went to {} without an approval", upgrade.phase));
@@ -41,7 +41,7 @@ impl Judge<'_> {
             let paused = former.is_some_and(|former| former.paused.is_some());
             // A rollback out of preflight has nothing to go back from; only a person may ask for it then.
             let back = match upgrade.phase.name() {
-                PhaseName::Failed => self.revision.writes.iter().any(is_a_persons_word),
+                PhaseName::Failed => self.revision.writes.iter().any(is_an_operators_request),
                 name => name == PhaseName::RollingBack,
             };
             self.holds(0, !paused || back, || format!("{id} went to {} while it was paused", upgrade.phase));
@@ -94,7 +94,7 @@ impl Judge<'_> {
 }
 
 /// Whether an event of a person was written: coordinators write under a name of their own.
-fn is_a_persons_word(written: &Written) -> bool {
+fn is_an_operators_request(written: &Written) -> bool {
     let value = written.put.as_ref().map(|put| &put.value);
     matches!(value, Some(Value::Event(event)) if event.body.who != "coordinator")
 }

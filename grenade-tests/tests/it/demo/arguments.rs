@@ -30,7 +30,7 @@ fn unknown_or_senseless_arguments_are_refused_and_nothing_is_made() {
 }
 
 #[test]
-fn a_directory_of_somebody_else_is_left_alone() {
+fn directory_of_another_owner_is_left_alone() {
     let room = tempfile::tempdir().unwrap();
     std::fs::write(room.path().join("thesis"), "years").unwrap();
     let (code, said) = demo(&["--dir", room.path().to_str().unwrap()]);

@@ -247,11 +247,11 @@ async fn many_clients_at_once(enough: usize, kills_enough: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_etcd_one_is_deployed_whatever_is_asked_at_once_and_whoever_is_killed() {
+async fn real_etcd_one_is_deployed_under_concurrent_requests() {
     many_clients_at_once(60, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_real_etcd_one_is_deployed_whatever_is_asked_at_once_and_whoever_is_killed() {
+async fn long_real_etcd_one_is_deployed_under_concurrent_requests() {
     many_clients_at_once(2_000, 30).await;
 }

@@ -98,8 +98,8 @@ pub(super) async fn expiry(client: &mut Client) {
         message = next(&mut stream) => message,
         () = keep => unreachable!("it never ends"),
     };
-    let told: Vec<String> = message.events().iter().map(tell).collect();
-    assert_eq!(told, ["-e/a [v]", "-e/b [v]"]);
+    let reported: Vec<String> = message.events().iter().map(tell).collect();
+    assert_eq!(reported, ["-e/a [v]", "-e/b [v]"]);
     assert_eq!(message.events()[0].prev_kv().unwrap().lease(), lease);
     assert_eq!(message.header().unwrap().revision(), last + 1, "one revision, and none for keep-alives");
     assert!(lives(client, "e/kept").await);

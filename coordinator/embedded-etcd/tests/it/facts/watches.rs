@@ -22,8 +22,8 @@ pub(super) async fn replay(client: &mut Client) {
     client.txn(txn).await.unwrap();
     let mut stream = client.watch("y/", Some(prefix().with_start_revision(first))).await.unwrap();
     assert!(next(&mut stream).await.created());
-    let (told, _) = events(&mut stream, 3).await;
-    assert_eq!(told, ["+y/a=1", "+y/b=2", "-y/a"]);
+    let (reported, _) = events(&mut stream, 3).await;
+    assert_eq!(reported, ["+y/a=1", "+y/b=2", "-y/a"]);
     let third = put(client, "y/c", "3").await;
     let message = next(&mut stream).await;
     assert_eq!(message.header().unwrap().revision(), third);
@@ -86,9 +86,9 @@ pub(super) async fn many_on_one_stream(client: &mut Client) {
     assert_eq!(next(&mut stream).await.watch_id(), 1);
 
     put(client, "m/a", "1").await;
-    let mut told = [next(&mut stream).await.watch_id(), next(&mut stream).await.watch_id()];
-    told.sort_unstable();
-    assert_eq!(told, [0, 7]);
+    let mut reported = [next(&mut stream).await.watch_id(), next(&mut stream).await.watch_id()];
+    reported.sort_unstable();
+    assert_eq!(reported, [0, 7]);
     stream.cancel(7).await.unwrap();
     let canceled = next(&mut stream).await;
     assert!(canceled.canceled() && canceled.watch_id() == 7 && canceled.compact_revision() == 0);

@@ -40,11 +40,11 @@ impl Ctl {
 
     fn watch(&self, arguments: &[&str], lines: usize) -> Vec<String> {
         let mut child = self.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let told =
+        let reported =
             BufReader::new(child.stdout.take().unwrap()).lines().take(lines).map(Result::unwrap).collect();
         child.kill().unwrap();
         child.wait().unwrap();
-        told
+        reported
     }
 }
 
@@ -79,9 +79,9 @@ fn keys_and_transactions(ctl: &Ctl) {
     let txn = "value(\"a/1\") = \"one\"\n\nput a/3 three\nget a/3\n\nput a/4 four\n\n";
     assert_eq!(ctl.run_with(&["txn"], txn), "SUCCESS\n\nOK\n\na/3\nthree\n");
     assert_eq!(ctl.run(&["del", "a/2", "--prev-kv"]), "1\na/2\ntwo\n");
-    let told = ctl.watch(&["watch", "a/", "--prefix", "--rev", "2"], 11);
+    let reported = ctl.watch(&["watch", "a/", "--prefix", "--rev", "2"], 11);
     let expected = ["PUT", "a/1", "one", "PUT", "a/2", "two", "PUT", "a/3", "three", "DELETE", "a/2"];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(ctl.run(&["get", "a/2", "--rev", "4", "--print-value-only"]), "two\n");
 }
 

@@ -70,8 +70,8 @@ impl Drop for Etcd {
         if std::thread::panicking() {
             let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
             let telling = |line: &&str| line.contains("panic") || line.contains("fatal");
-            let told: Vec<&str> = log.lines().filter(telling).collect();
-            eprintln!("what etcd said of its own end:\n{}", told.join("\n"));
+            let reported: Vec<&str> = log.lines().filter(telling).collect();
+            eprintln!("what etcd said of its own end:\n{}", reported.join("\n"));
         }
         // Both fail only if it has ended already.
         let _ = self.child.kill();

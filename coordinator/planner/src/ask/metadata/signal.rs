@@ -1,7 +1,7 @@
 //! What an instance reports of the document that is being exposed to it.
 
 use super::{Asked, find};
-use crate::ask::{Asker, Refusal, RefusalKind, refuse};
+use crate::ask::{Asker, Refusal};
 use crate::fleet::{Fleet, Stored};
 use crate::metadata;
 use crate::moment::Moment;
@@ -31,22 +31,19 @@ pub fn signal(
 ) -> Result<Asked, Refusal> {
     let group = find(fleet, name)?;
     if !metadata::is_member(fleet, name, group, node) {
-        return refuse(RefusalKind::NotFound, format!("{name} has no instance {node}"));
+        return Err(Refusal::not_found(format!("{name} has no instance {node}")));
     }
     if word.success && word.failure.is_some() {
-        return refuse(RefusalKind::Invalid, "a success has no kind of failure; nothing was changed");
+        return Err(Refusal::invalid("a success has no kind of failure; nothing was changed"));
     }
     let Some(update) = &group.update else {
-        return refuse(RefusalKind::State, format!("no update of {name} runs: nothing is counted"));
+        return Err(Refusal::state(format!("no update of {name} runs: nothing is counted")));
     };
     let generation = update.to.generation;
-    if let Some(told) = word.generation.filter(|told| *told != generation) {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "generation {told} of {name} is not what is being exposed, which is {generation}: nothing is counted"
-            ),
-        );
+    if let Some(reported) = word.generation.filter(|reported| *reported != generation) {
+        return Err(Refusal::state(format!(
+            "generation {reported} of {name} is not what is being exposed, which is {generation}: nothing is counted"
+        )));
     }
     let page = fleet.exposed_page_of(name, node, update.pages);
     match page.and_then(|page| page.members.get(node)) {
@@ -58,12 +55,9 @@ pub fn signal(
                 }
                 None => "it came after the instances were drawn".to_owned(),
             };
-            return refuse(
-                RefusalKind::State,
-                format!(
-                    "{node} is not exposed to generation {generation} of {name} ({when}): nothing is counted"
-                ),
-            );
+            return Err(Refusal::state(format!(
+                "{node} is not exposed to generation {generation} of {name} ({when}): nothing is counted"
+            )));
         }
     }
     let stands = fleet.last_group_word(name, node);
@@ -76,8 +70,9 @@ pub fn signal(
         at: moment.wall,
     };
     let same = |stored: &&Stored<Signal>| {
-        let told = |word: &Signal| (word.generation, word.success, word.failure.clone(), word.why.clone());
-        told(stored) == told(&body)
+        let reported =
+            |word: &Signal| (word.generation, word.success, word.failure.clone(), word.why.clone());
+        reported(stored) == reported(&body)
     };
     if stands.is_some_and(|stored| same(&stored)) {
         return Ok(Asked::already(Some(generation)));

@@ -53,7 +53,8 @@ pub struct Witness {
 }
 
 /// What happens to a witness when the plan is applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
     /// Its claim is applied, and its agent obeys the store from then on.
@@ -67,11 +68,7 @@ pub enum Fate {
 impl Fate {
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Applied => "applied",
-            Self::Quarantined => "quarantined",
-            Self::Disregarded => "disregarded",
-        }
+        self.into()
     }
 }
 

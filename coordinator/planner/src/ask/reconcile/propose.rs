@@ -1,7 +1,7 @@
 //! How a plan to reconcile is computed: which claims count, which record follows from them, and which windows.
 
+use super::Refusal;
 use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
-use super::{Refusal, RefusalKind, refuse};
 use crate::contracted;
 use crate::fleet::{Against, Contradiction, Fleet, Instance};
 use crate::moment::Moment;
@@ -28,10 +28,7 @@ impl Planned {
             disregarded.any(|(service, instance, _)| names(&choices.include, service, &instance.node));
         let databases = fleet.unknown_to_store(&moment.schemas).next().is_some();
         if contradiction == Contradiction::None && !taken_up && !databases {
-            return refuse(
-                RefusalKind::State,
-                "nothing contradicts the store: there is nothing to reconcile",
-            );
+            return Err(Refusal::state("nothing contradicts the store: there is nothing to reconcile"));
         }
         check(fleet, choices)?;
         let claims = Claims::of(fleet, moment, choices);
@@ -63,50 +60,39 @@ fn names(instances: &BTreeSet<InstanceId>, service: &ServiceName, node: &NodeId)
 
 fn check(fleet: &Fleet, choices: &Choices) -> Result<(), Refusal> {
     if let Some(both) = choices.disregard.intersection(&choices.include).next() {
-        return refuse(RefusalKind::Invalid, format!("{both} cannot be both included and disregarded"));
+        return Err(Refusal::invalid(format!("{both} cannot be both included and disregarded")));
     }
     if choices.disregard.len() > MOST_DISREGARDED {
-        return refuse(
-            RefusalKind::Invalid,
-            format!(
-                "at most {MOST_DISREGARDED} instances can be disregarded, and {} are named",
-                choices.disregard.len()
-            ),
-        );
+        return Err(Refusal::invalid(format!(
+            "at most {MOST_DISREGARDED} instances can be disregarded, and {} are named",
+            choices.disregard.len()
+        )));
     }
     for id in choices.disregard.iter().chain(&choices.include) {
         if fleet.service(&id.service).and_then(|service| service.get(&id.node)).is_none() {
-            return refuse(
-                RefusalKind::NotFound,
-                format!("there is no instance {id}: `tidegate fleet list` shows those there are"),
-            );
+            return Err(Refusal::not_found(format!(
+                "there is no instance {id}: `tidegate fleet list` shows those there are"
+            )));
         }
     }
     for id in &choices.include {
         if fleet.contradiction_of(id).is_none()
             && !fleet.disregarded().any(|(s, i, _)| *s == id.service && i.node == id.node)
         {
-            return refuse(
-                RefusalKind::State,
-                format!("{id} claims nothing against the store: there is nothing to include"),
-            );
+            return Err(Refusal::state(format!(
+                "{id} claims nothing against the store: there is nothing to include"
+            )));
         }
         let report = fleet.service(&id.service).and_then(|s| s.get(&id.node)?.report.as_ref());
         let Some(report) = report else {
-            return refuse(
-                RefusalKind::State,
-                format!("{id} does not report, so it claims nothing to include"),
-            );
+            return Err(Refusal::state(format!("{id} does not report, so it claims nothing to include")));
         };
         let revision = report.obeyed().revision;
         if !fleet.revision().may_follow(revision) {
-            return refuse(
-                RefusalKind::State,
-                format!(
-                    "{id} claims revision {revision}, which no store before this one (at {}) can have given: its claim cannot be included, only disregarded, or the instance decommissioned",
-                    fleet.revision()
-                ),
-            );
+            return Err(Refusal::state(format!(
+                "{id} claims revision {revision}, which no store before this one (at {}) can have given: its claim cannot be included, only disregarded, or the instance decommissioned",
+                fleet.revision()
+            )));
         }
     }
     Ok(())

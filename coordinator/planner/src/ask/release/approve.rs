@@ -1,7 +1,7 @@
 //! Approve a release that waits for a person.
 
-use super::{Asked, find, find_head, granted, refuse};
-use crate::ask::{Asker, Refusal, RefusalKind};
+use super::{Asked, find, find_head, granted};
+use crate::ask::{Asker, Refusal};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::stream::change::Change;
@@ -25,16 +25,13 @@ pub fn approve(
         return Ok(Asked::already(name, Some(revision)));
     }
     if head.release.status != ReleaseStatus::Pending {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "cannot approve revision {revision} of {name}: it is {}, not pending",
-                head.release.status
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "cannot approve revision {revision} of {name}: it is {}, not pending",
+            head.release.status
+        )));
     }
     if stream.settings.approval == ApprovalRule::None {
-        return refuse(RefusalKind::State, format!("stream {name} asks for no approval"));
+        return Err(Refusal::state(format!("stream {name} asks for no approval")));
     }
     let mut change = Change::of(fleet, moment, name);
     let word =

@@ -1,7 +1,7 @@
 //! Set how a stream is run.
 
-use super::{Asked, begun, granted, refuse};
-use crate::ask::{Asker, Refusal, RefusalKind};
+use super::{Asked, begun, granted};
+use crate::ask::{Asker, Refusal};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::StreamName;
@@ -24,10 +24,9 @@ pub fn configure(
     if let Some(tag) = &settings.strategy.manual
         && change.stream.head_of(tag).is_none()
     {
-        return refuse(
-            RefusalKind::State,
-            format!("strategy.manual names {tag}, and {name} keeps no release with this tag"),
-        );
+        return Err(Refusal::state(format!(
+            "strategy.manual names {tag}, and {name} keeps no release with this tag"
+        )));
     }
     change.stream.removed_images |= change.stream.settings.removal.is_some();
     change.stream.settings = Box::new(settings.clone());
@@ -36,7 +35,7 @@ pub fn configure(
 
 /// What is wrong with settings by themselves.
 fn valid(settings: &StreamSettings) -> Result<(), Refusal> {
-    let invalid = |message: String| refuse(RefusalKind::Invalid, message);
+    let invalid = |message: String| Err(Refusal::invalid(message));
     if settings.minimum_available == 0 || settings.minimum_available as usize > MAX_KEPT {
         return invalid(format!(
             "minimum_available is {}: 1 to {MAX_KEPT} is allowed, counting the deployed release",
@@ -64,28 +63,24 @@ const MAX_SIGNALS: u32 = 10_000;
 pub(super) fn valid_canary(field: &str, canary: &Canary) -> Result<(), Refusal> {
     let enough = canary.promote_after.unwrap_or(1);
     if enough == 0 || enough > MAX_SIGNALS {
-        return refuse(
-            RefusalKind::Invalid,
-            format!(
-                "{field}.promote_after is {enough}: 1 to {MAX_SIGNALS} computes are allowed; unmeasured is not success"
-            ),
-        );
+        return Err(Refusal::invalid(format!(
+            "{field}.promote_after is {enough}: 1 to {MAX_SIGNALS} computes are allowed; unmeasured is not success"
+        )));
     }
     if canary.tolerate > MAX_SIGNALS {
-        return refuse(
-            RefusalKind::Invalid,
-            format!("{field}.tolerate is {}: 0 to {MAX_SIGNALS} are allowed", canary.tolerate),
-        );
+        return Err(Refusal::invalid(format!(
+            "{field}.tolerate is {}: 0 to {MAX_SIGNALS} are allowed",
+            canary.tolerate
+        )));
     }
     Ok(())
 }
 
 fn valid_hook(field: &str, hook: Option<&NodeHook>) -> Result<(), Refusal> {
     match hook.map(|hook| hook.nodes.len()) {
-        Some(count) if count == 0 || count > MAX_HOOK_NODES => refuse(
-            RefusalKind::Invalid,
-            format!("{field}.nodes names {count} nodes: 1 to {MAX_HOOK_NODES} are allowed"),
-        ),
+        Some(count) if count == 0 || count > MAX_HOOK_NODES => Err(Refusal::invalid(format!(
+            "{field}.nodes names {count} nodes: 1 to {MAX_HOOK_NODES} are allowed"
+        ))),
         _ => Ok(()),
     }
 }

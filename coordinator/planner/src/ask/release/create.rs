@@ -1,7 +1,7 @@
 //! Create a compute release: a new revision that waits, or the latest one where that says the same already.
 
-use super::{Asked, begun, granted, readable, refuse};
-use crate::ask::{Asker, Refusal, RefusalKind};
+use super::{Asked, begun, granted, readable};
+use crate::ask::{Asker, Refusal};
 use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;
 use crate::release::history;
@@ -28,8 +28,7 @@ const NAMED: usize = 10;
 pub fn home(fleet: &Fleet, base: &StreamName, request: &ReleaseRequest) -> Result<StreamName, Refusal> {
     readable(fleet, base)?;
     let by = grouping_of(fleet, base).unwrap_or(Grouping::None);
-    grouping::stream_of(base, by, request)
-        .map_err(|why| Refusal { kind: RefusalKind::Invalid, message: why.to_string() })
+    grouping::stream_of(base, by, request).map_err(Refusal::invalid)
 }
 
 fn grouping_of(fleet: &Fleet, base: &StreamName) -> Option<Grouping> {
@@ -62,18 +61,14 @@ pub fn create(
     let stream = &change.stream;
     valid(stream, request)?;
     history::fits(stream, &branch, request.version, &request.tag, tag.map(|tag| &tag.record.body))
-        .map_err(|why| Refusal { kind: RefusalKind::State, message: why.to_string() })?;
+        .map_err(Refusal::state)?;
     if let Some(Grouping::Semver(_)) = grouping_of(fleet, base) {
-        grouping::in_order(stream, &request.tag)
-            .map_err(|why| Refusal { kind: RefusalKind::State, message: why.to_string() })?;
+        grouping::in_order(stream, &request.tag).map_err(Refusal::state)?;
     }
     if stream.pending.len() >= MAX_PENDING {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "{MAX_PENDING} releases of {name} wait already: `tidegate release explain` says what for; promote one, or roll back, which overtakes them all"
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "{MAX_PENDING} releases of {name} wait already: `tidegate release explain` says what for; promote one, or roll back, which overtakes them all"
+        )));
     }
     let revision = ReleaseRevision::after(stream.latest.as_ref().map(|latest| latest.revision));
     let manifest = request.manifest_digest();
@@ -122,13 +117,10 @@ fn exists(fleet: &Fleet, base: &StreamName) -> Result<(), Refusal> {
     }
     let known: Vec<&str> = fleet.streams().map(|(name, _)| name.as_str()).take(NAMED).collect();
     let known = if known.is_empty() { "none yet".to_owned() } else { known.join(", ") };
-    refuse(
-        RefusalKind::NotFound,
-        format!(
-            "there is no release stream {base} (there are: {known}); nothing was created. \
+    Err(Refusal::not_found(format!(
+        "there is no release stream {base} (there are: {known}); nothing was created. \
              `tidegate release stream {base} --set FILE` makes it"
-        ),
-    )
+    )))
 }
 
 fn default_branch(base: &StreamName) -> Branch {
@@ -145,7 +137,7 @@ fn inherited(fleet: &Fleet, base: &StreamName) -> StreamSettings {
 
 /// What is wrong with a request, besides its place in the history.
 fn valid(stream: &Stream, request: &ReleaseRequest) -> Result<(), Refusal> {
-    let invalid = |message: String| refuse(RefusalKind::Invalid, message);
+    let invalid = |message: String| Err(Refusal::invalid(message));
     if !request.manifest.is_object() {
         return invalid(
             "manifest is not an object: an object of settings is needed, {} where there are none".to_owned(),
@@ -153,10 +145,9 @@ fn valid(stream: &Stream, request: &ReleaseRequest) -> Result<(), Refusal> {
     }
     let bytes = canonical(&request.manifest).len();
     if bytes > MAX_MANIFEST_BYTES {
-        return refuse(
-            RefusalKind::TooLarge,
-            format!("the manifest has {bytes} bytes, at most {MAX_MANIFEST_BYTES} are allowed"),
-        );
+        return Err(Refusal::too_large(format!(
+            "the manifest has {bytes} bytes, at most {MAX_MANIFEST_BYTES} are allowed"
+        )));
     }
     let flaws = listed(&findings(&request.manifest), true);
     if !flaws.is_empty() {

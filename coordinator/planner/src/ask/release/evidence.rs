@@ -1,6 +1,6 @@
 //! Record the verdict of a compatibility run.
 
-use crate::ask::{Asker, Refusal, told};
+use crate::ask::{Asker, Refusal, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -24,7 +24,7 @@ pub fn evidence(
     let body = Evidence { verdict, note: asker.why.clone(), log, who: asker.who.clone(), at: moment.wall };
     let from = known.map(|(verdict, _)| format!("{compute} with {storage}: {verdict}")).unwrap_or_default();
     let to = format!("{compute} with {storage}: {verdict}");
-    Ok(told(moment, Subject::Fleet, asker, &from, &to)
+    Ok(with_event(moment, Subject::Fleet, asker, &from, &to)
         .when(Precondition::At(key.clone(), known.map_or(Revision::ABSENT, |(_, at)| at)))
         .put(key, body))
 }

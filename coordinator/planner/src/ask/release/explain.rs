@@ -3,12 +3,11 @@
 use super::find;
 use crate::ask::Refusal;
 use crate::fleet::Fleet;
-use crate::gate::{Reason, ReleaseGate, Waits};
+use crate::gate::release::failed;
+use crate::gate::{Reason, Waits};
 use crate::moment::Moment;
 use crate::plan::stream_turn;
 use std::collections::BTreeMap;
-use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::{ReleaseRevision, StreamName};
 
@@ -20,21 +19,10 @@ pub fn explain(
     name: &StreamName,
 ) -> Result<BTreeMap<ReleaseRevision, Vec<WaitingFor>>, Refusal> {
     let stream = find(fleet, name)?;
-    let told = |(revision, reasons): (ReleaseRevision, Vec<Reason>)| {
+    let reported = |(revision, reasons): (ReleaseRevision, Vec<Reason>)| {
         let reasons = reasons.iter().map(|reason| reason.explained(Waits::Release(name, revision))).collect();
         (revision, reasons)
     };
     let waiting = stream_turn(fleet, moment, name).waiting;
-    Ok(failed(stream).chain(waiting).map(told).collect())
-}
-
-/// What failed waits for a person, unless a later release is deployed.
-fn failed(stream: &Stream) -> impl Iterator<Item = (ReleaseRevision, Vec<Reason>)> {
-    let deployed = stream.deployed.as_ref().map(|head| head.release.revision);
-    let errors = stream.heads().filter(|head| head.release.status == ReleaseStatus::Error);
-    errors.map(move |head| {
-        let overtaken = deployed.filter(|deployed| *deployed > head.release.revision);
-        let why = head.release.because.clone();
-        (head.release.revision, vec![Reason::Release(ReleaseGate::ReleaseFailed { why, overtaken })])
-    })
+    Ok(failed(stream).chain(waiting).map(reported).collect())
 }

@@ -1,14 +1,14 @@
 //! Pin a compute to a release of its own, and let it go.
 
 use super::roll_back::is_warmed_up;
-use super::{Asked, find, find_head, granted, refuse, sentence};
-use crate::ask::{Asker, Refusal, RefusalKind, demand_why};
+use super::{Asked, find, find_head, granted, sentence};
+use crate::ask::{Asker, Refusal, demand_why};
 use crate::fleet::Fleet;
 use crate::gate::Reason;
 use crate::gate::storage::may_meet_storage;
+use crate::gate::task::being_removed;
 use crate::moment::Moment;
 use crate::stream::change::Change;
-use crate::stream::image;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::{MAX_PINS, Pin};
 use tidegate_proto::{ComputeId, ReleaseRevision, StreamName};
@@ -29,24 +29,25 @@ pub fn pin(
     }
     let head = find_head(stream, name, revision, "pin")?;
     if matches!(head.release.status, ReleaseStatus::Deprecated | ReleaseStatus::Error) {
-        return refuse(
-            RefusalKind::State,
-            format!("cannot pin {compute} to revision {revision} of {name}: it is {}", head.release.status),
-        );
+        return Err(Refusal::state(format!(
+            "cannot pin {compute} to revision {revision} of {name}: it is {}",
+            head.release.status
+        )));
     }
     is_warmed_up(name, head)?;
     if stream.pins.len() >= MAX_PINS && !stream.pins.contains_key(compute) {
-        return refuse(
-            RefusalKind::State,
-            format!("{name} has {MAX_PINS} pins, which is the most: unpin one first"),
-        );
+        return Err(Refusal::state(format!(
+            "{name} has {MAX_PINS} pins, which is the most: unpin one first"
+        )));
     }
-    let refused = |reasons: Vec<Reason>| Refusal {
-        kind: RefusalKind::State,
-        message: format!("cannot pin {compute} to revision {revision} of {name}: {}", sentence(&reasons)),
+    let refused = |reasons: Vec<Reason>| {
+        Refusal::state(format!(
+            "cannot pin {compute} to revision {revision} of {name}: {}",
+            sentence(&reasons)
+        ))
     };
     let compares = may_meet_storage(fleet, &stream.settings, &head.release).map_err(refused)?;
-    let removals = image::being_removed(fleet, name, &head.release.tag);
+    let removals = being_removed(fleet, name, &head.release.tag);
     if !removals.is_empty() {
         return Err(refused(removals));
     }
@@ -69,7 +70,7 @@ pub fn unpin(
 ) -> Result<Asked, Refusal> {
     let stream = find(fleet, name)?;
     let Some(held) = stream.pins.get(compute) else {
-        return refuse(RefusalKind::NotFound, format!("{compute} is not pinned in {name}"));
+        return Err(Refusal::not_found(format!("{compute} is not pinned in {name}")));
     };
     let revision = held.revision;
     let mut change = Change::of(fleet, moment, name);

@@ -1,17 +1,15 @@
 //! Promote: a person's word that a release begins its canary, goes to more starts, or goes out.
 
 use super::roll_back::is_warmed_up;
-use super::{Asked, find, find_head, granted, heeds_manual, refuse, sentence};
-use crate::ask::{Asker, Refusal, RefusalKind};
+use super::{Asked, find, find_head, granted, heeds_manual, sentence};
+use crate::ask::{Asker, Refusal};
 use crate::fleet::Fleet;
 use crate::gate::deploy;
 use crate::gate::storage::may_meet_storage;
-use crate::gate::{Reason, ReleaseGate};
+use crate::gate::task::being_removed;
 use crate::moment::Moment;
 use crate::stream::change::Change;
-use crate::stream::image;
 use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::record::stream::ApprovalRule;
 use tidegate_proto::{Fraction, ReleaseRevision, StreamName};
 
 /// With a fraction: that share of starts uses it from now on. Without: all of them, and it is deployed. A person's decision
@@ -32,50 +30,41 @@ pub fn promote(
         return Ok(Asked::already(name, Some(revision)));
     }
     if !matches!(status, ReleaseStatus::Pending | ReleaseStatus::Canary) {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "cannot promote revision {revision} of {name}: it is {status}, neither pending nor in canary"
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "cannot promote revision {revision} of {name}: it is {status}, neither pending nor in canary"
+        )));
     }
     heeds_manual(stream, name, &head.release.tag)?;
     is_warmed_up(name, head)?;
     let other = stream.canary.as_ref().map(|canary| canary.release.revision).filter(|r| *r != revision);
     if let (Some(other), Some(_)) = (other, fraction) {
-        return refuse(
-            RefusalKind::State,
-            format!("revision {other} of {name} is in canary: one at a time; promote that one or roll back"),
-        );
+        return Err(Refusal::state(format!(
+            "revision {other} of {name} is in canary: one at a time; promote that one or roll back"
+        )));
     }
     if fraction.is_some() && stream.deployed.is_none() {
-        return refuse(
-            RefusalKind::State,
-            format!("nothing of {name} is deployed, so that the other starts would have nothing"),
-        );
+        return Err(Refusal::state(format!(
+            "nothing of {name} is deployed, so that the other starts would have nothing"
+        )));
     }
     if let Some(deployed) = stream.deployed.as_ref().filter(|d| d.release.revision > revision) {
-        return refuse(
-            RefusalKind::State,
-            format!("revision {} of {name} is deployed, and revisions only rise", deployed.release.revision),
-        );
+        return Err(Refusal::state(format!(
+            "revision {} of {name} is deployed, and revisions only rise",
+            deployed.release.revision
+        )));
     }
     let mut reasons = Vec::new();
-    let waits =
-        |reason: &Reason| matches!(reason, Reason::Release(ReleaseGate::RollsBack { failed: false, .. }));
-    reasons.extend(deploy::holds_back(stream, revision).filter(waits));
-    if stream.settings.approval == ApprovalRule::Required && head.release.approved.is_none() {
-        reasons.push(Reason::Release(ReleaseGate::ReleaseApproval { stream: name.clone(), revision }));
-    }
-    reasons.extend(image::being_removed(fleet, name, &head.release.tag));
+    reasons.extend(deploy::waiting_rollback(stream, revision));
+    reasons.extend(deploy::approved(name, stream, &head.release).err());
+    reasons.extend(being_removed(fleet, name, &head.release.tag));
     let compares = may_meet_storage(fleet, &stream.settings, &head.release)
         .map_err(|found| reasons.extend(found))
         .unwrap_or_default();
     if !reasons.is_empty() {
-        return refuse(
-            RefusalKind::State,
-            format!("cannot promote revision {revision} of {name}: {}", sentence(&reasons)),
-        );
+        return Err(Refusal::state(format!(
+            "cannot promote revision {revision} of {name}: {}",
+            sentence(&reasons)
+        )));
     }
     let mut change = Change::of(fleet, moment, name);
     change.relies_on(compares);
@@ -87,7 +76,7 @@ pub fn promote(
         (Some(share), None) => change.begins_canary(revision, share),
         (None, _) => change.goes_out(revision),
     };
-    moved.map_err(|refused| Refusal { kind: RefusalKind::State, message: refused.to_string() })?;
+    moved.map_err(Refusal::state)?;
     let to = match fraction {
         Some(share) => format!("revision {revision} in canary for {share} of starts"),
         None => format!("revision {revision} deployed"),

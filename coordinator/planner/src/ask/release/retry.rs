@@ -1,7 +1,7 @@
 //! Try a release again that failed, or whose image could not be removed.
 
-use super::{Asked, find, find_head, granted, refuse};
-use crate::ask::{Asker, Refusal, RefusalKind};
+use super::{Asked, find, find_head, granted};
+use crate::ask::{Asker, Refusal};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::stream::change::Change;
@@ -23,25 +23,22 @@ pub fn retry(
     if let Some(deployed) = stream.deployed.as_ref().filter(|d| d.release.revision > revision)
         && status == ReleaseStatus::Error
     {
-        return refuse(
-            RefusalKind::State,
-            format!("revision {} of {name} is deployed, and revisions only rise", deployed.release.revision),
-        );
+        return Err(Refusal::state(format!(
+            "revision {} of {name} is deployed, and revisions only rise",
+            deployed.release.revision
+        )));
     }
     if stream.pending.len() >= MAX_PENDING {
-        return refuse(RefusalKind::State, format!("{MAX_PENDING} releases of {name} wait already"));
+        return Err(Refusal::state(format!("{MAX_PENDING} releases of {name} wait already")));
     }
     let mut change = Change::of(fleet, moment, name);
     match status {
-        ReleaseStatus::Error => change
-            .tried_again(revision)
-            .map_err(|refused| Refusal { kind: RefusalKind::State, message: refused.to_string() })?,
+        ReleaseStatus::Error => change.tried_again(revision).map_err(Refusal::state)?,
         ReleaseStatus::Deprecated => change.removed_again(revision),
         _ => {
-            return refuse(
-                RefusalKind::State,
-                format!("revision {revision} of {name} is {status}: there is nothing to try again"),
-            );
+            return Err(Refusal::state(format!(
+                "revision {revision} of {name} is {status}: there is nothing to try again"
+            )));
         }
     }
     let from = format!("revision {revision} {status}");

@@ -1,10 +1,11 @@
 //! Roll back: a new revision with the body of one that was deployed before. It goes out at once, or as soon as its image
 //! is warmed up where that was removed. It overtakes whatever waits or is in canary, and may go back in version.
 
-use super::{Asked, find, granted, heeds_manual, refuse, sentence};
-use crate::ask::{Asker, Refusal, RefusalKind};
+use super::{Asked, find, granted, heeds_manual, sentence};
+use crate::ask::{Asker, Refusal};
 use crate::fleet::{Fleet, Stored};
 use crate::gate::storage::may_meet_storage;
+use crate::gate::task::{being_removed, removal_runs};
 use crate::moment::Moment;
 use crate::stream::change::Change;
 use crate::stream::image;
@@ -35,13 +36,10 @@ pub fn roll_back(
         return Ok(Asked::already(name, Some(deployed.revision)));
     }
     if wanted.deployed_at.is_none() {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "cannot roll back to revision {} of {name}: it was never deployed ({})",
-                wanted.revision, wanted.status
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "cannot roll back to revision {} of {name}: it was never deployed ({})",
+            wanted.revision, wanted.status
+        )));
     }
     heeds_manual(stream, name, &wanted.tag)?;
     let warms_up = prewarm && is_image_gone(fleet, stream, name, wanted);
@@ -54,14 +52,13 @@ pub fn roll_back(
         true => can_warm_up(stream, name, wanted)?,
         false => is_not_being_removed(fleet, name, wanted)?,
     }
-    let compares = may_meet_storage(fleet, &stream.settings, wanted).map_err(|reasons| Refusal {
-        kind: RefusalKind::State,
-        message: format!(
+    let compares = may_meet_storage(fleet, &stream.settings, wanted).map_err(|reasons| {
+        Refusal::state(format!(
             "cannot roll back to revision {} of {name} ({}): {}",
             wanted.revision,
             wanted.tag,
             sentence(&reasons)
-        ),
+        ))
     })?;
     let begun = || {
         let mut change = Change::of(fleet, moment, name);
@@ -83,8 +80,7 @@ pub fn roll_back(
         return Ok(waits(false, "its image is warmed up"));
     }
     let mut change = begun();
-    let revision = again(&mut change, wanted, &asker.who)
-        .map_err(|refused| Refusal { kind: RefusalKind::State, message: refused.to_string() })?;
+    let revision = again(&mut change, wanted, &asker.who).map_err(Refusal::state)?;
     let to = format!("revision {revision} ({}) deployed, {back}", wanted.tag);
     let asked = granted(change, asker, Some(revision), from.clone(), to);
     let withdrawn = |commit: &Commit| image::is_withdrawn(fleet, commit, name, &wanted.tag);
@@ -99,13 +95,10 @@ pub fn roll_back(
 pub(super) fn is_warmed_up(name: &StreamName, head: &Head) -> Result<(), Refusal> {
     let (revision, status) = (head.release.revision, head.release.status);
     match head.release.rollback_of.filter(|_| status == ReleaseStatus::Pending) {
-        Some(target) => refuse(
-            RefusalKind::State,
-            format!(
-                "revision {revision} of {name} goes back to revision {target} and goes out by itself once its image is there (`tidegate release explain {revision} --stream {name}`). {}",
-                emergency(name, target)
-            ),
-        ),
+        Some(target) => Err(Refusal::state(format!(
+            "revision {revision} of {name} goes back to revision {target} and goes out by itself once its image is there (`tidegate release explain {revision} --stream {name}`). {}",
+            emergency(name, target)
+        ))),
         None => Ok(()),
     }
 }
@@ -116,8 +109,7 @@ fn is_image_gone(fleet: &Fleet, stream: &Stream, name: &StreamName, wanted: &Com
     let settings = &stream.settings;
     wanted.status == ReleaseStatus::Deprecated
         && (settings.removal.is_some() || settings.prewarm.is_some() || stream.removed_images)
-        && (!image::is_there(stream, &wanted.tag)
-            || !image::being_removed(fleet, name, &wanted.tag).is_empty())
+        && (!image::is_there(stream, &wanted.tag) || !being_removed(fleet, name, &wanted.tag).is_empty())
         && !mutant::is("removed-image-is-not-warmed-up")
 }
 
@@ -130,23 +122,20 @@ fn can_warm_up(stream: &Stream, name: &StreamName, wanted: &ComputeRelease) -> R
         () if stream.pending.len() >= MAX_PENDING => format!("{MAX_PENDING} releases of {name} wait already"),
         () => return Ok(()),
     };
-    refuse(
-        RefusalKind::State,
-        format!(
-            "cannot roll back to revision {revision} of {name}: it was collected, its image may be gone, and {lacks}; what is deployed stays. {}",
-            emergency(name, revision)
-        ),
-    )
+    Err(Refusal::state(format!(
+        "cannot roll back to revision {revision} of {name}: it was collected, its image may be gone, and {lacks}; what is deployed stays. {}",
+        emergency(name, revision)
+    )))
 }
 
 /// An image is not known to be there while a hook that removes it runs.
 fn is_not_being_removed(fleet: &Fleet, name: &StreamName, wanted: &ComputeRelease) -> Result<(), Refusal> {
     let revision = wanted.revision;
-    match image::removal_runs(fleet, name, &wanted.tag) {
-        Some(reason) => refuse(
-            RefusalKind::State,
-            format!("cannot roll back to revision {revision} of {name}: {}", while_removed(&reason)),
-        ),
+    match removal_runs(fleet, name, &wanted.tag) {
+        Some(reason) => Err(Refusal::state(format!(
+            "cannot roll back to revision {revision} of {name}: {}",
+            while_removed(&reason)
+        ))),
         None => Ok(()),
     }
 }

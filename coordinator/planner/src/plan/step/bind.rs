@@ -3,7 +3,7 @@
 use super::super::Draft;
 use super::schema::see_to;
 use crate::action::SchemaJob;
-use crate::gate::{PersonGate, Reason};
+use crate::gate::person::finding;
 use crate::moment::SchemaFacts;
 use crate::upgrade::schema_lock;
 use tidegate_proto::commit::Commit;
@@ -17,9 +17,7 @@ pub(super) fn bound(draft: &mut Draft<'_>) -> bool {
     let nothing = SchemaFacts::default();
     let facts = draft.facts().unwrap_or(&nothing);
     if !facts.obstacles.is_empty() {
-        for finding in &facts.obstacles {
-            draft.wait(Reason::Person(PersonGate::Preflight { finding: finding.clone() }));
-        }
+        facts.obstacles.iter().for_each(|obstacle| draft.wait(finding(obstacle)));
         // Looked at again until a person has removed them.
         draft.schema(SchemaJob::Bind);
         return false;
@@ -29,7 +27,7 @@ pub(super) fn bound(draft: &mut Draft<'_>) -> bool {
         return false;
     };
     if let Err(not_free) = schema_lock::free(fleet, spec, &found) {
-        draft.wait(Reason::Person(PersonGate::Preflight { finding: not_free.to_string() }));
+        draft.wait(finding(&not_free));
         return false;
     }
     let extra = schema_lock::take(fleet, Commit::new(), draft.id, spec, &found);

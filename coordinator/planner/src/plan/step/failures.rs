@@ -33,7 +33,7 @@ pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed
         Failed::In(_) => exceptions.has_failed(&instance.node),
         Failed::Returning => has_failed_returning(exceptions, instance),
     };
-    let fresh = under_way.failed.iter().filter(|(instance, _)| !is_known(instance));
+    let fresh = under_way.out.failed.iter().filter(|(instance, _)| !is_known(instance));
     let fresh: Vec<_> = fresh.take(AT_ONCE).cloned().collect();
     if fresh.is_empty() {
         return false;

@@ -8,8 +8,7 @@ use crate::gate::Reason;
 use crate::metadata::{Next, judge};
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::key::{EventSeq, Subject};
-use tidegate_proto::record::event::Event;
+use tidegate_proto::key::Subject;
 use tidegate_proto::record::group::{EndedUpdate, Group, GroupUpdate, UpdateOutcome};
 use tidegate_proto::{GroupName, Key, NodeId, Revision, mutant};
 
@@ -82,15 +81,9 @@ impl Writer<'_> {
         let batch =
             |batch: u32| format!("generation {} at batch {batch}/{}", update.to.generation, update.batches);
         let (from, to) = (batch(update.batch + 1), batch(update.batch + 2));
-        let commit = told(
-            self.moment,
-            self.name,
-            self.number,
-            commit,
-            [from, to.clone()],
-            "every instance of it told",
-            "coordinator",
-        );
+        let event = (Subject::Group(self.name.clone()), self.number);
+        let because = "every instance of it told";
+        let commit = self.moment.with_event(commit, event, [from, to.clone()], "coordinator", because);
         (to, commit, 1)
     }
 
@@ -131,15 +124,9 @@ impl Writer<'_> {
             UpdateOutcome::Finished => format!("{new} is everybody's"),
             UpdateOutcome::Returned | UpdateOutcome::Cancelled => format!("all are back at {former}"),
         };
-        let commit = told(
-            self.moment,
-            self.name,
-            self.number,
-            commit,
-            [format!("{new} is exposed"), to.clone()],
-            &because,
-            who,
-        );
+        let event = (Subject::Group(self.name.clone()), self.number);
+        let words = [format!("{new} is exposed"), to.clone()];
+        let commit = self.moment.with_event(commit, event, words, who, &because);
         (to, commit, 1)
     }
 
@@ -156,22 +143,6 @@ impl Writer<'_> {
         });
         Some(("count".to_owned(), commit, 0))
     }
-}
-
-/// Adds the event that tells of a change.
-pub(crate) fn told(
-    moment: &Moment,
-    name: &GroupName,
-    number: u64,
-    commit: Commit,
-    [from, to]: [String; 2],
-    because: &str,
-    who: &str,
-) -> Commit {
-    let seq = EventSeq { term: moment.leader.revision.0, number };
-    let key = Key::Event(Subject::Group(name.clone()), seq);
-    let event = Event { from, to, because: because.to_owned(), who: who.to_owned(), at: moment.wall };
-    commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
 }
 
 /// What was told of documents that no update brings any more is removed, a batch at a time.

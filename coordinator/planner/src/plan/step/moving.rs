@@ -12,7 +12,7 @@ use crate::gate::capacity::Budget;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::{Release, ReleaseTag, mutant};
-use under_way::{tell, under_way};
+use under_way::under_way;
 
 /// Who is moved where.
 pub(super) struct Moving<'a> {
@@ -42,8 +42,8 @@ pub(super) fn move_instances<'a>(
     }
     let mut under_way = under_way(moving, &budget);
     under_way.recall.extend(recovered(moving).map(Order::serve_again));
-    let waiting = if mutant::is("held-ones-wait-for-each-other") { under_way.held.len() } else { 0 };
-    let busy = under_way.going() + waiting + under_way.silent.len();
+    let waiting = if mutant::is("held-ones-wait-for-each-other") { under_way.out.held.len() } else { 0 };
+    let busy = under_way.going() + waiting + under_way.out.silent.len();
     let at_once =
         if mutant::is("who-is-out-costs-budget") && budget.is_spent() { 0 } else { budget.max_unavailable() };
     for instance in already_out(moving).take(at_once.saturating_sub(busy)) {
@@ -73,7 +73,7 @@ pub(super) fn move_instances<'a>(
             draft.wait(budget.reason());
         }
     }
-    tell(draft, &under_way);
+    draft.passes(under_way.out.answer(&draft.view()));
     under_way
 }
 
@@ -113,13 +113,14 @@ fn recovered<'a>(moving: &Moving<'a>) -> impl Iterator<Item = &'a Instance> {
     let target = Known::At(moving.target.version);
     let unhealthy =
         exposed(moving, Standing::Unhealthy).filter(|_| !mutant::is("recovered-ones-are-drained"));
-    let is_told = |i: &Instance| {
+    let is_ordered = |i: &Instance| {
         i.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Serve { returning: true })
     };
     let failed =
         |i: &Instance| i.report.as_ref().is_some_and(|report| matches!(report.step, Step::Failed { .. }));
-    unhealthy
-        .filter(move |i| i.is_well() && i.known() == target && i.has_accepted() && failed(i) && !is_told(i))
+    unhealthy.filter(move |i| {
+        i.is_well() && i.known() == target && i.has_accepted() && failed(i) && !is_ordered(i)
+    })
 }
 
 /// Whether it is exposed to the target already, or comes into service by it alone. It takes of the budget while it is out:

@@ -12,10 +12,9 @@ use crate::moment::Moment;
 use crate::release::floor::follows_needs;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::key::{EventSeq, Subject};
+use tidegate_proto::key::Subject;
 use tidegate_proto::record::budget::Budget as BudgetRecord;
 use tidegate_proto::record::directive::{Directive, Disposition};
-use tidegate_proto::record::event::Event;
 use tidegate_proto::record::report::Health;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::window::Window;
@@ -25,7 +24,7 @@ use tidegate_proto::{Amount, Key, Revision, UpgradeId, mutant};
 /// What a turn decides about one service.
 pub(in crate::plan) struct Turn {
     /// The upgrade whose readers are told: the active one, or the one that set the window.
-    pub(in crate::plan) told_at: Option<UpgradeId>,
+    pub(in crate::plan) recorded_at: Option<UpgradeId>,
     pub(in crate::plan) action: Option<Action>,
     pub(in crate::plan) reason: Reason,
     /// How many event numbers the action takes.
@@ -43,7 +42,7 @@ pub(in crate::plan) fn turn(
     let place = Place::of(fleet, moment, service)?;
     let action = place.next().map(|(instance, disposition)| place.order(instance, disposition, number));
     let events = u64::from(action.is_some());
-    Some(Turn { told_at: place.told_at().cloned(), action, reason, events })
+    Some(Turn { recorded_at: place.recorded_at().cloned(), action, reason, events })
 }
 
 /// Whether its drain came to an end, good or bad.
@@ -84,7 +83,7 @@ impl<'a> Place<'a> {
         Some(Self { fleet, moment, service, window, active, spec })
     }
 
-    fn told_at(&self) -> Option<&'a UpgradeId> {
+    fn recorded_at(&self) -> Option<&'a UpgradeId> {
         let setter = Some(&self.window.record.body.set_by).filter(|id| self.fleet.upgrade(id).is_some());
         self.active.map(|(id, _)| id).or(setter)
     }
@@ -158,9 +157,10 @@ impl<'a> Place<'a> {
             None => commit.put(key, body),
         };
         let commit = if drains { self.taking_out(commit, instance) } else { commit };
-        let commit = self.told(commit, what.clone(), because, number);
+        let words = ["in rotation".to_owned(), what.clone()];
+        let commit = self.moment.with_event(commit, (Subject::Fleet, number), words, "coordinator", &because);
         // A commit of one service that does not succeed holds no other service.
-        let subject = self.told_at().map_or(Subject::Fleet, |id| Subject::Upgrade(id.clone()));
+        let subject = self.recorded_at().map_or(Subject::Fleet, |id| Subject::Upgrade(id.clone()));
         Action::Commit(PlannedCommit { subject, what, commit })
     }
 
@@ -179,18 +179,5 @@ impl<'a> Place<'a> {
             .when(Precondition::At(Key::Maintenance(instance.node.clone()), Revision::ABSENT))
             .when(Precondition::At(Key::Budget(name.clone()), self.service.budget_at()))
             .put(Key::Budget(name.clone()), taken)
-    }
-
-    fn told(&self, commit: Commit, to: String, because: String, number: u64) -> Commit {
-        let seq = EventSeq { term: self.moment.leader.revision.0, number };
-        let key = Key::Event(Subject::Fleet, seq);
-        let event = Event {
-            from: "in rotation".to_owned(),
-            to,
-            because,
-            who: "coordinator".to_owned(),
-            at: self.moment.wall,
-        };
-        commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
     }
 }

@@ -3,9 +3,8 @@
 
 use super::super::Draft;
 use super::bind::bound;
-use crate::gate::person::approved;
+use crate::gate::person::{self, approved};
 use crate::gate::preflight::{findings, former, is_cut_off, verdict};
-use crate::gate::{PersonGate, Reason};
 use crate::upgrade::phase::Move;
 use tidegate_proto::Key;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -15,7 +14,7 @@ pub(super) fn preflight(draft: &mut Draft<'_>) {
     let (fleet, spec) = (draft.fleet, draft.spec());
     let found = findings(fleet, spec, draft.upgrade.schema.as_ref());
     for finding in found.into_iter().filter(|finding| finding.blocks) {
-        draft.wait(Reason::Person(PersonGate::Preflight { finding: finding.what }));
+        draft.wait(person::finding(&finding.what));
     }
     let former = former(fleet, spec);
     let passed = former.as_ref().map(|former| verdict::passed(fleet, spec, &former.release));

@@ -8,17 +8,18 @@ mod trial;
 use super::super::draft::BATCH;
 use crate::action::{Action, PlannedCommit};
 use crate::fleet::Fleet;
+use crate::gate::canary::{Judgement, judge};
 use crate::gate::storage::may_meet_storage;
+use crate::gate::task::{self, Hooks};
 use crate::gate::trial::{Trial, assess};
-use crate::gate::{CanaryCount, Reason, ReleaseGate, below, deploy};
+use crate::gate::{Reason, below, deploy};
 use crate::moment::Moment;
-use crate::release::canary::{Judgement, counted, judge};
-use crate::stream::change::{Change, Told};
+use crate::release::canary::counted;
+use crate::stream::change::{Change, StreamEvent};
 use crate::stream::image;
 use crate::stream::returning::{again, emergency, while_removed};
 use crate::task::Purpose;
 use collect::{WITH_ANOTHER, collect, count, forget_signals};
-use hook::Hooks;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::Canary;
@@ -42,7 +43,7 @@ struct Step {
 }
 
 impl Step {
-    fn told(from: impl Into<String>, to: impl Into<String>, because: impl Into<String>) -> Self {
+    fn recorded(from: impl Into<String>, to: impl Into<String>, because: impl Into<String>) -> Self {
         Self { words: Some((from.into(), to.into(), because.into())) }
     }
 }
@@ -72,7 +73,7 @@ fn moved(fleet: &Fleet, moment: &Moment, name: &StreamName, number: u64) -> Turn
     let also = collect(&mut change, WITH_ANOTHER);
     let steps = [Some(step), also].into_iter().flatten().filter_map(|step| step.words);
     for (from, to, because) in steps {
-        change.tells(Told { who: "coordinator", from, to, because, number: number + turn.events });
+        change.record(StreamEvent { who: "coordinator", from, to, because, number: number + turn.events });
         turn.events += 1;
     }
     let commit = change.commit();
@@ -142,8 +143,8 @@ fn outer_gates(change: &Change<'_>, head: &Head) -> Result<Vec<Precondition>, Ve
     if head.returns() {
         reasons.extend(deploy::wants(&stream.settings.strategy, head).err().filter(|_| by_hand));
         reasons.extend(match head.at_once {
-            true => image::not_withdrawn(change.fleet, change.name, &release.tag),
-            false => image::being_removed(change.fleet, change.name, &release.tag),
+            true => task::not_withdrawn(change.fleet, change.name, &release.tag),
+            false => task::being_removed(change.fleet, change.name, &release.tag),
         });
         return if reasons.is_empty() { Ok(compares) } else { Err(reasons) };
     }
@@ -151,7 +152,7 @@ fn outer_gates(change: &Change<'_>, head: &Head) -> Result<Vec<Precondition>, Ve
     reasons.extend(deploy::wants(&stream.settings.strategy, head).err());
     reasons.extend(deploy::is_canary_free(stream).err());
     reasons.extend(deploy::room_to_keep(stream, release.revision).err());
-    reasons.extend(image::being_removed(change.fleet, change.name, &release.tag));
+    reasons.extend(task::being_removed(change.fleet, change.name, &release.tag));
     if reasons.is_empty() { Ok(compares) } else { Err(reasons) }
 }
 
@@ -166,13 +167,15 @@ fn gates(change: &Change<'_>, head: &Head) -> Gates {
     };
     match &stream.settings.prewarm {
         _ if head.at_once => {}
-        Some(asked) if reasons.is_empty() => match hook::look(change, Purpose::Prewarm, asked, head) {
-            Hooks::Done => {}
-            Hooks::Waits(waits) => reasons.extend(waits),
-            Hooks::Failed(reason) => {
-                return Gates::Trial(Trial::Failed(not_warmed_up(change, head, &reason.to_string())));
+        Some(asked) if reasons.is_empty() => {
+            match task::hooks(change.fleet, change.name, Purpose::Prewarm, asked, head) {
+                Hooks::Done => {}
+                Hooks::Waits(waits) => reasons.extend(waits),
+                Hooks::Failed(reason) => {
+                    return Gates::Trial(Trial::Failed(not_warmed_up(change, head, &reason.to_string())));
+                }
             }
-        },
+        }
         None if head.returns() => {
             let because = "its image may be gone, and the stream no longer has a prewarm hook";
             return Gates::Trial(Trial::Failed(not_warmed_up(change, head, because)));
@@ -191,7 +194,7 @@ fn gates(change: &Change<'_>, head: &Head) -> Gates {
 
 /// The removal that an agent began while a rollback without a prewarm waited: it would go out with an image that is gone.
 fn removal_runs(change: &Change<'_>, head: &Head) -> Option<Reason> {
-    let runs = image::removal_runs(change.fleet, change.name, &head.release.tag);
+    let runs = task::removal_runs(change.fleet, change.name, &head.release.tag);
     runs.filter(|_| head.at_once && head.returns())
 }
 
@@ -220,7 +223,7 @@ fn act_on(change: &mut Change<'_>, revision: ReleaseRevision, gates: Gates) -> O
         Some(canary) => {
             change.begins_canary(revision, canary.fraction).ok()?;
             let to = format!("revision {revision} in canary for {} of starts", canary.fraction);
-            Some(Step::told(format!("revision {revision} pending"), to, "every gate is open"))
+            Some(Step::recorded(format!("revision {revision} pending"), to, "every gate is open"))
         }
         None => put_out(change, revision, "every gate is open"),
     }
@@ -237,13 +240,13 @@ fn put_out(change: &mut Change<'_>, revision: ReleaseRevision, because: &str) ->
     let tag = change.stream.head(revision).map(|head| head.release.tag.clone())?;
     change.goes_out(revision).ok()?;
     let to = format!("revision {revision} ({tag}) deployed");
-    Some(Step::told(format!("revision {revision} {from}"), to, because))
+    Some(Step::recorded(format!("revision {revision} {from}"), to, because))
 }
 
 fn fail(change: &mut Change<'_>, revision: ReleaseRevision, because: String) -> Option<Step> {
     let from = change.stream.head(revision).map(|head| head.release.status)?;
     change.fails(revision, &because).ok()?;
-    Some(Step::told(format!("revision {revision} {from}"), format!("revision {revision} error"), because))
+    Some(Step::recorded(format!("revision {revision} {from}"), format!("revision {revision} error"), because))
 }
 
 /// The canary goes out, is withdrawn, or waits.
@@ -257,18 +260,11 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
         deadline: None,
     };
     let canary = canary_of(&change.stream, revision).unwrap_or_else(by_hand);
-    let told = counted(change.fleet, change.name, &change.stream);
-    match judge(&canary, told, head.canary_ms) {
+    let recorded = counted(change.fleet, change.name, &change.stream);
+    match judge(&canary, recorded, head.canary_ms) {
         Judgement::Failed(because) => return fail(change, revision, because),
-        Judgement::Open => {
-            let count = CanaryCount {
-                successes: told.successes,
-                needed: canary.promote_after,
-                failures: told.failures,
-                tolerated: canary.tolerate,
-            };
-            let open = Reason::Release(ReleaseGate::CanaryOpen { count, deadline: canary.deadline });
-            waiting.insert(revision, vec![open]);
+        Judgement::Open(reason) => {
+            waiting.insert(revision, vec![reason]);
             return None;
         }
         Judgement::Succeeded => {}
@@ -285,7 +281,7 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
         return None;
     }
     change.relies_on(compares);
-    let because = format!("{} computes signalled success", told.successes);
+    let because = format!("{} computes signalled success", recorded.successes);
     put_out(change, revision, &because)
 }
 
@@ -323,7 +319,7 @@ fn return_to_manual(
     change.relies_on(compares);
     let revision = again(change, &wanted, "coordinator").ok()?;
     let to = format!("revision {revision} ({manual}) deployed, back to revision {}", wanted.revision);
-    Some(Step::told(from, to, "the stream's manual strategy names this tag"))
+    Some(Step::recorded(from, to, "the stream's manual strategy names this tag"))
 }
 
 /// What was collected is history once its image was removed, or stays for something else that holds it.
@@ -332,7 +328,7 @@ fn removed(change: &mut Change<'_>) -> Option<Step> {
         change.stream.kept.iter().find_map(|head| Some((head.release.revision, end(change, head)?)))?;
     change.departs(revision);
     let (from, to) = (format!("revision {revision} deprecated"), format!("revision {revision} removed"));
-    Some(Step::told(from, to, because))
+    Some(Step::recorded(from, to, because))
 }
 
 /// Why nothing is left to do about a collected release; none = its image is still to be removed.
@@ -346,6 +342,7 @@ fn end(change: &Change<'_>, head: &Head) -> Option<String> {
     if let Some(holder) = image::holder_beside(&change.stream, head) {
         return Some(format!("its image is not removed with it: {holder}"));
     }
-    let done = matches!(hook::look(change, Purpose::Removal, asked, head), Hooks::Done);
+    let hooks = task::hooks(change.fleet, change.name, Purpose::Removal, asked, head);
+    let done = matches!(hooks, Hooks::Done);
     done.then(|| "the removal hook succeeded on every node".to_owned())
 }

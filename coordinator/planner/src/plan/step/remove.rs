@@ -5,8 +5,8 @@ use super::{schema, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::gate::person::{approved, sessions_accepted};
 use crate::gate::roll::{all_serving, removed};
+use crate::gate::schema::certifies;
 use crate::gate::version::{acknowledged, all_at};
-use crate::gate::{Reason, SchemaGate};
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::spec::ApprovalPoint;
@@ -55,8 +55,5 @@ fn contract(draft: &mut Draft<'_>) {
         return;
     }
     draft.certify();
-    draft.wait(Reason::Schema(SchemaGate::Schema {
-        job: "contract".to_owned(),
-        progress: "its certificate is being made".to_owned(),
-    }));
+    draft.wait(certifies());
 }

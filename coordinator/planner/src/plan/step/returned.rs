@@ -5,9 +5,8 @@ use crate::action::{Action, PlannedCommit};
 use crate::fleet::{Fleet, ServiceFleet};
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::key::{EventSeq, Subject};
-use tidegate_proto::record::event::Event;
-use tidegate_proto::{InstanceId, Key, Revision, mutant};
+use tidegate_proto::key::Subject;
+use tidegate_proto::{InstanceId, Key, mutant};
 
 /// How many tombstones one turn removes; the next turn goes on.
 const AT_ONCE: usize = 20;
@@ -22,19 +21,9 @@ pub(in crate::plan) fn turn<'a>(
     let returned = returned.filter(|_| !mutant::is("tombstone-is-not-removed")).take(AT_ONCE);
     returned.zip(number..).map(|((id, compared), number)| {
         let what = format!("{id} is not decommissioned any longer");
-        let key = Key::Event(Subject::Fleet, EventSeq { term: moment.leader.revision.0, number });
-        let event = Event {
-            from: "decommissioned".to_owned(),
-            to: id.to_string(),
-            because: "it reports".to_owned(),
-            who: "coordinator".to_owned(),
-            at: moment.wall,
-        };
-        let commit = Commit::new()
-            .when(compared)
-            .when(Precondition::At(key.clone(), Revision::ABSENT))
-            .delete(Key::Decommission(id.service, id.node))
-            .put(key, event);
+        let words = ["decommissioned".to_owned(), id.to_string()];
+        let commit = Commit::new().when(compared).delete(Key::Decommission(id.service, id.node));
+        let commit = moment.with_event(commit, (Subject::Fleet, number), words, "coordinator", "it reports");
         Action::Commit(PlannedCommit { subject: Subject::Fleet, what, commit })
     })
 }

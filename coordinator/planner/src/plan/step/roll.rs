@@ -5,21 +5,21 @@ use super::super::Draft;
 use super::super::order::Order;
 use super::failures::{self, Failed};
 use super::faults;
-use super::moving::{Moving, UnderWay, begin_with_the_move, move_instances};
+use super::moving::{Moving, begin_with_the_move, move_instances};
 use super::schema::{self, Shown};
 use super::shared;
 use crate::fleet::{Instance, ServiceFleet, Standing};
+use crate::gate::migrate_floors;
 use crate::gate::person::approved;
-use crate::gate::roll::{excused, stage_failures, unfit};
+use crate::gate::stall::{self, Holdup, is_overdue};
 use crate::gate::version::all_at;
-use crate::gate::{Answer, Causes, Reason, RollGate, Sample, VersionGate, migrate_floors};
+use crate::gate::wave::{Left, verified};
 use crate::upgrade::phase::Move;
-use std::collections::BTreeSet;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::MigrateOrder;
-use tidegate_proto::spec::{ApprovalPoint, IgnoredFailure};
-use tidegate_proto::{NodeId, Release, ServiceVersion, mutant};
+use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{Release, ServiceVersion, mutant};
 
 pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let (Some(service), Some(former)) = (draft.service(), draft.upgrade.former.as_ref()) else { return };
@@ -57,48 +57,16 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if failures::record(draft, &under_way, Failed::In(wave)) {
         return;
     }
-    let overdue = draft.elapsed().stalled_ms >= draft.spec().health.progress_deadline.as_millis();
-    let holdup = Holdup::of(draft, service, &under_way);
-    if holdup.counts() && overdue && !draft.has_progressed(service.done()) {
-        return stalled(draft, service, holdup);
+    let holdup =
+        Holdup::of(&draft.view(), service, under_way.out.any_silent(), under_way.out.any_reporting());
+    if holdup.counts() && is_overdue(&draft.view()) && !draft.has_progressed(service.done()) {
+        return stalled(draft, service, &holdup);
     }
     if shown == Shown::Yes {
         settle(draft, &around, wave, last);
     }
     let idle = !holdup.counts() || draft.waits_for_others();
     draft.checkpoint(service.done(), idle);
-}
-
-/// What the progress deadline counts for: an instance that is on its way, unhealthy, silent or failed. What a person
-/// keeps out, has skipped or has accepted is waited for without an end.
-struct Holdup {
-    silent: bool,
-    others: bool,
-}
-
-impl Holdup {
-    fn of(draft: &Draft<'_>, service: &ServiceFleet, under_way: &UnderWay<'_>) -> Self {
-        let exceptions = draft.exceptions();
-        let any = |standing| {
-            let skipped = exceptions
-                .skipped()
-                .filter(|node| service.standing_of(node).is_some_and(|(stands, _)| stands == standing));
-            service.standing(standing, u32::MAX).count > skipped.count()
-        };
-        let target = draft.spec().target();
-        let serves = |node: &NodeId| service.get(node).is_some_and(|instance| instance.serves(&target));
-        let failed = exceptions.failures().any(|(node, failure)| {
-            exceptions.counts(failure) && !exceptions.is_skipped(node) && !serves(node)
-        });
-        Self {
-            silent: under_way.any_silent() || any(Standing::Silent),
-            others: under_way.any_reporting() || any(Standing::Unhealthy) || any(Standing::Adrift) || failed,
-        }
-    }
-
-    fn counts(&self) -> bool {
-        self.silent || self.others
-    }
 }
 
 /// The database no longer shows what the new version needs: what is drained and not stopped goes back into rotation.
@@ -109,36 +77,30 @@ fn recall(draft: &mut Draft<'_>, service: &ServiceFleet, releases: &[Release]) {
     draft.checkpoint(service.done(), true);
 }
 
-/// Nothing became healthy for the progress deadline, and what it waits for is no person.
-fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet, holdup: Holdup) {
-    let deadline = draft.spec().health.progress_deadline;
-    let ignored = draft.spec().failures.ignore.contains(&IgnoredFailure::Unreachable);
-    let out = Causes::of(service.out());
-    let reason = Reason::Roll(RollGate::Stalled { for_ms: draft.elapsed().stalled_ms, deadline, out });
-    if ignored && !holdup.others {
-        return draft.wait(reason);
+/// Nothing became healthy within the progress deadline, and no person is waited for.
+fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet, holdup: &Holdup) {
+    let reason = stall::stalled(&draft.view(), service);
+    match holdup.is_ignored(&draft.view()) {
+        true => draft.wait(reason),
+        false => failures::exceed_budget(draft, reason.to_string()),
     }
-    failures::exceed_budget(draft, reason.to_string());
 }
 
 /// Whether the exposed waves are through; what follows then.
 fn settle(draft: &mut Draft<'_>, around: &Moving<'_>, wave: u32, last: u32) {
     let service = around.service;
-    let open = Open::of(draft, service, wave, last);
-    if open.is_any() {
+    let left = Left::of(&draft.view(), service, wave, last);
+    if left.is_any() {
         if !draft.is_waiting() {
-            hold(draft, service, open);
+            draft.passes(left.answer(&draft.view(), service));
         }
         return;
     }
     if service.in_wave(wave) == 0 && service.has_waves_after(wave) {
         return super::enter::roll_again(draft, service, wave);
     }
-    let nobody = service.in_wave(wave) > 0 && service.done_in(wave) == 0;
-    if nobody && !mutant::is("an-empty-wave-passes") {
-        draft.wait(Reason::Roll(RollGate::EmptyWave { wave }));
-        let is_open = |node: &NodeId| service.standing_of(node).is_some_and(|(_, in_wave)| in_wave <= wave);
-        return excused(draft.exceptions(), is_open).into_iter().for_each(|reason| draft.wait(reason));
+    if !draft.passes(verified(&draft.view(), service, wave)) {
+        return;
     }
     if wave < last {
         let because = "every instance of the wave was seen at the new version, in rotation, healthy";
@@ -153,61 +115,6 @@ fn settle(draft: &mut Draft<'_>, around: &Moving<'_>, wave: u32, last: u32) {
     if draft.passes(all_at(&draft.view(), draft.spec().to)) {
         finish(draft);
     }
-}
-
-/// Those of the exposed waves that were not seen serving the target and are not excused.
-struct Open<'a> {
-    silent: Sample,
-    in_maintenance: [Sample; 2],
-    /// The first of the others.
-    idle: Vec<&'a Instance>,
-}
-
-impl<'a> Open<'a> {
-    fn of(draft: &Draft<'_>, service: &'a ServiceFleet, wave: u32, last: u32) -> Self {
-        let excused: BTreeSet<&NodeId> = draft.exceptions().exempt().collect();
-        let open = |standing| {
-            let among = |node: &&&NodeId| {
-                service
-                    .standing_of(node)
-                    .is_some_and(|(stands, in_wave)| stands == standing && in_wave <= wave)
-            };
-            let among = excused.iter().filter(among).count();
-            service.standing(standing, wave).sample_but(|node| excused.contains(node), among)
-        };
-        let idle = service
-            .each_standing(Standing::Ready, wave)
-            .chain(service.each_standing(Standing::Unhealthy, wave))
-            .chain(service.each_standing(Standing::Adrift, wave))
-            .chain(service.ordered().each.filter(|i| i.wave.map_or(last, |drawn| drawn.min(last)) <= wave))
-            .filter(|instance| !excused.contains(&instance.node));
-        Self {
-            silent: open(Standing::Silent),
-            in_maintenance: [open(Standing::Kept), open(Standing::Held)],
-            idle: idle.take(Sample::NAMED + 1).collect(),
-        }
-    }
-
-    fn is_any(&self) -> bool {
-        !(self.silent.is_empty() && self.in_maintenance.iter().all(Sample::is_empty) && self.idle.is_empty())
-    }
-}
-
-/// Nobody is under way and somebody is left: says who, and what about them.
-fn hold(draft: &mut Draft<'_>, service: &ServiceFleet, open: Open<'_>) {
-    let name = service.name().clone();
-    let (unstaged, idle): (Vec<_>, Vec<_>) =
-        open.idle.into_iter().partition(|instance| service.is_unstaged(&instance.node));
-    stage_failures(unstaged.iter().copied()).into_iter().for_each(|reason| draft.wait(reason));
-    let unstaged = unstaged.into_iter().filter(|instance| !instance.has_stage_failures()).collect();
-    let names = |of: Vec<&Instance>| Sample::counted(of.into_iter().map(|instance| &instance.node));
-    let release = draft.spec().release.tag.clone();
-    draft.passes(Answer::of_any(names(unstaged), |nodes| RollGate::Staging { release, nodes }));
-    draft.passes(Answer::of_any(open.silent, |nodes| VersionGate::Silent { service: name, nodes }));
-    for nodes in open.in_maintenance {
-        draft.passes(Answer::of_any(nodes, |nodes| RollGate::Maintenance { nodes }));
-    }
-    draft.passes(unfit(Causes::counted(idle.into_iter())));
 }
 
 /// The last wave has passed: one transaction raises the floor and leaves the roll.

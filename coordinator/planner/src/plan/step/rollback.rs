@@ -8,14 +8,13 @@ use super::{schema, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::contracted;
 use crate::fleet::{Instance, Standing};
-use crate::gate::needed;
 use crate::gate::roll::{all_serving, removed, restaged};
+use crate::gate::rollback;
+use crate::gate::stall::is_overdue;
 use crate::gate::version::{self, acknowledged, all_at};
-use crate::gate::{PersonGate, Reason};
 use crate::moment::SchemaFacts;
 use crate::release::need;
 use crate::upgrade::phase::Move;
-use crate::upgrade::rollback_path;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::{Former, Upgrade};
 use tidegate_proto::record::window::Window;
@@ -23,11 +22,8 @@ use tidegate_proto::{Key, mutant};
 
 /// Turns back: the floor is withdrawn in the same transaction, unless a compute release needs it (rule 8).
 pub(crate) fn begin_rollback(draft: &mut Draft<'_>, why: String) {
-    if let Err(refused) = rollback_path(draft.fleet, draft.upgrade, &why) {
-        return draft.wait(Reason::Person(PersonGate::NoRollback { why: refused.to_string() }));
-    }
-    if let Some(needed) = needed(draft) {
-        return draft.wait(needed);
+    if !draft.passes(rollback::begins(&draft.view(), &why)) {
+        return;
     }
     let now = draft.service().and_then(|s| s.window()).map(|window| (window.floor, window.ceiling));
     let from = draft.spec().from;
@@ -50,24 +46,10 @@ fn has_its_window(draft: &mut Draft<'_>, is_back: bool) -> bool {
     if (floor, ceiling) == then {
         return true;
     }
-    let service = draft.spec().service.clone();
-    let forbidden = contracted::forbids(draft.fleet, &service, from).filter(|_| from < floor);
-    if let Some(forbidden) = forbidden {
-        draft.wait(Reason::Person(PersonGate::NoRollback { why: forbidden.to_string() }));
-    } else if let Some(needed) = needed(draft) {
-        draft.wait(needed);
-    } else {
+    if draft.passes(rollback::lowers_raised_floor(&draft.view(), floor)) {
         draft.set_window(then.0, then.1, "it was raised during the rollback, and must admit the old version");
     }
     false
-}
-
-/// The compute release that needs the floor which turning back would lower.
-pub(super) fn needed(draft: &Draft<'_>) -> Option<Reason> {
-    let floor = draft.service().and_then(|service| service.window()).map(|window| window.floor);
-    let (service, from) = (&draft.spec().service, draft.spec().from);
-    let lowers = draft.upgrade.former.is_some() && floor.is_some_and(|floor| from < floor);
-    needed::forbids(draft.fleet, service, from).filter(|_| lowers)
 }
 
 /// The old release is present again wherever something else runs. Silent ones are waited for later, not here.
@@ -108,7 +90,9 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
         releases,
         may_begin: &may_begin,
         has_failed: &has_failed,
-        overdue: is_overdue(draft),
+        // What is unhealthy then goes back although too few others are in rotation: a fleet that is unhealthy as a whole
+        // can be rolled back.
+        overdue: is_overdue(&draft.view()),
     };
     let under_way = move_instances(draft, &back, service.each_standing(Standing::Ready, u32::MAX).rev());
     if draft.has_commits() || failures::record(draft, &under_way, Failed::Returning) {
@@ -130,12 +114,6 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
         }
     }
     draft.checkpoint(service.done(), !under_way.is_any());
-}
-
-/// Whether nothing has moved for the progress deadline: what is unhealthy then goes back although too few others are in
-/// rotation, so that a fleet that is unhealthy as a whole has a way out.
-fn is_overdue(draft: &Draft<'_>) -> bool {
-    draft.elapsed().stalled_ms >= draft.spec().health.progress_deadline.as_millis()
 }
 
 /// The ceiling is the old version again; every instance knows it, and the new code is gone.

@@ -2,14 +2,14 @@
 
 use super::super::Draft;
 use super::enter::roll;
-use super::{rollback, shared, stragglers};
+use super::{shared, stragglers};
 use crate::action::SchemaJob;
+use crate::gate::migrate_floors;
 use crate::gate::person::approved;
-use crate::gate::schema::{lost, runs};
+use crate::gate::schema::{looks, lost, runs};
 use crate::gate::version::all_at;
-use crate::gate::{Reason, SchemaGate, migrate_floors};
 use crate::moment::SchemaFacts;
-use crate::upgrade::{phase::Move, rollback_path};
+use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::MigrateOrder;
@@ -114,32 +114,21 @@ pub(super) enum Shown {
 
 /// Has the database looked at for the decision before which the upgrade is.
 fn look(draft: &mut Draft<'_>) {
-    let looking = || SchemaFacts {
-        running: Some("the database is being looked at".to_owned()),
-        ..SchemaFacts::default()
-    };
-    let trouble = draft.facts().filter(|facts| facts.trouble.is_some()).cloned();
-    ask(draft, SchemaJob::Look, &trouble.unwrap_or_else(looking));
+    draft.schema(SchemaJob::Look);
+    draft.wait(looks(SchemaJob::Look.word(), draft.facts()));
 }
 
 /// Whether the database no longer shows what an earlier phase did: then it is looked at again, and nothing begins.
 fn is_lost(draft: &mut Draft<'_>, facts: &SchemaFacts) -> bool {
-    let Some(job) = lost(draft.upgrade, facts) else { return false };
+    let Some(lost) = lost(&draft.view(), facts) else { return false };
     draft.schema(SchemaJob::Look);
-    let (from, to) = (draft.spec().from, draft.spec().to);
-    let rollback_path =
-        rollback_path(draft.fleet, draft.upgrade, "").is_ok() && rollback::needed(draft).is_none();
-    draft.wait(Reason::Schema(SchemaGate::SchemaLost { job: job.to_owned(), from, to, rollback_path }));
+    draft.wait(lost);
     true
 }
 
 /// Has the job run, and says how it goes.
 pub(super) fn see_to(draft: &mut Draft<'_>, job: SchemaJob, facts: &SchemaFacts) {
-    ask(draft, job, facts);
-    draft.checkpoint(0, true);
-}
-
-fn ask(draft: &mut Draft<'_>, job: SchemaJob, facts: &SchemaFacts) {
     draft.schema(job);
     draft.wait(runs(job.word(), facts));
+    draft.checkpoint(0, true);
 }

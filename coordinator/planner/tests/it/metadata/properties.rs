@@ -107,12 +107,12 @@ impl Past {
             }
             return;
         };
-        let settled = |told: &BTreeMap<NodeId, bool>, ms: u64| {
+        let settled = |reported: &BTreeMap<NodeId, bool>, ms: u64| {
             let late = ms >= update.terms.timeout.as_millis();
             self.batches
                 .iter()
                 .filter(|(_, batch)| **batch == update.batch)
-                .all(|(node, _)| told.contains_key(node) || late)
+                .all(|(node, _)| reported.contains_key(node) || late)
         };
         match &now.update {
             Some(next) if next.to.generation == update.to.generation => {
@@ -161,7 +161,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn nobody_is_exposed_before_its_turn_and_a_failed_update_leaves_the_former_document(
+    fn no_instance_is_exposed_early_and_a_failure_returns_all(
         happenings in prop::collection::vec(happening(), 1..120)
     ) {
         let mut world = World::at_version_1(NODES);

@@ -21,7 +21,7 @@ fn tell_all(world: &mut World, nodes: &BTreeSet<NodeId>) {
 }
 
 #[test]
-fn immediate_is_what_is_meant_where_nothing_is_said_and_waits_for_nobody() {
+fn immediate_is_the_default_and_waits_for_no_signal() {
     let mut world = with_a_document(3);
     world.set(2, json!({})).unwrap();
     assert_eq!(world.all_serve(), vec![Some(2); 3]);
@@ -34,7 +34,7 @@ fn immediate_is_what_is_meant_where_nothing_is_said_and_waits_for_nobody() {
 }
 
 #[test]
-fn rolling_exposes_one_after_the_other_told() {
+fn rolling_exposes_the_next_after_each_signal() {
     let mut world = with_a_document(4);
     world.set(2, json!({"pattern": "rolling"})).unwrap();
     let mut before = BTreeSet::new();
@@ -59,13 +59,13 @@ fn rolling_exposes_one_after_the_other_told() {
     assert_eq!(world.group().last.as_ref().unwrap().outcome, UpdateOutcome::Finished);
     assert!(world.is_tidy());
     assert_eq!(world.documents(), [1, 2].into());
-    let told = world.events_of_group();
-    assert_eq!(told.len(), 6, "{told:#?}");
+    let reported = world.events_of_group();
+    assert_eq!(reported.len(), 6, "{reported:#?}");
     assert!(
-        told[1].contains("generation 2 at batch 1/4 for 4 of the instances of pantry-api (anna)"),
-        "{told:#?}"
+        reported[1].contains("generation 2 at batch 1/4 for 4 of the instances of pantry-api (anna)"),
+        "{reported:#?}"
     );
-    assert!(told[5].contains("generation 2 is everybody's (coordinator)"), "{told:#?}");
+    assert!(reported[5].contains("generation 2 is everybody's (coordinator)"), "{reported:#?}");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn what_is_tolerated_or_expected_goes_on_and_the_last_word_stands() {
 }
 
 #[test]
-fn a_failure_that_is_told_late_still_returns_all() {
+fn late_failure_signal_still_returns_all() {
     let mut world = with_a_document(3);
     world.set(2, json!({"pattern": "rolling"})).unwrap();
     world.rest();
@@ -146,7 +146,7 @@ fn a_failure_that_is_told_late_still_returns_all() {
 }
 
 #[test]
-fn who_tells_nothing_in_time_has_failed_and_that_may_be_expected() {
+fn missing_signal_is_a_failure_that_may_be_expected() {
     for (expected, goes_on) in [(json!([]), false), (json!(["timeout"]), true)] {
         let mut world = with_a_document(2);
         let terms = json!({"pattern": "rolling", "timeout": "1m", "expected": expected});
@@ -302,7 +302,7 @@ fn unreadable_page_stops_the_update_and_serves_no_document() {
 }
 
 #[test]
-fn a_plan_of_before_a_cancel_exposes_nobody() {
+fn plan_made_before_a_cancel_exposes_no_instance() {
     let mut world = with_a_document(3);
     world.set(2, json!({"pattern": "rolling"})).unwrap();
     world.rest();

@@ -1,6 +1,6 @@
 //! A share of starts first.
 
-use super::sea::stream;
+use super::fixture::stream;
 use crate::sim::World;
 use serde_json::json;
 use tidegate_planner::release::canary::{StartRule, start};
@@ -23,7 +23,7 @@ fn in_canary(canary: serde_json::Value) -> World {
 fn starts(world: &World) -> Vec<u64> {
     let stream = world.stream();
     let of = |n: usize| {
-        start(&super::sea::stream(), stream, &format!("c{n}").parse().unwrap())
+        start(&super::fixture::stream(), stream, &format!("c{n}").parse().unwrap())
             .unwrap()
             .head
             .release
@@ -52,7 +52,7 @@ fn a_share_of_starts_uses_it_and_rising_only_adds() {
 }
 
 #[test]
-fn it_goes_out_when_enough_computes_told_of_success() {
+fn release_goes_out_after_enough_success_signals() {
     let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "tolerate": 1}));
     world.signal(2, "c15", true).unwrap();
     assert!(world.signal(2, "c15", true).unwrap().commit.is_none(), "told again, nothing changes");
@@ -162,7 +162,7 @@ fn canary_that_began_before_places_were_salted_keeps_its_share() {
 impl World {
     /// What an earlier version stored of a compute, whatever it started with.
     fn stored_signal(&mut self, compute: &str, success: bool) {
-        let subject = SignalSubject::Release(stream(), super::sea::revision(2));
+        let subject = SignalSubject::Release(stream(), super::fixture::revision(2));
         let (why, who) = (String::new(), "ci".to_owned());
         let word = Signal { generation: None, success, failure: None, why, who, at: Timestamp(0) };
         self.store.put(Key::Signal(subject, compute.parse().unwrap()), word);

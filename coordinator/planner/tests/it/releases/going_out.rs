@@ -1,6 +1,6 @@
 //! What must hold before a release goes out by itself.
 
-use super::sea::{commits, stream};
+use super::fixture::{commits, stream};
 use crate::sim::World;
 use serde_json::json;
 use tidegate_planner::Reason;
@@ -58,11 +58,11 @@ fn an_approval_is_waited_for() {
         waiting[&1],
         [Reason::Release(ReleaseGate::ReleaseApproval {
             stream: stream(),
-            revision: super::sea::revision(1)
+            revision: super::fixture::revision(1)
         })]
     );
-    let told = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
-    let helps = told.values().next().unwrap()[0].next_step.clone();
+    let reported = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
+    let helps = reported.values().next().unwrap()[0].next_step.clone();
     assert_eq!(helps.as_deref(), Some("tidegate release approve 1 --stream compute"));
     let refused = world.promote(1, None).unwrap_err();
     assert!(refused.message.contains("approval"), "a promotion is no approval: {refused}");
@@ -87,7 +87,7 @@ fn manual_wins_over_latest_and_is_gone_back_to() {
         (Some(4), "release-2"),
         "a new revision of the old body"
     );
-    assert_eq!(deployed.rollback_of, Some(super::sea::revision(2)));
+    assert_eq!(deployed.rollback_of, Some(super::fixture::revision(2)));
     world.create(5, json!({})).unwrap();
     let waiting = world.settle();
     assert_eq!(waiting[&5], [Reason::Release(ReleaseGate::Manual { tag: "release-2".parse().unwrap() })]);
@@ -189,7 +189,8 @@ fn a_stream_that_cannot_be_read_stands_still() {
     let unreadable = tidegate_proto::Value::decode(&key, b"\xff").map(|_| unreachable!());
     fleet.put(key, unreadable, Revision(9_999));
     assert!(tidegate_planner::plan(&fleet, &world.moment()).actions.is_empty());
-    let request = super::sea::request(2, json!({}));
-    let refused = release::create(&fleet, &world.moment(), &stream(), None, &request, &super::sea::asker(""));
+    let request = super::fixture::request(2, json!({}));
+    let refused =
+        release::create(&fleet, &world.moment(), &stream(), None, &request, &super::fixture::asker(""));
     assert!(refused.unwrap_err().message.contains("streams/compute is not UTF-8"));
 }

@@ -1,6 +1,6 @@
 //! Revisions, versions and tags: what is the same, what falls, what is gone back to.
 
-use super::sea::{asker, request, revision, stream};
+use super::fixture::{asker, request, revision, stream};
 use crate::sim::World;
 use serde_json::{Value as Json, json};
 use tidegate_planner::ask::RefusalKind;
@@ -72,7 +72,7 @@ fn a_tag_that_was_used_meanwhile_is_noticed() {
     let request = request(1, json!({"tag": "t"}));
     let stale = world.tag_record(&request.tag);
     world.release(1, json!({"tag": "t"}));
-    let second = super::sea::request(2, json!({"tag": "t"}));
+    let second = super::fixture::request(2, json!({"tag": "t"}));
     let asked = release::create(
         world.store.fleet(),
         &world.moment(),
@@ -231,8 +231,8 @@ fn failed_release_is_explained_with_the_retry_that_helps() {
     world.settle();
     assert_eq!(world.status(2), ReleaseStatus::Error);
     let explained = |world: &World| {
-        let told = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
-        told[&revision(2)][0].clone()
+        let reported = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
+        reported[&revision(2)][0].clone()
     };
     let reason = explained(&world);
     assert_eq!((reason.kind.as_str(), reason.owner.as_str()), ("release-failed", "a person"));

@@ -1,7 +1,7 @@
 //! Hooks on named nodes: what warms a release up before it goes out, and what removes its image. Agents claim the tasks
 //! and tell how they ended; where one cannot, a person states it.
 
-use super::sea::{asker, commits, stream};
+use super::fixture::{asker, commits, stream};
 use crate::sim::World;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -44,12 +44,12 @@ impl World {
     }
 
     /// The part of that node's agent.
-    fn hook_tells(&mut self, node: &str, outcome: Outcome) {
+    fn hook_reports(&mut self, node: &str, outcome: Outcome) {
         let (node, id) = self.task(node);
-        self.task_tells(node, id, outcome);
+        self.task_reports(node, id, outcome);
     }
 
-    fn task_tells(&mut self, node: NodeId, id: TaskId, outcome: Outcome) {
+    fn task_reports(&mut self, node: NodeId, id: TaskId, outcome: Outcome) {
         self.store.put(Key::TaskResult(node, id), TaskResult::new(outcome, Timestamp(0)));
     }
 
@@ -82,7 +82,7 @@ fn promoted_release_does_not_wait_for_prewarm() {
         world.create(1, json!({})).unwrap();
         world.settle();
         for node in ["n7", "n8"] {
-            world.hook_tells(node, Outcome::Succeeded);
+            world.hook_reports(node, Outcome::Succeeded);
         }
         world.settle();
         world.create(2, json!({})).unwrap();
@@ -105,13 +105,13 @@ fn a_release_goes_out_only_after_every_named_node_was_warmed_up() {
     assert!(world.tasks().is_empty(), "not before it is approved");
     world.approve(1).unwrap();
     assert_eq!(world.hook_waits(1), ["hook pull-image has not started on n7, n8"]);
-    world.hook_tells("n7", Outcome::Claimed);
+    world.hook_reports("n7", Outcome::Claimed);
     assert_eq!(world.hook_waits(1), ["hook pull-image has not started on n8", "hook pull-image runs on n7"]);
-    world.hook_tells("n7", Outcome::Succeeded);
-    world.hook_tells("n8", Outcome::Claimed);
+    world.hook_reports("n7", Outcome::Succeeded);
+    world.hook_reports("n8", Outcome::Claimed);
     assert_eq!(world.hook_waits(1), ["hook pull-image runs on n8"]);
     assert_eq!(world.deployed(), None);
-    world.hook_tells("n8", Outcome::Succeeded);
+    world.hook_reports("n8", Outcome::Succeeded);
     world.settle();
     assert_eq!(world.deployed(), Some(1));
     assert!(world.tasks().is_empty(), "what nothing waits for is removed");
@@ -124,8 +124,8 @@ fn a_hook_that_fails_fails_the_release_until_a_person_has_it_tried_again() {
     world.create(1, json!({})).unwrap();
     world.settle();
     let first = world.task("n7").1;
-    world.hook_tells("n8", Outcome::Succeeded);
-    world.hook_tells("n7", failed("no such image"));
+    world.hook_reports("n8", Outcome::Succeeded);
+    world.hook_reports("n7", failed("no such image"));
     world.settle();
     assert_eq!(world.status(1), ReleaseStatus::Error);
     assert_eq!(world.because(1), "hook pull-image failed on n7: no such image");
@@ -136,7 +136,7 @@ fn a_hook_that_fails_fails_the_release_until_a_person_has_it_tried_again() {
     assert_eq!(world.tasks().len(), 2, "every node is asked anew");
     assert_ne!(world.task("n7").1, first, "under another name");
     for node in ["n7", "n8"] {
-        world.hook_tells(node, Outcome::Succeeded);
+        world.hook_reports(node, Outcome::Succeeded);
     }
     world.settle();
     assert_eq!(world.deployed(), Some(1));
@@ -147,24 +147,24 @@ fn what_an_agent_says_of_a_failure_is_not_repeated_at_any_length() {
     let mut world = warmed();
     world.create(1, json!({})).unwrap();
     world.settle();
-    world.hook_tells("n7", failed(&"x".repeat(30_000)));
+    world.hook_reports("n7", failed(&"x".repeat(30_000)));
     world.settle();
     assert!(world.because(1).len() < 600, "{}", world.because(1).len());
 }
 
 #[test]
-fn an_outcome_that_nobody_knows_waits_for_a_person_for_as_long_as_it_takes() {
+fn unknown_outcome_waits_for_a_person_without_timeout() {
     let mut world = warmed();
     world.create(1, json!({})).unwrap();
     world.settle();
-    world.hook_tells("n7", unknown());
-    world.hook_tells("n8", Outcome::Succeeded);
+    world.hook_reports("n7", unknown());
+    world.hook_reports("n8", Outcome::Succeeded);
     world.settle();
     world.wait(1_000_000_000);
     let why = "hook pull-image started on n7, and its outcome is not known: the machine was rebooted while the hook ran";
     assert_eq!(world.hook_waits(1), [why]);
-    let told = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
-    let helps = told.values().next().unwrap()[0].next_step.clone().unwrap();
+    let reported = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
+    let helps = reported.values().next().unwrap()[0].next_step.clone().unwrap();
     let id = world.task("n7").1;
     assert_eq!(helps, format!("tidegate task settle n7 {id} --outcome succeeded|failed --why …"));
 
@@ -189,7 +189,7 @@ fn a_person_who_states_that_it_failed_fails_the_release() {
     let mut world = warmed();
     world.create(1, json!({})).unwrap();
     world.settle();
-    world.hook_tells("n7", Outcome::Claimed);
+    world.hook_reports("n7", Outcome::Claimed);
     world.settle_task("n7", Ended::Failed).unwrap();
     world.settle();
     assert_eq!(world.status(1), ReleaseStatus::Error);
@@ -210,7 +210,7 @@ fn only_what_was_begun_and_has_not_ended_is_settled() {
         untaken.message.contains("has not started on n7")
             && untaken.message.contains("settings of stream compute")
     );
-    world.hook_tells("n7", Outcome::Succeeded);
+    world.hook_reports("n7", Outcome::Succeeded);
     let ended = world.settle_task("n7", Ended::Failed).unwrap_err();
     assert!(ended.message.contains("has ended: it succeeded"), "{ended}");
     let (nobody, nothing): (NodeId, TaskId) = ("n9".parse().unwrap(), "t".parse().unwrap());
@@ -227,7 +227,7 @@ fn an_agent_that_finds_out_after_all_is_first() {
     let mut world = warmed();
     world.create(1, json!({})).unwrap();
     world.settle();
-    world.hook_tells("n7", Outcome::Claimed);
+    world.hook_reports("n7", Outcome::Claimed);
     let (node, id) = world.task("n7");
     let settle = |world: &World| {
         settle_task(world.store.fleet(), &world.moment(), (&node, &id), Ended::Failed, &asker("gone"))
@@ -235,14 +235,14 @@ fn an_agent_that_finds_out_after_all_is_first() {
     };
     let late = settle(&world);
     let same = settle(&world);
-    world.hook_tells("n7", Outcome::Succeeded);
+    world.hook_reports("n7", Outcome::Succeeded);
     assert!(!world.store.commit(&late), "it was asked before the agent told");
     // The other way round: the person was first, and the agent has seen the end.
-    world.hook_tells("n7", Outcome::Claimed);
+    world.hook_reports("n7", Outcome::Claimed);
     assert!(!world.store.commit(&same));
     world.settle_task("n7", Ended::Failed).unwrap();
-    world.hook_tells("n7", Outcome::Succeeded);
-    world.hook_tells("n8", Outcome::Succeeded);
+    world.hook_reports("n7", Outcome::Succeeded);
+    world.hook_reports("n8", Outcome::Succeeded);
     world.settle();
     assert_eq!(world.deployed(), Some(1), "what its agent has seen counts more");
 }
@@ -254,22 +254,22 @@ fn another_attempt_runs_nothing_beside_a_hook_that_may_still_run() {
         world.create(1, json!({})).unwrap();
         world.settle();
         let (node, first) = world.task("n7");
-        world.task_tells(node, first.clone(), outcome);
-        world.hook_tells("n8", failed("no space left"));
+        world.task_reports(node, first.clone(), outcome);
+        world.hook_reports("n8", failed("no space left"));
         world.settle();
         assert_eq!(world.status(1), ReleaseStatus::Error);
         world.retry(1).unwrap();
-        let told = world.hook_waits(1);
-        assert!(told.iter().any(|told| told.contains(why)), "{told:?}");
+        let reported = world.hook_waits(1);
+        assert!(reported.iter().any(|reported| reported.contains(why)), "{reported:?}");
         assert_eq!(world.task("n7").1, first, "nothing new is ordered on n7");
-        world.hook_tells("n8", Outcome::Succeeded);
+        world.hook_reports("n8", Outcome::Succeeded);
         world.settle();
         assert_eq!(world.deployed(), None);
 
         world.settle_task("n7", Ended::Failed).unwrap();
         world.settle();
         assert_ne!(world.task("n7").1, first, "now it is asked anew");
-        world.hook_tells("n7", Outcome::Succeeded);
+        world.hook_reports("n7", Outcome::Succeeded);
         world.settle();
         assert_eq!(world.deployed(), Some(1));
     }
@@ -280,17 +280,17 @@ fn what_was_begun_is_kept_though_nothing_waits_for_it_any_more() {
     let mut world = warmed();
     world.create(1, json!({})).unwrap();
     world.settle();
-    world.hook_tells("n7", Outcome::Claimed);
+    world.hook_reports("n7", Outcome::Claimed);
     world.configure(json!({})).unwrap();
     world.settle();
     assert_eq!(world.deployed(), Some(1), "no hook is asked for any more");
     let left: Vec<String> = world.tasks().into_iter().map(|(node, _)| node.to_string()).collect();
     assert_eq!(left, ["n7"], "the one that was claimed stays until it has ended");
     // Planned to be forgotten, and settled or claimed meanwhile: then it stays.
-    world.hook_tells("n7", Outcome::Succeeded);
+    world.hook_reports("n7", Outcome::Succeeded);
     let forget = commits(&world);
     assert_eq!(forget.len(), 1);
-    world.hook_tells("n7", unknown());
+    world.hook_reports("n7", unknown());
     assert!(!world.store.commit(&forget[0]));
     world.settle();
     assert_eq!(world.tasks().len(), 1);
@@ -300,7 +300,7 @@ fn what_was_begun_is_kept_though_nothing_waits_for_it_any_more() {
 }
 
 #[test]
-fn a_task_that_cannot_be_read_is_told_and_not_ordered_again() {
+fn unreadable_task_is_a_reason_and_not_ordered_again() {
     let mut world = warmed();
     world.create(1, json!({})).unwrap();
     world.settle();
@@ -311,9 +311,9 @@ fn a_task_that_cannot_be_read_is_told_and_not_ordered_again() {
         fleet.put(key.clone(), unreadable, tidegate_proto::Revision(9_999));
         let planned = plan(&fleet, &world.moment());
         assert!(planned.actions.is_empty(), "{:?}", planned.actions);
-        let told: BTreeMap<_, _> = planned.releases;
-        let told: Vec<String> = told.values().flatten().map(Reason::to_string).collect();
-        assert!(told.contains(&format!("the record {key} is not UTF-8")), "{told:?}");
+        let reported: BTreeMap<_, _> = planned.releases;
+        let reported: Vec<String> = reported.values().flatten().map(Reason::to_string).collect();
+        assert!(reported.contains(&format!("the record {key} is not UTF-8")), "{reported:?}");
     }
 }
 
@@ -327,19 +327,19 @@ fn an_image_is_removed_by_its_hook_and_the_record_stays() {
     world.release(2, json!({}));
     assert_eq!(world.hook_waits(1), ["hook drop-image has not started on n7"]);
     assert_eq!(world.status(1), ReleaseStatus::Deprecated);
-    world.hook_tells("n7", Outcome::Claimed);
+    world.hook_reports("n7", Outcome::Claimed);
     assert_eq!(world.hook_waits(1), ["hook drop-image runs on n7"]);
-    world.hook_tells("n7", failed("busy"));
+    world.hook_reports("n7", failed("busy"));
     assert_eq!(world.hook_waits(1), ["hook drop-image failed on n7: busy"]);
     world.retry(1).unwrap();
     world.settle();
-    world.hook_tells("n7", unknown());
+    world.hook_reports("n7", unknown());
     assert!(world.hook_waits(1)[0].contains("is not known"));
     world.settle_task("n7", Ended::Failed).unwrap();
     assert!(world.hook_waits(1)[0].contains("failed on n7: anna states"));
     world.retry(1).unwrap();
     world.settle();
-    world.hook_tells("n7", Outcome::Succeeded);
+    world.hook_reports("n7", Outcome::Succeeded);
     world.settle();
     assert_eq!((world.stream().heads().count(), world.status(1)), (1, ReleaseStatus::Deprecated));
     assert!(!world.store.keys.keys().any(|key| matches!(key, Key::Task(..) | Key::TaskResult(..))));

@@ -85,7 +85,9 @@ impl World {
 
     /// The tags that anything but a collected release holds.
     fn held_tags(&self) -> BTreeSet<ReleaseTag> {
-        let Some(stream) = self.store.fleet().stream(&super::sea::stream()) else { return BTreeSet::new() };
+        let Some(stream) = self.store.fleet().stream(&super::fixture::stream()) else {
+            return BTreeSet::new();
+        };
         let live = stream.heads().filter(|head| head.release.status != ReleaseStatus::Deprecated);
         let running =
             stream.running.iter().filter(|(_, running)| running.count > 0).map(|(tag, _)| tag.clone());

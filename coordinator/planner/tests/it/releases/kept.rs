@@ -49,7 +49,7 @@ fn what_a_pin_a_running_compute_or_the_rollback_window_holds_is_kept_and_says_so
     world.wait(3_600_000);
     world.settle();
     assert_eq!(statuses(&world), ["superseded", "superseded", "deprecated", "deployed"]);
-    let why = |number| kept(world.stream())[&super::sea::revision(number)].clone();
+    let why = |number| kept(world.stream())[&super::fixture::revision(number)].clone();
     assert_eq!(why(1), [Keep::Pinned { first: "c1".parse().unwrap(), count: 1 }]);
     assert_eq!(why(2), [Keep::Running { count: 12 }]);
     assert_eq!(why(4), [Keep::Deployed]);

@@ -1,7 +1,7 @@
 //! What never happens, whatever the order: creates, rollbacks, promotions, turns, stale commits, retries, elections,
 //! and a storage upgrade that goes forward and back.
 
-use super::sea::{commits, stream};
+use super::fixture::{commits, stream};
 use crate::sim::{World, node, spec, upgrade_id};
 use proptest::prelude::*;
 use serde_json::json;
@@ -148,7 +148,7 @@ fn happen(world: &mut World, happening: Happening, kept: &mut Vec<Commit>, term:
             drop(world.start(spec(json!({"min_in_service": 1}))))
         }
         Happening::RollBackUpgrade => {
-            let asker = super::sea::asker("back");
+            let asker = super::fixture::asker("back");
             if world.upgrade().is_some_and(|upgrade| !upgrade.phase.is_over())
                 && let Ok(commit) =
                     ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker)

@@ -1,6 +1,6 @@
 //! Compute releases on a store that was restored: they are held with the reason, and nothing is granted.
 
-use super::sea::{revision, stream};
+use super::fixture::{revision, stream};
 use crate::sim::{World, node};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::{Choices, propose, reconcile};
@@ -29,14 +29,14 @@ fn a_release_is_held_and_nothing_is_granted_on_a_store_that_was_restored() {
     assert!(planned.actions.is_empty(), "{:?}", planned.actions);
     let held = &planned.releases[&(stream(), revision(1))];
     assert!(matches!(held.as_slice(), [Reason::Store(StoreGate::Restored { count: 2, .. })]), "{held:?}");
-    let told = release::explain(world.store.fleet(), &moment, &stream()).unwrap();
-    let [told] = told[&revision(1)].as_slice() else { panic!("{told:?}") };
-    assert_eq!(told.kind, "restored");
-    assert!(told.blocked_on.contains("pantry-api/n1 obeyed term elsewhere"), "{}", told.blocked_on);
-    assert_eq!(told.next_step.as_deref(), Some("tidegate fleet reconcile"));
+    let reported = release::explain(world.store.fleet(), &moment, &stream()).unwrap();
+    let [reported] = reported[&revision(1)].as_slice() else { panic!("{reported:?}") };
+    assert_eq!(reported.kind, "restored");
+    assert!(reported.blocked_on.contains("pantry-api/n1 obeyed term elsewhere"), "{}", reported.blocked_on);
+    assert_eq!(reported.next_step.as_deref(), Some("tidegate fleet reconcile"));
     assert!(ask::reconciled(world.store.fleet(), &moment).is_err(), "no wish is granted");
 
-    let asker = super::sea::asker("the disk died");
+    let asker = super::fixture::asker("the disk died");
     let choices = Choices::default();
     let hash = propose(world.store.fleet(), &moment, &choices).unwrap().hash();
     let commit = reconcile(world.store.fleet(), &moment, &choices, hash, &asker).unwrap();

@@ -1,7 +1,7 @@
 //! A rollback that waits for its image: what others ask meanwhile, and what follows where it fails.
 
+use super::fixture::stream;
 use super::images::{removing, with_prewarm};
-use super::sea::stream;
 use crate::sim::{World, upgrade_id};
 use serde_json::json;
 use tidegate_planner::gate::Waits;
@@ -78,7 +78,7 @@ fn failed_rollback_lets_nothing_before_it_go_out() {
         why.to_string(),
         "revision 7, a rollback, failed, and no earlier release goes out automatically"
     );
-    let helps = why.explained(Waits::Release(&stream(), super::sea::revision(6))).next_step.unwrap();
+    let helps = why.explained(Waits::Release(&stream(), super::fixture::revision(6))).next_step.unwrap();
     assert_eq!(helps, "tidegate release retry 7 --stream compute");
     // A later release that waits changes nothing about that.
     world.create(8, json!({})).unwrap();

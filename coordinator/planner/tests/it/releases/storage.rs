@@ -1,6 +1,6 @@
 //! Ordering behind storage, in both directions (rule 8).
 
-use super::sea::{asker, commits, stream};
+use super::fixture::{asker, commits, stream};
 use crate::sim::{Database, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, release};
@@ -63,7 +63,7 @@ fn it_waits_for_the_last_storage_node_and_goes_out_by_itself() {
     for _ in 0..10_000 {
         let (changed, plan) = world.turn();
         world.check_releases();
-        let reasons = plan.releases.get(&(stream(), super::sea::revision(1)));
+        let reasons = plan.releases.get(&(stream(), super::fixture::revision(1)));
         seen_by_floor |= reasons.is_some_and(|reasons| reasons.iter().any(|reason| reason.kind() == "floor"));
         if world.deployed().is_some() {
             break;
@@ -112,21 +112,22 @@ fn lost_schema_under_a_release_that_needs_it_is_not_answered_by_a_rollback() {
     let migrated = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry"});
     world.start_with_schema(spec(json!({"schema": migrated})), MigrateOrder::BeforeRoll);
     world.until("remove", |world| world.phase() == Phase::Remove);
-    let told = |world: &mut World| {
+    let reported = |world: &mut World| {
         world.database = Database::default();
         let last = world.run();
-        let told =
+        let reported =
             last.waiting[&upgrade_id()].iter().map(|reason| reason.explained(Waits::Upgrade(&upgrade_id())));
-        let lost = told.into_iter().find(|told| told.kind == "schema-lost").expect("the schema is lost");
+        let lost =
+            reported.into_iter().find(|reported| reported.kind == "schema-lost").expect("the schema is lost");
         lost.next_step.unwrap_or_default()
     };
-    assert!(told(&mut world.clone()).starts_with("tidegate upgrade rollback"));
+    assert!(reported(&mut world.clone()).starts_with("tidegate upgrade rollback"));
     world.create(1, needs_2()).unwrap();
     while world.deployed() != Some(1) {
         turn_of_stream(&mut world);
     }
     assert_eq!(world.need(), Some(2));
-    let command = told(&mut world);
+    let command = reported(&mut world);
     assert!(command.starts_with("tidegate schema expand --from 1 --to 2"), "{command}");
 }
 
@@ -359,7 +360,7 @@ fn what_serves_below_the_need_is_named() {
     let nodes = Sample { first: vec![node(0), node(1)], count: 2 };
     let behind = Reason::Version(VersionGate::Behind { service: service(), nodes, needs: version(2) });
     assert!(world.settle()[&2].contains(&behind));
-    let told: Vec<String> = world
+    let reported: Vec<String> = world
         .store
         .keys
         .values()
@@ -368,7 +369,7 @@ fn what_serves_below_the_need_is_named() {
             _ => None,
         })
         .collect();
-    assert!(told.iter().any(|because| because.contains(&behind.to_string())), "{told:?}");
+    assert!(reported.iter().any(|because| because.contains(&behind.to_string())), "{reported:?}");
     world.go_back(1).unwrap();
     assert!(world.settle()[&2].contains(&behind), "also of a release that does not wait");
 }

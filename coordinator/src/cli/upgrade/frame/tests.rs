@@ -68,7 +68,7 @@ fn roll() -> (UpgradeSummary, UpgradeStatusReply, Reasons) {
     (upgrade, status, Reasons { reasons: vec![failed, draining], more: 1 })
 }
 
-fn rendered(frame: &Picture, (width, height): (usize, usize), colour: bool) -> String {
+fn rendered(frame: &Frame, (width, height): (usize, usize), colour: bool) -> String {
     let lines = lines(frame, width, height);
     assert!(lines.len() <= height, "{} lines", lines.len());
     let text: Vec<String> = lines.iter().map(|line| line.text(width, colour)).collect();
@@ -76,8 +76,8 @@ fn rendered(frame: &Picture, (width, height): (usize, usize), colour: bool) -> S
     text.join("\n").replace('\x1b', "^")
 }
 
-fn frame<'a>((upgrade, status, reasons): &'a (UpgradeSummary, UpgradeStatusReply, Reasons)) -> Picture<'a> {
-    Picture {
+fn frame<'a>((upgrade, status, reasons): &'a (UpgradeSummary, UpgradeStatusReply, Reasons)) -> Frame<'a> {
+    Frame {
         upgrade,
         status,
         reasons,
@@ -117,7 +117,7 @@ fn completed_upgrade_shows_no_reasons_and_no_time_left() {
     let over = Over { phase: "completed".to_owned(), because: None };
     let known =
         (upgrade, UpgradeStatusReply { failed: Vec::new(), instances: Vec::new(), ..status }, reasons);
-    let frame = Picture { over: Some(&over), in_phase: None, left: None, ..frame(&known) };
+    let frame = Frame { over: Some(&over), in_phase: None, left: None, ..frame(&known) };
     insta::assert_snapshot!(rendered(&frame, (80, 24), false));
 }
 
@@ -128,7 +128,7 @@ fn paused_rollback_shows_phases_left_and_lost_connection() {
     let because = Some("paused by ann: p99 doubled".to_owned());
     let known = (upgrade, UpgradeStatusReply { because, ..status }, reasons);
     let away = Some(Duration::from_secs(12));
-    insta::assert_snapshot!(rendered(&Picture { away, left: None, ..frame(&known) }, (80, 24), false));
+    insta::assert_snapshot!(rendered(&Frame { away, left: None, ..frame(&known) }, (80, 24), false));
 }
 
 #[test]
@@ -172,6 +172,6 @@ fn rolled_back_upgrade_shows_why_in_three_lines_and_no_count() {
     let over = Over { phase, because: Some(because) };
     let known =
         (upgrade, UpgradeStatusReply { failed: Vec::new(), instances: Vec::new(), ..status }, reasons);
-    let frame = Picture { over: Some(&over), in_phase: None, left: None, ..frame(&known) };
+    let frame = Frame { over: Some(&over), in_phase: None, left: None, ..frame(&known) };
     insta::assert_snapshot!(rendered(&frame, (80, 24), false));
 }

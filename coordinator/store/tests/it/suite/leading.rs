@@ -29,7 +29,7 @@ async fn no_leader(store: &Store) {
     eventually("a vacancy", look, Option::is_none).await;
 }
 
-pub(crate) async fn a_lease_is_kept_alive_and_its_loss_is_told(world: &World) {
+pub(crate) async fn lease_is_kept_alive_and_its_loss_is_reported(world: &World) {
     let (store, mut raw) = (world.store().await, world.raw().await);
     let lease = store.lease(TTL).await.unwrap();
     let both = leader_of("t").put(budget_key("a"), budget(1));

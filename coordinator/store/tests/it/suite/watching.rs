@@ -106,7 +106,7 @@ pub(crate) async fn a_watch_resumes_where_the_connection_was_cut(world: &World) 
         }
         proxy.set(Line::Open);
         let back = watched.next().await;
-        assert!(matches!(back, Seen::Regained), "{back:?} after {:?}", watched.told);
+        assert!(matches!(back, Seen::Regained), "{back:?} after {:?}", watched.reported);
         if is_narrow {
             let listed = watched.next().await;
             let Seen::Listed(snapshot) = &listed else { panic!("{listed:?}") };
@@ -118,7 +118,7 @@ pub(crate) async fn a_watch_resumes_where_the_connection_was_cut(world: &World) 
         while got.len() < expected.len() {
             match watched.next().await {
                 Seen::Changed { revision, .. } => got.push(revision),
-                other => panic!("{other:?} after {:?}", watched.told),
+                other => panic!("{other:?} after {:?}", watched.reported),
             }
         }
         got.sort();
@@ -126,7 +126,7 @@ pub(crate) async fn a_watch_resumes_where_the_connection_was_cut(world: &World) 
     }
 }
 
-pub(crate) async fn a_watch_that_fell_behind_a_compaction_lists_anew(world: &World) {
+pub(crate) async fn watch_behind_a_compaction_lists_again(world: &World) {
     let (direct, mut raw) = (world.store().await, world.raw().await);
     let (store, proxy) = world.over_proxy().await;
     put(&direct, "a", 0).await;
@@ -140,13 +140,13 @@ pub(crate) async fn a_watch_that_fell_behind_a_compaction_lists_anew(world: &Wor
     let last = put(&direct, "c", 1).await;
     raw.compact(last.0, None).await.unwrap();
     proxy.set(Line::Open);
-    assert!(matches!(watched.next().await, Seen::Regained), "{:?}", watched.told);
+    assert!(matches!(watched.next().await, Seen::Regained), "{:?}", watched.reported);
     match watched.next().await {
         Seen::Listed(listed) => {
             let keys: Vec<_> = listed.entries.iter().map(|entry| entry.key.clone()).collect();
             assert_eq!((listed.revision, keys), (last, vec![budget_key("b"), budget_key("c")]));
         }
-        other => panic!("{other:?} after {:?}", watched.told),
+        other => panic!("{other:?} after {:?}", watched.reported),
     }
     let next = put(&direct, "d", 1).await;
     assert!(matches!(watched.next().await, Seen::Changed { revision, .. } if revision == next));
@@ -191,7 +191,7 @@ pub(crate) async fn a_line_that_hangs_is_noticed(world: &World) {
     watched.until(|seen| matches!(seen, Seen::Listed(snapshot) if snapshot.revision >= made)).await;
 }
 
-pub(crate) async fn a_silent_watch_tells_how_far_the_store_is_where_that_is_sure(world: &World) {
+pub(crate) async fn silent_watch_reports_progress_where_that_is_sure(world: &World) {
     let (store, mut raw) = (world.store().await, world.raw().await);
     let mut stream = store.watch(vec![Scope::All], CancellationToken::new());
     assert!(matches!(stream.recv().await, Some(Seen::Listed(_))));

@@ -96,7 +96,7 @@ impl Side {
     }
 
     pub(super) async fn carry_out(&mut self, operation: &Operation) -> String {
-        let told = match operation {
+        let reported = match operation {
             Operation::Step(step) => self.step(step).await,
             Operation::Compact(draw) => self.compact(*draw).await,
             Operation::Grant(id) => self.grant(*id).await,
@@ -106,14 +106,14 @@ impl Side {
             Operation::Watch(wish) => return self.watch(wish).await,
             Operation::Drain => return self.drain().await,
             Operation::Restart => {
-                let told = self.drain().await;
+                let reported = self.drain().await;
                 self.watches.clear();
-                Ok(told)
+                Ok(reported)
             }
         };
         let present = self.client.get("present", None).await.unwrap();
         self.now = self.relative(present.header().unwrap().revision());
-        format!("{} now {}", told.unwrap_or_else(refused), self.now)
+        format!("{} now {}", reported.unwrap_or_else(refused), self.now)
     }
 
     async fn step(&mut self, step: &Step) -> Result<String, Error> {
@@ -151,7 +151,7 @@ impl Side {
 
     fn done(&self, answer: &TxnResponse) -> String {
         let each = answer.op_responses();
-        let told = each.iter().map(|response| match response {
+        let reported = each.iter().map(|response| match response {
             TxnOpResponse::Put(put) => {
                 format!("put {} {:?}", self.header(put.header()), put.prev_key().map(|kv| self.kv(kv)))
             }
@@ -159,8 +159,8 @@ impl Side {
             TxnOpResponse::Delete(delete) => self.deleted(delete),
             TxnOpResponse::Txn(txn) => self.done(txn),
         });
-        let told: Vec<String> = told.collect();
-        format!("txn {} {} ({})", self.header(answer.header()), answer.succeeded(), told.join("; "))
+        let reported: Vec<String> = reported.collect();
+        format!("txn {} {} ({})", self.header(answer.header()), answer.succeeded(), reported.join("; "))
     }
 
     fn get_options(&self, get: &Get) -> GetOptions {
@@ -228,11 +228,11 @@ impl Side {
 
     /// Every watch is brought up to the present first: etcd ends, by chance, one that lags behind a compaction.
     async fn compact(&mut self, draw: u8) -> Result<String, Error> {
-        let told = self.drain().await;
+        let reported = self.drain().await;
         let revision = self.around(draw);
         self.client.compact(revision, None).await?;
         self.compacted = self.relative(revision);
-        Ok(format!("compacted {} after {told}", self.compacted))
+        Ok(format!("compacted {} after {reported}", self.compacted))
     }
 
     async fn grant(&mut self, id: i64) -> Result<String, Error> {
@@ -279,7 +279,7 @@ impl Side {
         }
         let mut stream = self.client.watch(wish.range.key, Some(options)).await.unwrap();
         let created = stream.message().await.unwrap().expect("a watch is answered");
-        let told = format!(
+        let reported = format!(
             "watch {} {} {} {:?} {}",
             created.created(),
             created.canceled(),
@@ -290,7 +290,7 @@ impl Side {
         if !created.canceled() {
             self.watches.push(Open { stream, wish: wish.clone(), read: 0, ended: false });
         }
-        told
+        reported
     }
 
     /// Puts and deletes a key of each watch, and reads each up to that point.
@@ -308,25 +308,26 @@ impl Side {
             }
             until.push(if open.wish.deletes { delete } else { put });
         }
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (open, until) in watches.iter_mut().zip(until) {
-            told.push(self.read(open, until).await);
+            reported.push(self.read(open, until).await);
         }
         watches.retain(|open| !open.ended);
         self.watches = watches;
-        format!("drained {told:?}")
+        format!("drained {reported:?}")
     }
 
     /// Everything that a watch tells up to a revision.
     async fn read(&self, open: &mut Open, until: i64) -> String {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         while open.read < until && !open.ended {
             let message = tokio::time::timeout(LIMIT, open.stream.message()).await;
-            let message = message.unwrap_or_else(|_| panic!("{:?} hears no more after {told:?}", open.wish));
+            let message =
+                message.unwrap_or_else(|_| panic!("{:?} hears no more after {reported:?}", open.wish));
             let message = message.unwrap().expect("the stream goes on");
             if message.canceled() {
                 open.ended = true;
-                told.push(format!(
+                reported.push(format!(
                     "ended {} {:?}",
                     self.relative(message.compact_revision()),
                     message.cancel_reason()
@@ -339,11 +340,15 @@ impl Side {
                 open.read = kv.mod_revision();
                 let kind = if event.event_type() == EventType::Put { '+' } else { '-' };
                 if !self.drained.contains(&open.read) {
-                    told.push(format!("{kind}{} {:?}", self.kv(kv), event.prev_kv().map(|kv| self.kv(kv))));
+                    reported.push(format!(
+                        "{kind}{} {:?}",
+                        self.kv(kv),
+                        event.prev_kv().map(|kv| self.kv(kv))
+                    ));
                 }
             }
         }
-        told.join(", ")
+        reported.join(", ")
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn collect(change: &mut Change<'_>, most: usize) -> Option<Step> {
     }
     let names = names.join(", ");
     (!ripe.is_empty())
-        .then(|| Step::told(format!("revision {names}"), format!("revision {names} deprecated"), BECAUSE))
+        .then(|| Step::recorded(format!("revision {names}"), format!("revision {names} deprecated"), BECAUSE))
 }
 
 /// The counts are stored while one of them matters: every few seconds where a deadline is near, every hour where a

@@ -3,94 +3,21 @@
 
 use crate::action::{Action, PlannedCommit};
 use crate::fleet::Fleet;
-use crate::gate::{Reason, Sample, StoreGate, TaskGate};
+use crate::gate::Reason;
+use crate::gate::task::{hooks, is_unreadable};
 use crate::plan::draft::BATCH;
 use crate::stream::change::Change;
 use crate::stream::image;
 use crate::task::Purpose::{self, Prewarm, Removal};
-use crate::task::{TaskState, state};
+use crate::task::image::{is_open, open_on};
+use crate::task::state;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::{Head, NodeHook, Stream};
 use tidegate_proto::record::task::{Task, TaskRelease};
-use tidegate_proto::{Digest, Key, NodeId, ReleaseRevision, Revision, StreamName, TaskId};
-
-/// How far the hooks of a release are.
-pub(super) enum Hooks {
-    /// Every node has succeeded.
-    Done,
-    /// Some have not ended.
-    Waits(Vec<Reason>),
-    /// One has failed.
-    Failed(Reason),
-}
-
-/// The name of a task: short whatever the stream is called, and another for each attempt.
-fn id(name: &StreamName, purpose: Purpose, head: &Head) -> TaskId {
-    let stream: String = Digest::of(name.as_str().as_bytes()).to_string().chars().take(12).collect();
-    format!("{purpose}-{stream}-{}-{}", head.release.revision, head.attempt)
-        .parse()
-        .expect("a word, twelve digits of a digest and two numbers are a name")
-}
-
-/// How far the hooks of a release are.
-pub(super) fn look(change: &Change<'_>, purpose: Purpose, asked: &NodeHook, head: &Head) -> Hooks {
-    let (fleet, id) = (change.fleet, id(change.name, purpose, head));
-    let hook = &asked.hook;
-    let (mut untaken, mut running, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
-    for node in &asked.nodes {
-        let unknown = |task: &TaskId, why: String| {
-            Reason::Task(TaskGate::TaskUnknown {
-                hook: hook.clone(),
-                node: node.clone(),
-                task: task.clone(),
-                why,
-            })
-        };
-        if let Some(reason) = unreadable(fleet, node, &id) {
-            reasons.push(reason);
-            continue;
-        }
-        match state(fleet, node, &id) {
-            TaskState::Succeeded => {}
-            TaskState::Failed(why) => {
-                return Hooks::Failed(Reason::Task(TaskGate::TaskFailed {
-                    hook: hook.clone(),
-                    node: node.clone(),
-                    why,
-                }));
-            }
-            TaskState::Unknown(why) => reasons.push(unknown(&id, why)),
-            TaskState::Claimed => running.push(node),
-            TaskState::Untaken => match image::open_on(fleet, node, change.name, &head.release.tag, &id) {
-                Some((former, TaskState::Unknown(why))) => reasons.push(unknown(&former, why)),
-                Some(_) => running.push(node),
-                None => untaken.push(node),
-            },
-        }
-    }
-    if !untaken.is_empty() {
-        let nodes = Sample::counted(untaken.into_iter());
-        reasons.push(Reason::Task(TaskGate::TaskWaiting { hook: hook.clone(), nodes }));
-    }
-    if !running.is_empty() {
-        let nodes = Sample::counted(running.into_iter());
-        reasons.push(Reason::Task(TaskGate::TaskRunning { hook: hook.clone(), nodes }));
-    }
-    if reasons.is_empty() { Hooks::Done } else { Hooks::Waits(reasons) }
-}
-
-/// A record of the task that cannot be read: neither is it ordered anew, nor does it count as anything.
-fn unreadable(fleet: &Fleet, node: &NodeId, id: &TaskId) -> Option<Reason> {
-    let keys = [Key::Task(node.clone(), id.clone()), Key::TaskResult(node.clone(), id.clone())];
-    let found = |key: Key| {
-        let why = fleet.unreadable_at(&key)?.to_string();
-        Some(Reason::Store(StoreGate::Unreadable { key: key.to_string(), why }))
-    };
-    keys.into_iter().find_map(found)
-}
+use tidegate_proto::{Key, ReleaseRevision, Revision, StreamName, TaskId};
 
 /// Every release of which hooks are wanted now, with the hooks.
 fn wanted(stream: &Stream) -> impl Iterator<Item = (Purpose, &NodeHook, &Head)> {
@@ -116,21 +43,21 @@ pub(super) fn order(
         if purpose == Prewarm && !super::is_held_by_prewarm_alone(change, head) {
             continue;
         }
-        if purpose == Removal && image::is_open(change.fleet, change.name, Prewarm, &head.release.tag) {
+        if purpose == Removal && is_open(change.fleet, change.name, Prewarm, &head.release.tag) {
             continue;
         }
         if purpose == Removal
-            && let Some(reasons) = look(change, purpose, asked, head).reasons()
+            && let Some(reasons) = hooks(change.fleet, change.name, purpose, asked, head).reasons()
         {
             waiting.insert(head.release.revision, reasons);
         }
-        let id = id(change.name, purpose, head);
+        let id = purpose.task(change.name, head);
         for node in asked.nodes.iter().collect::<BTreeSet<_>>() {
             let fleet = change.fleet;
             let known = fleet.task(node, &id).is_some()
                 || fleet.task_result(node, &id).is_some()
-                || unreadable(fleet, node, &id).is_some()
-                || image::open_on(fleet, node, change.name, &head.release.tag, &id).is_some();
+                || is_unreadable(fleet, node, &id).is_some()
+                || open_on(fleet, node, change.name, &head.release.tag, &id).is_some();
             if known || count == BATCH {
                 continue;
             }
@@ -160,12 +87,12 @@ pub(super) fn order(
 /// not ended as far as is known.
 pub(super) fn forget(fleet: &Fleet, name: &StreamName) -> Option<Action> {
     let stream = fleet.stream(name)?;
-    let kept: BTreeSet<TaskId> = wanted(stream).map(|(purpose, _, head)| id(name, purpose, head)).collect();
+    let kept: BTreeSet<TaskId> = wanted(stream).map(|(purpose, _, head)| purpose.task(name, head)).collect();
     let mut commit = Commit::new();
     let mut count = 0;
     for (node, id, task) in fleet.tasks() {
         let stays =
-            kept.contains(id) || state(fleet, node, id).is_open() || unreadable(fleet, node, id).is_some();
+            kept.contains(id) || state(fleet, node, id).is_open() || is_unreadable(fleet, node, id).is_some();
         if task.release.stream != *name || stays || count == BATCH / 2 {
             continue;
         }
@@ -183,15 +110,4 @@ pub(super) fn forget(fleet: &Fleet, name: &StreamName) -> Option<Action> {
     let what = format!("forget {count} tasks");
     let subject = Subject::Stream(name.clone());
     (count > 0).then_some(Action::Commit(PlannedCommit { subject, what, commit }))
-}
-
-impl Hooks {
-    /// What it waits for, or what failed.
-    fn reasons(self) -> Option<Vec<Reason>> {
-        match self {
-            Self::Done => None,
-            Self::Waits(reasons) => Some(reasons),
-            Self::Failed(reason) => Some(vec![reason]),
-        }
-    }
 }

@@ -12,5 +12,5 @@ pub(super) fn set(change: &mut Change<'_>, revision: ReleaseRevision, on_trial: 
         true => (format!("revision {revision} on trial"), "every other gate is open"),
         false => (format!("revision {revision} pending"), "another gate has shut"),
     };
-    Some(Step::told(format!("revision {revision} pending"), to, because))
+    Some(Step::recorded(format!("revision {revision} pending"), to, because))
 }

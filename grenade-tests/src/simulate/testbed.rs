@@ -49,14 +49,14 @@ pub(super) struct State {
 
 /// The world; clones are handles on the same one.
 #[derive(Debug, Clone)]
-pub(super) struct Ground {
+pub(super) struct Testbed {
     state: Arc<Mutex<State>>,
     began: Instant,
     names: Arc<Names>,
     changed: Arc<Notify>,
 }
 
-impl Ground {
+impl Testbed {
     /// An empty world with so many nodes, that begins now.
     pub(super) fn new(
         names: Names,

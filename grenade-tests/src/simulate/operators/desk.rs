@@ -3,12 +3,12 @@
 use super::Asked;
 use crate::simulate::dice::Dice;
 use crate::simulate::gate::Gate;
-use crate::simulate::ground::Ground;
 use crate::simulate::line::Place;
 use crate::simulate::promise::{blocks, seen};
 use crate::simulate::request::{Known, Request, request};
+use crate::simulate::testbed::Testbed;
 use crate::simulate::upgrade_id::place_of;
-use crate::simulate::verbs::{look, wished};
+use crate::simulate::verbs::{look, requested};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Came {
 pub(super) struct Desk {
     pub contexts: Vec<(Context, Gate)>,
     pub place: Place,
-    pub ground: Ground,
+    pub testbed: Testbed,
     pub asked: Arc<Asked>,
     pub name: String,
     /// Of which service each upgrade is.
@@ -62,8 +62,8 @@ impl Desk {
     }
 
     fn breach(&self, text: String) {
-        let now = self.ground.now();
-        self.ground.state().facts.breach(now, 0, text);
+        let now = self.testbed.now();
+        self.testbed.state().facts.breach(now, 0, text);
     }
 
     /// Asks for one thing; a process that does not go on is asked all the same.
@@ -74,19 +74,19 @@ impl Desk {
         else {
             return;
         };
-        let begun = self.ground.now();
+        let begun = self.testbed.now();
         let came = tokio::time::timeout(LIMIT, self.come(context, &leadership, who, &request)).await;
         let what = format!("{request:?}");
         match came {
-            Ok(Came::Done(done)) => self.ground.log(format!("{who} asks {what}: {done}")),
+            Ok(Came::Done(done)) => self.testbed.log(format!("{who} asks {what}: {done}")),
             Ok(Came::Refused(why)) => {
-                self.ground.log(format!("{who} asks {what}: refused, {why}"));
+                self.testbed.log(format!("{who} asks {what}: refused, {why}"));
                 let mut refused = self.asked.refused.lock().unwrap_or_else(PoisonError::into_inner);
                 refused.push((who.to_owned(), what));
             }
-            Ok(Came::Unclear(why)) => self.ground.log(format!("{who} asks {what}: {why}")),
+            Ok(Came::Unclear(why)) => self.testbed.log(format!("{who} asks {what}: {why}")),
             Err(_) => {
-                self.ground.log(format!("{who} asks {what}: no answer"));
+                self.testbed.log(format!("{who} asks {what}: no answer"));
                 let calm = self.asked.disturbed_at.load(Ordering::Relaxed) + 5_000 < begun;
                 if calm && gate.is_open() && leadership.is_held() {
                     self.breach(format!("{what} was not answered within {} s", LIMIT.as_secs()));
@@ -116,7 +116,7 @@ impl Desk {
                 look(context, leadership, request).await;
                 Came::Done("looked".to_owned())
             }
-            other => Came::of(wished(context, leadership, who, other).await),
+            other => Came::of(requested(context, leadership, who, other).await),
         }
     }
 
@@ -174,10 +174,10 @@ impl Desk {
 
     /// Whether nothing runs there, and nothing starts it by itself: as a person sees who looks.
     fn stands_still(&self, id: &str, node: &str) -> bool {
-        let names = self.ground.names();
+        let names = self.testbed.names();
         let Some(node) = names.node(node) else { return true };
         let Some(service) = place_of(id).and_then(|place| self.services.get(place)) else { return true };
-        let (now, state) = (self.ground.now(), self.ground.state());
+        let (now, state) = (self.testbed.now(), self.testbed.state());
         let slot = state.slots.get(&(*service, node));
         slot.is_none_or(|slot| slot.alive(now).is_none() && !slot.supervised)
     }

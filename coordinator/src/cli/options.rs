@@ -12,7 +12,7 @@ use tidegate_proto::Span;
 /// Options of every command that asks a coordinator.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Global options")]
-pub(super) struct Reach {
+pub(super) struct GlobalOptions {
     /// URL of any coordinator: a follower forwards to the leader.
     #[arg(
         long,
@@ -65,7 +65,7 @@ fn call_timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-impl Reach {
+impl GlobalOptions {
     /// Connects to the operators' service.
     pub(super) async fn client(&self) -> Result<Client, Failure> {
         Ok(self.connect().await?.operator())

@@ -36,7 +36,7 @@ pub(super) const BALANCER: &str = "balancer";
 
 /// What runs.
 #[derive(Debug)]
-pub(super) struct Ground {
+pub(super) struct Testbed {
     /// The network between all of it.
     pub network: Network,
     /// The clocks.
@@ -68,7 +68,7 @@ pub(super) struct Ground {
     pub world: World,
 }
 
-impl Ground {
+impl Testbed {
     /// Brings it up. Every agent starts its instance at version 1.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Ground {
             plan.args.extend(more.map(str::to_owned));
             coordinators.push(Coordinator::start(&world, plan).await?);
         }
-        let mut ground = Self {
+        let mut testbed = Self {
             network,
             clock,
             etcd,
@@ -119,10 +119,10 @@ impl Ground {
             world,
         };
         for n in 0..NODES {
-            let agent = ground.start_agent(n, size)?;
-            ground.agents.push(agent);
+            let agent = testbed.start_agent(n, size)?;
+            testbed.agents.push(agent);
         }
-        Ok(ground)
+        Ok(testbed)
     }
 
     fn start_agent(&self, n: usize, size: u64) -> anyhow::Result<Agent> {

@@ -22,13 +22,13 @@ struct Asked {
 
 /// Everybody who is at work.
 #[derive(Debug, Default)]
-pub(super) struct Persons {
+pub(super) struct Operators {
     asked: Arc<Asked>,
     at_work: Vec<JoinHandle<()>>,
     begun: u32,
 }
 
-impl Persons {
+impl Operators {
     /// Something other than people is wrong now.
     pub(super) fn disturbed(&self, now: u64) {
         self.asked.disturbed_at.store(now, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! What those who start computes tell: whether a release answers, how one compute fared with a canary, and how many
 //! computes run which tag. Telling it again changes nothing.
 
-use super::{Asked, find, find_head, granted, refuse};
-use crate::ask::{Asker, Refusal, RefusalKind};
+use super::{Asked, find, find_head, granted};
+use crate::ask::{Asker, Refusal};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::release::canary::{self, StartRule};
@@ -54,42 +54,33 @@ pub fn signal(
     let stream = find(fleet, name)?;
     let head = find_head(stream, name, revision, "tell of")?;
     if stream.canary.as_ref().is_none_or(|canary| canary.release.revision != revision) {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "revision {revision} of {name} is {}, not in canary: nothing is counted",
-                head.release.status
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "revision {revision} of {name} is {}, not in canary: nothing is counted",
+            head.release.status
+        )));
     }
     let ran = canary::start(name, stream, compute).is_some_and(|start| start.by == StartRule::Canary);
     if !ran && !mutant::is("signals-outside-the-fraction-count") {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "{compute} is not within the share of starts that use revision {revision} of {name}: its signal does not count. `tidegate release start {compute} --stream {name}` says what it starts with"
-            ),
-        );
+        return Err(Refusal::state(format!(
+            "{compute} is not within the share of starts that use revision {revision} of {name}: its signal does not count. `tidegate release start {compute} --stream {name}` says what it starts with"
+        )));
     }
     let subject = SignalSubject::Release(name.clone(), revision);
-    let told = fleet.signal(&subject, compute);
-    if told.is_some_and(|told| told.success == success) {
+    let reported = fleet.signal(&subject, compute);
+    if reported.is_some_and(|reported| reported.success == success) {
         return Ok(Asked::already(name, Some(revision)));
     }
-    if told.is_none() && fleet.stored_signals(&subject) >= MAX_SIGNALS {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "{MAX_SIGNALS} computes have signalled for revision {revision} of {name}, which is the maximum: promote it, or roll back"
-            ),
-        );
+    if reported.is_none() && fleet.stored_signals(&subject) >= MAX_SIGNALS {
+        return Err(Refusal::state(format!(
+            "{MAX_SIGNALS} computes have signalled for revision {revision} of {name}, which is the maximum: promote it, or roll back"
+        )));
     }
     let key = Key::Signal(subject, compute.clone());
     let (why, who) = (asker.why.clone(), asker.who.clone());
     let body = Signal { generation: None, success, failure: None, why, who, at: moment.wall };
     // One word a key, so that computes do not wait for each other; the stream itself is not compared.
     let commit = Commit::new()
-        .when(Precondition::At(key.clone(), told.map_or(Revision::ABSENT, |told| told.at)))
+        .when(Precondition::At(key.clone(), reported.map_or(Revision::ABSENT, |reported| reported.at)))
         .put(key, body);
     Ok(Asked { stream: name.clone(), revision: Some(revision), commit: Some(commit) })
 }
@@ -108,12 +99,12 @@ pub fn running(
     let counts: BTreeMap<&ReleaseTag, u64> =
         counts.iter().filter(|(_, count)| **count > 0).map(|(tag, count)| (tag, *count)).collect();
     if counts.len() > MAX_RUNNING_TAGS {
-        return refuse(
-            RefusalKind::Invalid,
-            format!("{} tags are said to run, at most {MAX_RUNNING_TAGS} are allowed", counts.len()),
-        );
+        return Err(Refusal::invalid(format!(
+            "{} tags are said to run, at most {MAX_RUNNING_TAGS} are allowed",
+            counts.len()
+        )));
     }
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     for (tag, count) in counts {
         let release = stream.head_of(tag).map(|head| &head.release).or(past.get(tag));
         let running = Running {
@@ -122,9 +113,9 @@ pub fn running(
             version: release.map(|release| release.version),
             requires: release.map(|release| release.requires.clone()).unwrap_or_default(),
         };
-        told.insert(tag.clone(), running);
+        reported.insert(tag.clone(), running);
     }
-    if stream.running == told {
+    if stream.running == reported {
         return Ok(Asked::already(name, None));
     }
     let described = |running: &BTreeMap<ReleaseTag, Running>| {
@@ -132,7 +123,7 @@ pub fn running(
         format!("{computes} computes run {} tags", running.len())
     };
     let mut change = Change::of(fleet, moment, name);
-    let (from, to) = (described(&stream.running), described(&told));
-    change.stream.running = told;
+    let (from, to) = (described(&stream.running), described(&reported));
+    change.stream.running = reported;
     Ok(granted(change, asker, None, from, to))
 }

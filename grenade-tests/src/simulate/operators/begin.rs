@@ -24,14 +24,14 @@ pub(in crate::simulate) fn begin(
     let Some(id) = id else { return Vec::new() };
     let Some(place) = place_of(&id) else { return Vec::new() };
     // It is about to be started: that is done with care, and by two people at once.
-    world.started_twice = !world.ground.state().facts.phases.contains_key(&id);
+    world.started_twice = !world.testbed.state().facts.phases.contains_key(&id);
     let plan = world.scenario.upgrades[place].clone();
-    let names = world.ground.names();
+    let names = world.testbed.names();
     let nodes = world.scenario.services[service].nodes.clone();
     // Nobody says of what only fell silent that it is gone: only what is switched off, and what shows that it is there.
     let may_be_named = |node: &&usize| {
         let there = world.agents[**node].as_ref().is_some_and(|agent| agent.gate.is_open());
-        world.left.contains(*node) || (there && !world.liars.contains(*node) && world.garbage.is_empty())
+        world.left.contains(*node) || (there && !world.byzantine.contains(*node) && world.garbage.is_empty())
     };
     let to_decommission = nodes.iter().filter(may_be_named).map(|node| names.instance((service, *node)));
     let known = Known {
@@ -41,7 +41,7 @@ pub(in crate::simulate) fn begin(
         to_decommission: to_decommission.collect(),
         spec: spec(world, &plan, false),
         from: plan.from,
-        nobody_lies: world.liars.is_empty() && world.garbage.is_empty(),
+        none_is_byzantine: world.byzantine.is_empty() && world.garbage.is_empty(),
     };
     start(world, &known, count, lasts);
     let lets_back = nodes.into_iter().map(Undo::Uncordon);
@@ -53,14 +53,14 @@ fn start(world: &mut World, known: &Known, count: u32, lasts: u64) {
     let reached = |one: &Coordinator| (one.context.clone(), one.gate.clone());
     let contexts: Vec<(Context, Gate)> = world.coordinators.iter().flatten().map(reached).collect();
     for _ in 0..count {
-        let persons = &mut world.persons;
-        persons.begun += 1;
+        let operators = &mut world.operators;
+        operators.begun += 1;
         let desk = Desk {
             contexts: contexts.clone(),
             place: world.place.clone(),
-            ground: world.ground.clone(),
-            asked: Arc::clone(&persons.asked),
-            name: format!("person-{}", persons.begun),
+            testbed: world.testbed.clone(),
+            asked: Arc::clone(&operators.asked),
+            name: format!("person-{}", operators.begun),
             services: world.scenario.upgrades.iter().map(|plan| plan.service).collect(),
         };
         let dice = Dice::of(world.scenario.seed, &desk.name);
@@ -70,6 +70,6 @@ fn start(world: &mut World, known: &Known, count: u32, lasts: u64) {
             // Who gives up on an answer leaves the request where it is.
             let _ = tokio::time::timeout(ends, desk.work(dice, known)).await;
         };
-        persons.at_work.push(tokio::spawn(work));
+        operators.at_work.push(tokio::spawn(work));
     }
 }

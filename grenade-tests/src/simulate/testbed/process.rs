@@ -1,12 +1,12 @@
 //! Processes of services: how they start, stop, crash and lose their power, and the hooks that do so for their agent.
 
-use super::{Ground, State};
+use super::{State, Testbed};
 use crate::simulate::slot::{At, HookRun, Running, Slot};
 
 /// How long a supervisor waits before it starts a service again, in milliseconds.
 const RESTARTS_AFTER: u64 = 4_000;
 
-impl Ground {
+impl Testbed {
     /// A process begins.
     pub(in crate::simulate) fn start(&self, at: At, tag: &str) -> i32 {
         let now = self.now();

@@ -3,7 +3,7 @@
 use super::look::{get, read};
 use super::regions::Regions;
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::cli::show;
 use crate::operation::release::view::{Release, Stream};
 use serde_json::{Value as Json, json};
@@ -27,13 +27,17 @@ pub(super) struct Way<'a> {
 }
 
 /// Creates in one region what is deployed in another. Asked twice, it is created once.
-pub(super) async fn promote(reach: &Reach, stream: String, way: Way<'_>) -> Result<Outcome, Failure> {
+pub(super) async fn promote(
+    options: &GlobalOptions,
+    stream: String,
+    way: Way<'_>,
+) -> Result<Outcome, Failure> {
     let Way { from, to, .. } = way;
     if from == to {
         return Err(Failure::usage(format!("--from and --to are both {to}; nothing was changed")));
     }
     let regions = Regions::read(way.regions)?;
-    let (source, target) = (regions.reach(from, reach)?, regions.reach(to, reach)?);
+    let (source, target) = (regions.options(from, options)?, regions.options(to, options)?);
     let text = get(&source, stream.clone(), way.revision.map(|revision| revision.to_string())).await?;
     let release: Release = read(&text)?;
     let (revision, tag) = (release.revision, release.tag.clone());
@@ -51,13 +55,13 @@ pub(super) async fn promote(reach: &Reach, stream: String, way: Way<'_>) -> Resu
         }
         None => stream,
     };
-    let message = CreateReleaseRequest { stream, body: body(&release).to_string(), who: reach.who() };
+    let message = CreateReleaseRequest { stream, body: body(&release).to_string(), who: options.who() };
     let reply = target.releases().await?.create_release(message).await?.into_inner();
     for warning in &reply.warnings {
         show::note(format!("warning: {warning}"));
     }
     let created: Release = read(&reply.release)?;
-    if reach.json {
+    if options.json {
         show::json(&json!({
             "from": { "region": from, "release": release },
             "to": { "region": to, "release": created },
@@ -79,7 +83,7 @@ pub(super) async fn promote(reach: &Reach, stream: String, way: Way<'_>) -> Resu
 
 /// Refuses to bring a release of a line to a region in which its stream has none.
 async fn is_grouped(
-    target: &Reach,
+    target: &GlobalOptions,
     base: &StreamName,
     region: &str,
     line: &StreamName,

@@ -1,7 +1,7 @@
 //! Health URLs and balancers: whether an instance answers 200, why not, and whether its balancer sends requests to it.
 
 use super::files::disable_file;
-use super::{Ground, State};
+use super::{State, Testbed};
 use crate::simulate::slot::{At, Cause};
 
 /// The balancer's checks until it takes an instance out, or in.
@@ -10,7 +10,7 @@ const CHECKS: u32 = 2;
 /// What the disable-file of an agent begins with.
 pub(super) const BY_AGENT: &[u8] = b"put by tidegate-agent";
 
-impl Ground {
+impl Testbed {
     /// One look of the balancers at every instance.
     pub(in crate::simulate) fn tick(&self) {
         self.supervise();

@@ -1,6 +1,6 @@
 //! The files on the disks of nodes, disable-files among them.
 
-use super::Ground;
+use super::Testbed;
 use super::rotation::BY_AGENT;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ pub(in crate::simulate) fn disable_file(service: &str) -> PathBuf {
     Path::new("/run").join(format!("{service}.disable"))
 }
 
-impl Ground {
+impl Testbed {
     /// Writes a file of a node.
     pub(in crate::simulate) fn write(&self, node: usize, path: &Path, bytes: Vec<u8>) -> std::io::Result<()> {
         let mut state = self.state();

@@ -1,0 +1,41 @@
+//! Whether an upgrade can be rolled back: its phase and the contracted schemas allow it, and no compute release needs the
+//! floor that the rollback lowers.
+
+use super::needed::forbids;
+use super::{Answer, PersonGate, Reason};
+use crate::contracted;
+use crate::upgrade::{View, rollback_path};
+use tidegate_proto::ServiceVersion;
+
+/// Whether the rollback may begin.
+pub(crate) fn begins(view: &View<'_>, why: &str) -> Answer {
+    match rollback_path(view.fleet, view.upgrade, why) {
+        Err(refused) => Answer::from(no_rollback(&refused)),
+        Ok(_) => lowers_floor(view),
+    }
+}
+
+/// Whether a floor that was raised during the rollback may be lowered to the old version again.
+pub(crate) fn lowers_raised_floor(view: &View<'_>, floor: ServiceVersion) -> Answer {
+    let (service, from) = (&view.spec().service, view.spec().from);
+    match contracted::forbids(view.fleet, service, from).filter(|_| from < floor) {
+        Some(forbidden) => Answer::from(no_rollback(&forbidden)),
+        None => lowers_floor(view),
+    }
+}
+
+/// Whether compute releases allow the floor that the rollback lowers.
+pub(crate) fn lowers_floor(view: &View<'_>) -> Answer {
+    let floor = view.service().and_then(|service| service.window()).map(|window| window.floor);
+    let (service, from) = (&view.spec().service, view.spec().from);
+    let lowers = view.upgrade.former.is_some() && floor.is_some_and(|floor| from < floor);
+    match forbids(view.fleet, service, from).filter(|_| lowers) {
+        Some(needed) => Answer::from(needed),
+        None => Answer::open(),
+    }
+}
+
+/// That the upgrade has no edge to where it was to be moved.
+pub(crate) fn no_rollback(why: &impl ToString) -> Reason {
+    PersonGate::NoRollback { why: why.to_string() }.into()
+}

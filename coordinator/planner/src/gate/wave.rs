@@ -1,0 +1,81 @@
+//! Whether the exposed waves have passed: every instance of them was seen serving the target, or is excused, and at least
+//! one of each wave was verified.
+
+use super::roll::{excused, stage_failures, unfit};
+use super::{Answer, Reason, RollGate, VersionGate};
+use crate::fleet::{Causes, Instance, Sample, ServiceFleet, Standing};
+use crate::upgrade::View;
+use std::collections::BTreeSet;
+use tidegate_proto::{NodeId, mutant};
+
+/// Those of the exposed waves that were not seen serving the target and are not excused.
+pub(crate) struct Left<'a> {
+    silent: Sample,
+    in_maintenance: [Sample; 2],
+    /// The first of the others.
+    idle: Vec<&'a Instance>,
+}
+
+impl<'a> Left<'a> {
+    /// In the waves up to `wave`; an instance without a wave is in the last one.
+    pub(crate) fn of(view: &View<'_>, service: &'a ServiceFleet, wave: u32, last: u32) -> Self {
+        let excused: BTreeSet<&NodeId> = view.exceptions().exempt().collect();
+        let left = |standing| {
+            let among = |node: &&&NodeId| {
+                service
+                    .standing_of(node)
+                    .is_some_and(|(stands, in_wave)| stands == standing && in_wave <= wave)
+            };
+            let among = excused.iter().filter(among).count();
+            service.standing(standing, wave).sample_but(|node| excused.contains(node), among)
+        };
+        let idle = service
+            .each_standing(Standing::Ready, wave)
+            .chain(service.each_standing(Standing::Unhealthy, wave))
+            .chain(service.each_standing(Standing::Adrift, wave))
+            .chain(service.ordered().each.filter(|i| i.wave.map_or(last, |drawn| drawn.min(last)) <= wave))
+            .filter(|instance| !excused.contains(&instance.node));
+        Self {
+            silent: left(Standing::Silent),
+            in_maintenance: [left(Standing::Kept), left(Standing::Held)],
+            idle: idle.take(Sample::NAMED + 1).collect(),
+        }
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        !(self.silent.is_empty() && self.in_maintenance.iter().all(Sample::is_empty) && self.idle.is_empty())
+    }
+
+    /// Why the waves have not passed, where no instance is under way.
+    pub(crate) fn answer(self, view: &View<'_>, service: &ServiceFleet) -> Answer {
+        let name = service.name().clone();
+        let (unstaged, idle): (Vec<_>, Vec<_>) =
+            self.idle.into_iter().partition(|instance| service.is_unstaged(&instance.node));
+        let mut answer = Answer { is_open: false, reasons: stage_failures(unstaged.iter().copied()) };
+        let unstaged = unstaged.into_iter().filter(|instance| !instance.has_stage_failures());
+        let unstaged: Vec<&NodeId> = unstaged.map(|instance| &instance.node).collect();
+        let release = view.spec().release.tag.clone();
+        answer.and(Answer::of_any(Sample::counted(unstaged.into_iter()), |nodes| RollGate::Staging {
+            release,
+            nodes,
+        }));
+        answer.and(Answer::of_any(self.silent, |nodes| VersionGate::Silent { service: name, nodes }));
+        for nodes in self.in_maintenance {
+            answer.and(Answer::of_any(nodes, |nodes| RollGate::Maintenance { nodes }));
+        }
+        answer.and(unfit(Causes::counted(idle.into_iter())));
+        answer
+    }
+}
+
+/// Whether any instance of a wave was verified at the new version: a wave in which all failed or were skipped shows nothing.
+pub(crate) fn verified(view: &View<'_>, service: &ServiceFleet, wave: u32) -> Answer {
+    let is_empty = service.in_wave(wave) > 0 && service.done_in(wave) == 0;
+    if !is_empty || mutant::is("an-empty-wave-passes") {
+        return Answer::open();
+    }
+    let mut answer = Answer::from(Reason::from(RollGate::EmptyWave { wave }));
+    let is_left = |node: &NodeId| service.standing_of(node).is_some_and(|(_, in_wave)| in_wave <= wave);
+    answer.reasons.extend(excused(view.exceptions(), is_left));
+    answer
+}
