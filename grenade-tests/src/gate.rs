@@ -15,6 +15,7 @@ pub mod by_command;
 pub mod by_hand;
 pub mod cli;
 pub mod compat;
+pub mod deaths;
 pub mod drive;
 pub mod explore;
 pub mod file;

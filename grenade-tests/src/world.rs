@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::WorldError;
 pub use host::Host;
-pub use process::{Process, Spawn};
+pub use process::{Process, Spawn, tail};
 
 use crate::world::descendants::{Scope, sweep};
 

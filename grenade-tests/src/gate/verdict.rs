@@ -9,6 +9,7 @@ mod processes;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::gate::deaths::Death;
 use crate::gate::drive::Ended;
 use crate::gate::impact::Impact;
 use crate::gate::mixed::{Health, Mixed};
@@ -20,6 +21,7 @@ use crate::gate::written::{Arrangement, HostBounds, TurningPoint};
 use crate::load::entry::Entry;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::GateTag;
+use tidegate_proto::printable::one_line;
 
 /// Fewer reads across versions prove nothing, in each direction.
 const ENOUGH_ACROSS: usize = 10;
@@ -200,15 +202,28 @@ fn completed(up: &Upgraded) -> Result<String, String> {
         phases.iter().map(|(phase, seconds)| format!("{phase} {seconds:.1} s")).collect();
     let because = because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     if word != "completed" {
-        return Err(format!("it ended {word}{because}; {}", phases.join(", ")));
+        let died = died(&up.deaths);
+        return Err(format!("it ended {word}{because}; {}{died}", phases.join(", ")));
     }
     // What it says of itself is not enough.
     match last_seen(up).iter().find(|(_, (version, serves))| !serves || *version != Some(up.to)) {
         Some((node, seen)) => {
-            Err(format!("it says that it completed, but {node} is left {}", standing(seen)))
+            let died = died(&up.deaths);
+            Err(format!("it says that it completed, but {node} is left {}{died}", standing(seen)))
         }
         None => Ok(phases.join(", ")),
     }
+}
+
+/// The first process that ended unasked, with the last line of its log; empty: none did.
+fn died(deaths: &[Death]) -> String {
+    let Some(first) = deaths.first() else { return String::new() };
+    let last = first.log.lines().last().map(|line| format!(", its last line: {}", one_line(line)));
+    let more = match deaths.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("; {}{}{more}", first.words(), last.unwrap_or_default())
 }
 
 /// What was seen last of each node: its version, and whether it is in rotation.
@@ -229,6 +244,7 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
         let overloaded = mixed.host.overloaded(&evidence.bounds);
         let mut check = unfailed(&format!("{name}: every request"), &mixed.entries, overloaded);
         check.found.push_str(&by_version(&mixed.entries));
+        check.found.push_str(&died(&mixed.deaths));
         checks.push(check);
         if !mixed.beside.is_empty() {
             checks.push(unfailed(
