@@ -179,7 +179,8 @@ async fn verdicts_recorded_at_once_are_all_kept_and_the_oldest_leave_the_record(
     let (_embedded, coordinator, _herd) = world(1).await;
     let door = Door::of_releases(&coordinator).await;
     let record = async |n: usize| {
-        let body = json!({"verdict": if n.is_multiple_of(2) { "pass" } else { "fail" }, "note": format!("run {n}")});
+        let body =
+            json!({"verdict": if n.is_multiple_of(2) { "pass" } else { "fail" }, "note": format!("run {n}")});
         assert_eq!(door.put("/evidence/c-1/s-1", &body).await.status, StatusCode::OK);
     };
     tokio::join!(record(0), record(1), record(2));
@@ -206,7 +207,8 @@ async fn verdicts_recorded_at_once_are_all_kept_and_the_oldest_leave_the_record(
     assert_eq!((kept.len(), kept[0].as_str(), kept[20].as_str()), (KEPT + 1, "run 29", "run 9"));
     let history = operation::fleet_history(&coordinator.context, &FleetHistoryRequest {}).await.unwrap();
     for n in 0..30 {
-        let of = |event: &&Event| event.because == format!("run {n}") && event.to.starts_with("c-1 with s-1: ");
+        let of =
+            |event: &&Event| event.because == format!("run {n}") && event.to.starts_with("c-1 with s-1: ");
         assert_eq!(history.iter().filter(of).count(), if n == 3 { 2 } else { 1 }, "run {n}");
     }
     coordinator.stop().await;

@@ -171,7 +171,8 @@ impl Compat {
     /// Starts it in a group of its own, with its output in the log.
     fn start(&self) -> Result<(Log, Child), ExitCode> {
         let unwritable = |error: LogError| failed(BAD_INPUT, &error.to_string());
-        let (log, out) = Log::begin(self.log.as_deref(), &self.compute_tag, &self.storage_tag).map_err(unwritable)?;
+        let (log, out) =
+            Log::begin(self.log.as_deref(), &self.compute_tag, &self.storage_tag).map_err(unwritable)?;
         let path = log.path().to_owned();
         let err = out.try_clone().map_err(|error| unwritable(LogError::Unwritable { path, error }))?;
         // clap demands one word at least.

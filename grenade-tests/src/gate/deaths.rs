@@ -177,7 +177,9 @@ mod tests {
     #[test]
     fn status_of_the_agents_log_is_told_in_words() {
         let line = |status: &str| {
-            format!("2026-11-25T21:00:00Z  INFO agent: the service's process ended pid=7 release=items-2 status={status}")
+            format!(
+                "2026-11-25T21:00:00Z  INFO agent: the service's process ended pid=7 release=items-2 status={status}"
+            )
         };
         for (status, expected) in [
             ("exit status: 3", "exited with code 3"),
@@ -188,12 +190,16 @@ mod tests {
             assert_eq!((release.as_str(), words(&status).as_str()), ("items-2", expected));
         }
         assert_eq!(ended("2026-11-25T21:00:00Z  INFO agent: the service's process is stopped pid=7"), None);
-        assert_eq!(death("exited with code 3", 12_340.0).words(), "items-2 at version 2 exited with code 3 at 12.3 s");
+        assert_eq!(
+            death("exited with code 3", 12_340.0).words(),
+            "items-2 at version 2 exited with code 3 at 12.3 s"
+        );
     }
 
     #[test]
     fn instance_that_was_drained_and_stopped_is_no_death_and_one_in_rotation_is() {
-        let change = |at_ms, in_rotation| Change { at_ms, node: "items-2".to_owned(), version: Some(2), in_rotation };
+        let change =
+            |at_ms, in_rotation| Change { at_ms, node: "items-2".to_owned(), version: Some(2), in_rotation };
         let drained = [change(0.0, true), change(900.0, false), change(2_000.0, true)];
         for how in ["exited with code 0", "was ended by SIGTERM", "exited with code 143"] {
             assert!(death(how, 1_000.0).was_asked(&drained), "{how}");
@@ -208,7 +214,8 @@ mod tests {
         use std::io::Write;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("agent.log");
-        let mut log = AgentLog { node: "n".into(), path: path.clone(), read: 0, service: dir.path().join("s.log") };
+        let mut log =
+            AgentLog { node: "n".into(), path: path.clone(), read: 0, service: dir.path().join("s.log") };
         assert!(log.ended().is_err());
         let mut file = File::options().create(true).append(true).open(&path).unwrap();
         file.write_all(b"x\nagent: the service's process ended pid=7 release=a-1 stat").unwrap();

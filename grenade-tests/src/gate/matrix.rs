@@ -103,7 +103,8 @@ fn text(pairs: &[Evidence]) -> String {
         let cells = columns.iter().map(|storage| cell(compute, storage));
         grid.push(std::iter::once(compute.to_owned()).chain(cells).collect());
     }
-    let titles = ["COMPUTE", "STORAGE", "VERDICT", "EARLIER", "BY", "RECORDED", "WAITING", "LOG SHA256", "NOTE"];
+    let titles =
+        ["COMPUTE", "STORAGE", "VERDICT", "EARLIER", "BY", "RECORDED", "WAITING", "LOG SHA256", "NOTE"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     rows.extend(pairs.iter().map(row));
     format!("{}\n{}", table(&grid), table(&rows))

@@ -141,7 +141,7 @@ impl Plan {
         let text = std::fs::read_to_string(path)
             .map_err(|error| anyhow::anyhow!("could not read the plan {}: {error}", path.display()))?;
         let plan: Self =
-            document::yaml(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+            document::read(&text).map_err(|finding| anyhow::anyhow!("{}:{finding}", path.display()))?;
         let mut wrong = plan.flaws(gate);
         if text.trim().is_empty() {
             wrong.push("is empty; `grenade plan` prints one".to_owned());

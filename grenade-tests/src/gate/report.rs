@@ -295,8 +295,7 @@ impl GateReport {
     /// Every load with its name.
     pub fn loads(&self) -> Vec<(String, &Load)> {
         let mixes = self.mixes.iter().map(|load| (load.name(), load));
-        let rollbacks =
-            self.rollbacks.iter().map(|(point, up)| (back_name(*point), &up.load));
+        let rollbacks = self.rollbacks.iter().map(|(point, up)| (back_name(*point), &up.load));
         let named = |names: [&str; 2], loads| names.map(str::to_owned).into_iter().zip(loads);
         let idle = self.impact.iter().flat_map(|impact| named(["idle pool", "idle twin"], &impact.idle));
         let upgraded = self.impact.iter().filter_map(|impact| impact.upgraded.as_ref());

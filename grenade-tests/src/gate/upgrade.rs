@@ -16,9 +16,9 @@ use crate::gate::processes::{Overlap, ProcessWatch};
 use crate::gate::spectator::Spectator;
 use crate::gate::survival::{Survived, Survivors};
 use crate::gate::watch::{Change, Watch};
-use crate::load::{LoadReport, Watched};
 use crate::load::entry::Entry;
 use crate::load::requests::Versions;
+use crate::load::{LoadReport, Watched};
 use crate::world::World;
 
 /// What became of an upgrade.

@@ -3,6 +3,7 @@
 //! A reader stops at the first thing that it does not understand. Here that is noted, put right in a copy, and the copy
 //! read again: an unknown field is removed, a value of the wrong kind and a missing field are taken from an example.
 
+use super::message::{Message, short};
 use super::yaml_with;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
@@ -75,7 +76,11 @@ impl Located {
             let Some(found) = found else { break };
             (node, at) = found;
         }
-        Finding { line: at.line(), column: at.column(), what: format!("{field}: {}", what.into()) }
+        let what = match field {
+            "" => what.into(),
+            field => format!("{field}: {}", what.into()),
+        };
+        Finding { line: at.line(), column: at.column(), what }
     }
 
     /// Everything in the document that is not of the form `T`; the example is a whole document of that form.
@@ -83,15 +88,17 @@ impl Located {
         let mut copy = self.tree.json();
         let mut findings: Vec<Finding> = Vec::new();
         while findings.len() < MOST {
-            let Err((path, what)) = typed::<T>(&copy.to_string()) else { break };
-            let named = quoted(&what).filter(|named| path.last() != Some(named));
+            let Err((path, message)) = typed::<T>(&copy.to_string()) else { break };
+            let value = shown(at(&copy, &path));
+            let named = message.field().filter(|named| path.last().is_none_or(|last| last != named));
+            let named = named.map(str::to_owned);
             let path: Vec<String> = path.into_iter().chain(named).collect();
-            let finding = self.finding(&path.join("."), what);
+            let finding = self.finding(&path.join("."), message.words(&value));
             if findings.contains(&finding) {
                 break;
             }
             findings.push(finding);
-            let unknown = findings.last().is_some_and(|finding| finding.what.contains("unknown field"));
+            let unknown = matches!(message, Message::Unknown { .. });
             if !put_right(&mut copy, &path, if unknown { None } else { Some(example) }) {
                 break;
             }
@@ -102,7 +109,7 @@ impl Located {
 }
 
 /// Reads the form; an error with the path at which it was found.
-fn typed<T: DeserializeOwned>(text: &str) -> Result<T, (Vec<String>, String)> {
+fn typed<T: DeserializeOwned>(text: &str) -> Result<T, (Vec<String>, Message)> {
     let mut path = Vec::new();
     let read = yaml_with(text, |deserializer| {
         serde_path_to_error::deserialize::<_, T>(deserializer).map_err(|error| {
@@ -110,8 +117,31 @@ fn typed<T: DeserializeOwned>(text: &str) -> Result<T, (Vec<String>, String)> {
             error.into_inner()
         })
     });
-    read.map_err(|error| (path, found(&error).what))
+    read.map_err(|error| (path, Message::of(&error)))
 }
+
+/// What is at `path`.
+fn at<'a>(document: &'a Json, path: &[String]) -> Option<&'a Json> {
+    path.iter().try_fold(document, |at, name| match at {
+        Json::Array(items) => items.get(name.parse::<usize>().ok()?),
+        other => other.get(name),
+    })
+}
+
+/// A value in a message.
+fn shown(value: Option<&Json>) -> String {
+    match value {
+        None => HERE.to_owned(),
+        Some(Json::Null) => "an empty value".to_owned(),
+        Some(Json::Array(_)) => "a list".to_owned(),
+        Some(Json::Object(_)) => "a mapping".to_owned(),
+        Some(Json::String(text)) => format!("`{}`", short(text)),
+        Some(other) => format!("`{other}`"),
+    }
+}
+
+/// A value of which only the place is known.
+const HERE: &str = "what is here";
 
 fn names(path: &Path) -> Vec<String> {
     let name = |segment: &Segment| match segment {
@@ -120,12 +150,6 @@ fn names(path: &Path) -> Vec<String> {
         Segment::Enum { .. } | Segment::Unknown => None,
     };
     path.iter().filter_map(name).collect()
-}
-
-/// The field that an error names as unknown or missing.
-fn quoted(what: &str) -> Option<String> {
-    let rest = ["unknown field `", "missing field `"].iter().find_map(|begin| what.split_once(begin))?.1;
-    rest.split('`').next().map(str::to_owned)
 }
 
 /// Takes what is at `path` from the example, or removes it where that has none; whether anything changed.
@@ -151,17 +175,10 @@ fn put_right(copy: &mut Json, path: &[String], example: Option<&Json>) -> bool {
     }
 }
 
-/// What a reader of YAML says, without its own form and its advice for programmers.
+/// What a reader of YAML says, in plain words.
 pub fn found(error: &serde_saphyr::Error) -> Finding {
-    let text = error.to_string().replace(", set DuplicateKeyPolicy in Options if acceptable", "");
-    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
-    let first = first.strip_prefix("error: ").unwrap_or(first);
-    let what = match first.split_once(": ") {
-        Some((place, rest)) if place.starts_with("line ") => rest,
-        _ => first,
-    };
     let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
-    Finding { line, column, what: what.to_owned() }
+    Finding { line, column, what: Message::of(error).words(HERE) }
 }
 
 impl Node {

@@ -156,7 +156,10 @@ fn verdict_that_cannot_be_read_is_named_with_its_key_and_can_be_replaced() {
     let told = plan(&fleet, &world.moment()).waiting[&upgrade_id()].clone();
     let named = Reason::Store(StoreGate::Unreadable { key: key.to_string(), why: "is not UTF-8".into() });
     assert_eq!(told, [named]);
-    let (hop, asker) = (hop(GateTag::Rolling, base()), Asker { who: "ci".into(), why: String::new(), accepts: BTreeSet::new() });
+    let (hop, asker) = (
+        hop(GateTag::Rolling, base()),
+        Asker { who: "ci".into(), why: String::new(), accepts: BTreeSet::new() },
+    );
     let again = ask::gate_verdict(&fleet, &world.moment(), &hop, Verdict::Pass, None, &asker);
     assert!(again.when.contains(&Precondition::At(key, Revision(9_999))), "it is replaced");
 }

@@ -6,8 +6,7 @@ use crate::cli::show;
 use tidegate_proto::wire::counted;
 use tidegate_proto::wire::v1::{Evidence, ListEvidenceRequest};
 
-const HEADER: [&str; 8] =
-    ["COMPUTE", "STORAGE", "VERDICT", "EARLIER", "BY", "RECORDED", "WAITING", "NOTE"];
+const HEADER: [&str; 8] = ["COMPUTE", "STORAGE", "VERDICT", "EARLIER", "BY", "RECORDED", "WAITING", "NOTE"];
 
 pub(super) async fn list(reach: &Reach, compute_tag: String) -> Result<Outcome, Failure> {
     let message = ListEvidenceRequest { compute_tag, storage_tag: String::new() };

@@ -90,7 +90,7 @@ fn manifest(asked: &Create) -> Result<Json, Failure> {
     let mut manifest = asked.manifest.as_deref().map(read).transpose()?.unwrap_or_else(|| json!({}));
     for text in &asked.mix_in {
         let (key, path) = pair(text)?;
-        let mixed = document(Path::new(path), tidegate_planner::document::yaml::<Json>)?;
+        let mixed = document(Path::new(path), tidegate_planner::document::read::<Json>)?;
         if manifest.get(key).is_some() {
             let told = format!("--mix-in {text}: the manifest says {key:?} already; nothing was changed");
             return Err(Failure::usage(told));
@@ -198,7 +198,7 @@ pub(super) async fn unpin(
 }
 
 pub(super) async fn configure(reach: &Reach, stream: String, path: &Path) -> Result<Outcome, Failure> {
-    let settings = document(path, tidegate_planner::document::yaml)?.to_string();
+    let settings = document(path, tidegate_planner::document::read)?.to_string();
     let message = ConfigureStreamRequest { stream, settings, who: reach.who(), why: String::new() };
     told(reach, reach.releases().await?.configure_stream(message).await?.get_ref())
 }

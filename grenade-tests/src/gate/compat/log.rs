@@ -63,7 +63,8 @@ impl Log {
             None => (PathBuf::from(&stem), Name::Digest { stem }),
         };
         let is_named = path.file_name().is_some() && !path.as_os_str().as_encoded_bytes().ends_with(b"/");
-        let named = if is_named { Ok(()) } else { Err(Error::new(ErrorKind::IsADirectory, "is no file name")) };
+        let named =
+            if is_named { Ok(()) } else { Err(Error::new(ErrorKind::IsADirectory, "is no file name")) };
         let file = named.and_then(|()| {
             let mut prefix = path.file_name().unwrap_or_default().to_owned();
             prefix.push(".");
@@ -72,7 +73,9 @@ impl Log {
                 .suffix(".partial")
                 // As of any file: less what the umask takes.
                 .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+                .tempfile_in(
+                    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+                )
         });
         let (file, partial) = file.map_err(|error| LogError::Unwritable { path, error })?.into_parts();
         Ok((Self { partial, name }, file))
@@ -102,7 +105,9 @@ impl Log {
                 Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {
                     let own = path.with_added_extension(digits);
                     let (path, kept) = (path.display(), own.display());
-                    eprintln!("grenade: warning: {path} exists by now and was not overwritten; the log is {kept}");
+                    eprintln!(
+                        "grenade: warning: {path} exists by now and was not overwritten; the log is {kept}"
+                    );
                     (error.path, own)
                 }
                 Err(error) => return Err(unnamed(path, error)),

@@ -141,7 +141,11 @@ async fn version_that_keeps_memory_for_each_request_fails() {
 #[tokio::test]
 async fn version_that_exits_under_load_is_reported_with_code_and_last_lines() {
     let gate = with_fault(2, "mortal").replace("tags: [supports-upgrade, rolling,", "tags: [rolling,");
-    let done = done(&gate.replace("healthy_deadline: 20s, progress_deadline: 1m", "healthy_deadline: 5s, progress_deadline: 10s")).await;
+    let done = done(&gate.replace(
+        "healthy_deadline: 20s, progress_deadline: 1m",
+        "healthy_deadline: 5s, progress_deadline: 10s",
+    ))
+    .await;
     let words = "at version 2 exited with code 3";
     contains(&done.failed("rolling"), &[words, "its last line: out of cheese <&>"]);
     contains(&done.said, &[&format!("mix 2+1       mix_2_1-3 {words}\n              | out of cheese <&>\n")]);
@@ -149,7 +153,11 @@ async fn version_that_exits_under_load_is_reported_with_code_and_last_lines() {
     let deaths = report["deaths"].as_array().unwrap();
     for part in ["mix 2+1", "upgrade"] {
         let death = deaths.iter().find(|death| death["part"] == part).unwrap_or_else(|| panic!("{report:#}"));
-        assert_eq!((&death["version"], &death["how"]), (&json!(2), &json!("exited with code 3")), "{death:#}");
+        assert_eq!(
+            (&death["version"], &death["how"]),
+            (&json!(2), &json!("exited with code 3")),
+            "{death:#}"
+        );
         assert!(death["log"].as_str().unwrap().ends_with("out of cheese <&>"), "{death:#}");
     }
     assert!(deaths.iter().all(|death| death["version"] == 2), "the base was stopped: {report:#}");
