@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::gate::exit::{BAD_INPUT, INTERRUPTED, NOT_RUN, print};
 use crate::gate::file::{self, Gate};
 use crate::gate::plan::Plan;
 use crate::gate::watch::Probe;
@@ -21,15 +22,6 @@ use crate::gate::{compat, init, matrix, record};
 use crate::world::interrupt::Interrupt;
 use crate::world::place::{Place, PlaceError};
 use crate::world::{World, WorldError};
-
-/// It could not be told.
-const INCONCLUSIVE: u8 = 2;
-/// The gate file or the command line is wrong.
-pub(super) const BAD_INPUT: u8 = 3;
-/// It could not be run to a verdict.
-pub(super) const NOT_RUN: u8 = 4;
-/// What a shell gives to a program that Ctrl-C has ended.
-pub(super) const INTERRUPTED: u8 = 130;
 
 const AFTER: &str = "\
 Examples:
@@ -139,14 +131,6 @@ struct Unwritable {
     source: std::io::Error,
 }
 
-pub(super) fn span(text: &str) -> Result<Duration, String> {
-    let span: tidegate_proto::Span = text.parse().map_err(|e| format!("{e}"))?;
-    match span.as_millis() {
-        0 => Err("nothing can be done in no time".to_owned()),
-        ms => Ok(Duration::from_millis(ms)),
-    }
-}
-
 fn meaning(text: &str) -> Result<(String, u32), String> {
     let (said, number) = text.rsplit_once('=').ok_or("ANSWER=NUMBER is allowed")?;
     Ok((said.to_owned(), number.parse().map_err(|_| format!("`{number}` is no number"))?))
@@ -207,20 +191,6 @@ impl Cli {
                 print(&String::from_utf8_lossy(&script))
             }
             Verb::VersionOf { url, pointer, means } => version_of(&url, pointer, means).await,
-        }
-    }
-}
-
-/// Writes to standard output. A reader that closed its end is no error.
-pub(super) fn print(text: &str) -> ExitCode {
-    use std::io::{ErrorKind, Write};
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("grenade: could not write to standard output: {error}");
-            ExitCode::from(NOT_RUN)
         }
     }
 }

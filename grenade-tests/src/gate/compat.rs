@@ -15,7 +15,7 @@ use tidegate_proto::{Digest, ReleaseTag};
 use tokio::time::Instant;
 
 use self::log::{Log, LogError};
-use crate::gate::cli::{BAD_INPUT, INTERRUPTED, NOT_RUN, print, span};
+use crate::gate::exit::{BAD_INPUT, INTERRUPTED, NOT_RUN, print, span};
 use crate::gate::reach::{self, Reach, Unasked};
 use crate::world::World;
 use crate::world::interrupt::Interrupt;

@@ -8,7 +8,7 @@ use tidegate_proto::printable::one_line;
 use tidegate_proto::wire::counted;
 use tidegate_proto::wire::v1::{Evidence, ListEvidenceRequest};
 
-use crate::gate::cli::print;
+use crate::gate::exit::print;
 use crate::gate::reach::{Reach, Unasked};
 
 /// The form of the JSON; raised when a field changes its meaning.

@@ -6,6 +6,7 @@ pub mod junit;
 pub mod progress;
 pub mod text;
 
+pub use crate::gate::quantile::quantile;
 use serde::Serialize;
 
 use crate::gate::deaths::Death;
@@ -186,12 +187,6 @@ impl Load {
             host,
         }
     }
-}
-
-/// Of sorted values; of none, 0.
-pub fn quantile(sorted: &[f64], at: f64) -> f64 {
-    let place = ((sorted.len() as f64 * at).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
-    sorted.get(place).copied().unwrap_or_default()
 }
 
 /// One order in which several services were upgraded.

@@ -1,6 +1,7 @@
 //! The judge. Pure: ledgers, what commands and health URLs answered, and bounds in; for each tag a verdict with its figures
 //! out. Failures on a machine that could not keep up say nothing about the service, except where an answer was wrong.
 
+mod check;
 mod downtime;
 pub(in crate::gate) mod impact;
 pub mod orders;
@@ -19,7 +20,7 @@ use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::written::{Arrangement, HostBounds, TurningPoint};
 use crate::load::entry::Entry;
-use serde::{Deserialize, Serialize};
+pub use check::{Check, TagVerdict, Word, worst};
 use tidegate_proto::GateTag;
 use tidegate_proto::printable::one_line;
 
@@ -27,65 +28,6 @@ use tidegate_proto::printable::one_line;
 const ENOUGH_ACROSS: usize = 10;
 /// Where none of n requests failed, at most 3/n of all do, with 95 % confidence (the rule of three).
 const RULE_OF_THREE: f64 = 3.0;
-
-/// What a gate says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Word {
-    /// All of it was seen to hold.
-    Pass,
-    /// It cannot be told.
-    Inconclusive,
-    /// It was seen not to hold.
-    Fail,
-}
-
-impl Word {
-    /// As a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Inconclusive => "inconclusive",
-            Self::Fail => "fail",
-        }
-    }
-}
-
-/// One thing that was checked.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Check {
-    /// What must hold.
-    pub check: String,
-    /// Whether it does.
-    pub verdict: Word,
-    /// What was found, with figures.
-    pub found: String,
-}
-
-impl Check {
-    /// Something that was checked.
-    pub fn new(check: &str, verdict: Word, found: impl Into<String>) -> Self {
-        Self { check: check.to_owned(), verdict, found: found.into() }
-    }
-
-    fn of(check: &str, tried: Result<String, String>) -> Self {
-        match tried {
-            Ok(found) => Self::new(check, Word::Pass, found),
-            Err(found) => Self::new(check, Word::Fail, found),
-        }
-    }
-}
-
-/// The verdict on one tag: the worst of its checks.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TagVerdict {
-    /// The tag.
-    pub tag: GateTag,
-    /// What is said of it.
-    pub verdict: Word,
-    /// What it rests on.
-    pub checks: Vec<Check>,
-}
 
 /// All that was seen.
 #[derive(Debug)]
@@ -120,11 +62,6 @@ pub fn judge(tags: &[GateTag], evidence: &Evidence<'_>) -> Vec<TagVerdict> {
         TagVerdict { tag: *tag, verdict: worst(checks.iter().map(|check| check.verdict)), checks }
     };
     tags.iter().map(judged).collect()
-}
-
-/// The worst of some verdicts; of none, nothing can be told.
-pub fn worst(verdicts: impl Iterator<Item = Word>) -> Word {
-    verdicts.max().unwrap_or(Word::Inconclusive)
 }
 
 fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
