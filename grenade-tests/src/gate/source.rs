@@ -84,6 +84,7 @@ async fn checked_out(
     let path = directory.display().to_string();
     git.asks("prune", &["worktree", "prune"]).await?;
     git.asks("add", &["worktree", "add", "--detach", "--force", &path, &id]).await?;
+    submodules(&git, &directory, say).await?;
     build(world, gate, name, commit, &directory, say).await?;
     std::fs::write(directory.join(BUILT), words).context("could not mark a checkout as built")?;
     Ok(directory)
@@ -99,6 +100,22 @@ async fn missing(git: &Git<'_>, top: &str) -> String {
         ),
         false => format!("there is no such commit in {top}"),
     }
+}
+
+/// Fills the submodules of a checkout, where the commit has some.
+async fn submodules(git: &Git<'_>, directory: &Path, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
+    if !directory.join(".gitmodules").exists() {
+        return Ok(());
+    }
+    say(&format!("fetching the submodules of {}", directory.display()));
+    let path = directory.display().to_string();
+    let update = ["-C", &path, "submodule", "update", "--init", "--recursive"];
+    git.runs("submodules", &update, BUILD).await.map(drop).with_context(|| {
+        format!(
+            "could not fetch its submodules (.gitmodules in {path} names them): the repositories must be reachable from here, \
+             or name a `directory` that you have filled instead of a commit"
+        )
+    })
 }
 
 /// Runs the commands that build a checkout.
@@ -164,11 +181,21 @@ impl Git<'_> {
     /// One command of git in the directory of the gate file; its output, without the line's end, which is in a log of that
     /// name too.
     async fn asks(&self, what: &str, arguments: &[&str]) -> anyhow::Result<String> {
+        self.runs(what, arguments, GIT).await
+    }
+
+    /// The same, for at most so long.
+    async fn runs(
+        &self,
+        what: &str,
+        arguments: &[&str],
+        limit: std::time::Duration,
+    ) -> anyhow::Result<String> {
         let spawn = Spawn::new(&format!("git-{}-{what}", self.name), &found("git", self.here)?);
         // A checkout of ours is nothing that a hook of the repository waits for.
         let spawn = spawn.args(["-c", "core.hooksPath=/dev/null"]).args(arguments);
         let mut process = self.world.spawn(spawn.dir(self.here))?;
-        let status = process.wait(GIT).await?;
+        let status = process.wait(limit).await?;
         let said = std::fs::read_to_string(process.log()).context("could not read what git said")?;
         match status.success() {
             true => Ok(said.trim().to_owned()),
