@@ -35,8 +35,8 @@ Examples:
   grenade compare twin.csv upgraded.csv --drains t  zero-impact, from the ledgers of two pools
   grenade compat --compute-tag C --storage-tag S -- tests/compat.sh    run a suite and record its verdict
 
-All processes are private to the run, on free loopback ports. They are ended with it, also by Ctrl-C, SIGTERM, SIGHUP and
-SIGQUIT; what SIGKILL leaves, the next run names.
+All processes are private to the run, on free loopback ports. They are ended with it, also by Ctrl-C and every
+signal that a program can take; what SIGKILL leaves, the next run names.
 
 Exit codes:
   0    every asserted tag passes
@@ -228,15 +228,40 @@ async fn in_a_world<T>(
     let mut interrupt = Interrupt::listen()?;
     let place = Place::fresh(directory)?;
     let world = World::alone(place.dir())?;
+    world.must_have_room()?;
     let done = tokio::select! {
         done = work(&world) => done,
+        full = is_full(&world) => Err(full.into()),
         signal = interrupt.interrupted() => Err(signal.into()),
         () = tokio::time::sleep(most) => {
             Err(anyhow::anyhow!("it was not over after {most:?}, the most that --max-time allows"))
         }
     };
     world.sweep();
-    done
+    // What cannot be written fails in the words of whatever writes it, and the cause is this.
+    done.map_err(|error| match world.must_have_room() {
+        Err(full)
+            if error
+                .downcast_ref::<WorldError>()
+                .is_none_or(|error| !matches!(error, WorldError::Full { .. })) =>
+        {
+            error.context(full)
+        }
+        _ => error,
+    })
+}
+
+/// From one look at the room that is left to the next.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Ends when the world's directory is full: what is judged after that says nothing about the service.
+async fn is_full(world: &World) -> WorldError {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if let Err(full) = world.must_have_room() {
+            return full;
+        }
+    }
 }
 
 fn address_of(url: &http::Uri) -> Result<SocketAddr, ExitCode> {

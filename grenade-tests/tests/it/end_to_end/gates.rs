@@ -358,6 +358,25 @@ fn report_that_cannot_be_written_is_named_before_anything_is_started() {
     }
 }
 
+/// Its default is to end a program at once, which would leave every process running.
+#[tokio::test]
+async fn unexpected_signal_ends_everything() {
+    for (signal, name) in [(Signal::USR1, "SIGUSR1"), (Signal::ALARM, "SIGALRM"), (Signal::XFSZ, "SIGXFSZ")] {
+        let gate = Gate::start(&gate());
+        let log = gate.process.log().to_owned();
+        grenade_tests::world::wait::wait_for("a version to run", LIMIT, || async {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            if said.contains("a frozen mix") { Ok(()) } else { Err(said) }
+        })
+        .await
+        .unwrap();
+        gate.process.signal(signal).unwrap();
+        let done = gate.ends().await;
+        assert_eq!(done.code, Some(130), "{}", done.said);
+        contains(&done.said, &[&format!("interrupted by {name}")]);
+    }
+}
+
 #[tokio::test]
 async fn interrupt_ends_everything() {
     let gate = Gate::start(&gate());
