@@ -32,12 +32,12 @@ use std::time::Duration;
 
 pub use error::WorldError;
 pub use host::Host;
-pub use process::{Process, Spawn};
+pub use process::{Process, Spawn, tail};
 
 use crate::world::descendants::{Scope, sweep};
 
-/// A disk with less room than this, in bytes, is full.
-const LEAST_ROOM: u64 = 64 << 10;
+/// A disk with less room than this, in bytes, is as good as full: databases and stores grow by so much at once.
+const LEAST_ROOM: u64 = 4 << 20;
 
 /// The environment variable that marks every process of a world, and is inherited by what these start.
 pub const MARK: &str = "TIDEGATE_WORLD";
@@ -103,7 +103,11 @@ impl World {
     /// When it has none: databases, stores and ledgers fail each in their own words then.
     pub fn must_have_room(&self) -> Result<(), WorldError> {
         match rustix::fs::statvfs(&self.dir) {
-            Ok(disk) if disk.f_bavail * disk.f_frsize < LEAST_ROOM => Err(WorldError::Full(self.dir.clone())),
+            Ok(disk) if disk.f_bavail * disk.f_frsize < LEAST_ROOM => Err(WorldError::Full {
+                dir: self.dir.clone(),
+                left: disk.f_bavail * disk.f_frsize / 1024,
+                least: LEAST_ROOM / 1024,
+            }),
             // A file system that does not say is not known to be full.
             Ok(_) | Err(_) => Ok(()),
         }

@@ -11,6 +11,7 @@ mod start;
 mod steer;
 mod task;
 mod token;
+mod verdict;
 mod window;
 
 pub use decommission::{Gone, decommission};

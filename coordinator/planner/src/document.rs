@@ -1,6 +1,7 @@
 //! YAML as people write it, read within limits: aliases make a short text mean a long one.
 
 mod findings;
+mod message;
 
 pub use findings::{Located, found};
 pub use tidegate_proto::form::Finding;
@@ -23,6 +24,14 @@ const MAX_ALIAS_DEPTH: usize = 8;
 /// serde_saphyr's own, with line and column; also where aliases go beyond their limits.
 pub fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
     yaml_with(text, |deserializer| T::deserialize(deserializer))
+}
+
+/// The same; an error has its place, and says in plain words what is allowed there.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Finding> {
+    yaml(text).map_err(|error| found(&error))
 }
 
 /// Reads a document of the form `T`, with the place of each part of it.

@@ -193,7 +193,7 @@ impl Fleet {
                 self.metadata.put(key, value, at)
             }
             (key @ Key::GateVerdict(..), Value::GateVerdict(record)) => {
-                self.gates.insert(key, (record.body.verdict, at));
+                self.gates.insert(key, Stored { record, at });
             }
             // Events, waiting, certificates and the leader are read by whoever needs them.
             (key, value) => self.compute.put(key, value, at),

@@ -1,7 +1,6 @@
 //! A file of YAML or JSON that a command is given.
 
 use super::exit::Failure;
-use crate::operation::body;
 use serde_json::Value as Json;
 use std::fmt::Display;
 use std::path::Path;
@@ -19,5 +18,5 @@ pub(super) fn document<E: Display>(
         std::fs::read_to_string(path)
     };
     let text = text.map_err(|e| Failure::usage(format!("could not read {shown}: {e}")))?;
-    read(&text).map_err(|e| Failure::usage(format!("{shown}: {}; nothing was changed", body::of_yaml(&e))))
+    read(&text).map_err(|e| Failure::usage(format!("{shown}: {e}; nothing was changed")))
 }

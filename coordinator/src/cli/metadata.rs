@@ -144,7 +144,7 @@ fn amount(text: &str) -> Json {
 
 fn body(asked: &Set) -> Result<Json, Failure> {
     let mut body = json!({
-        "document": document(&asked.document, tidegate_planner::document::yaml)?,
+        "document": document(&asked.document, tidegate_planner::document::read)?,
         "pattern": asked.pattern.to_possible_value().map(|value| value.get_name().to_owned()),
     });
     let many = |texts: &[String], read: fn(&str) -> Json| {

@@ -227,7 +227,7 @@ impl Args {
             Verb::Stream { name: Some(name), set: None } => return look::stream(options, name).await,
             Verb::Stream { name: None, .. } => return look::streams(options).await,
             Verb::Stream { name: Some(stream), set: Some(path) } => {
-                let settings = document(&path, tidegate_planner::document::yaml)?.to_string();
+                let settings = document(&path, tidegate_planner::document::read)?.to_string();
                 let asked = ConfigureStreamRequest { stream, settings, who, why: String::new() };
                 options.releases().await?.configure_stream(asked).await?
             }

@@ -25,11 +25,6 @@ pub fn json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     serde_json::from_str(text)
 }
 
-/// What a reader of YAML says, without the advice that it has for programmers.
-pub fn of_yaml(error: &impl fmt::Display) -> String {
-    error.to_string().replace(", set DuplicateKeyPolicy in Options if acceptable", "")
-}
-
 /// Any JSON, of which nothing is kept.
 struct EachKeyOnce;
 

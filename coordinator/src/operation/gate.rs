@@ -77,6 +77,7 @@ fn shown(entry: Entry) -> Option<GateVerdict> {
             note: record.body.note,
             who: record.body.who,
             at: Some(record.body.at.0),
+            earlier: record.body.earlier.into_iter().map(Into::into).collect(),
             ..named
         },
         Ok(_) => GateVerdict { unreadable: Some("is no verdict".to_owned()), ..named },

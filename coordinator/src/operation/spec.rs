@@ -62,6 +62,30 @@ mod tests {
     }
 
     #[test]
+    fn value_of_another_kind_is_named_with_what_is_allowed() {
+        let said =
+            |more: &str| parse(&format!("service: a\nfrom: 1\nto: 2\n{more}\n")).unwrap_err().to_string();
+        for (more, place) in [
+            ("failure_domain: [rack]", "4:1: failure_domain: a list is not allowed; a single value is"),
+            ("failures: 3", "4:1: failures: `3` is not allowed; a mapping (`key: value`) is"),
+            (
+                "failures: {per_wave: -1}",
+                "4:12: failures.per_wave: `-1` is not allowed; a whole number from 0 to 4294967295 is",
+            ),
+            (
+                "failures: {then: cry}",
+                "4:12: failures.then: `cry` is not allowed; one of `rollback`, `pause` is",
+            ),
+            ("approvals: expand", "4:1: approvals: `expand` is not allowed; a list is"),
+            ("strategy: {blue: {}}", "4:1: strategy: `blue` is not allowed; one of `rolling`, "),
+            ("service: b", "4:1: the key `service` is there twice"),
+        ] {
+            let said = said(more);
+            assert!(said.contains(&format!("  {place}")), "{place}\n{said}");
+        }
+    }
+
+    #[test]
     fn every_finding_is_listed_with_its_place() {
         let text = "service: no name\nfrom: 1\nto: [2]\nrelase: {tag: x}\nhealth:\n  healthy_deadline: soon\n  min: 1s\n\
                     approvals: [expand, never]\n";
@@ -77,6 +101,7 @@ mod tests {
         ] {
             assert!(said.contains(place), "{place}: {said}");
         }
+        assert!(said.contains("6:3: health.healthy_deadline: ") && said.contains("\"soon\""), "{said}");
         let said =
             parse(&EXAMPLE.replace("to: 2", "to: 4").replace("max_unavailable: 1", "max_unavailable: 0"));
         let said = said.unwrap_err().to_string();

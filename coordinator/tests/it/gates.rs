@@ -7,7 +7,10 @@ use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidegate_coordinator::operation;
 use tidegate_proto::Digest;
-use tidegate_proto::wire::v1::{ExplainUpgradeRequest, Reason, RecordEvidenceRequest};
+use tidegate_proto::record::evidence::KEPT;
+use tidegate_proto::wire::v1::{
+    Event, ExplainUpgradeRequest, FleetHistoryRequest, Reason, RecordEvidenceRequest,
+};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -75,6 +78,8 @@ async fn upgrade_waits_in_preflight_for_the_verdict_and_goes_on() {
 
     let listed = door.send("GET", "/v1/gates?service=pantry-api", None).await.body;
     let [gate] = listed.as_array().unwrap().as_slice() else { panic!("{listed:#}") };
+    let earlier: Vec<&Json> = gate["earlier"].as_array().unwrap().iter().map(|one| &one["verdict"]).collect();
+    assert_eq!(earlier, ["inconclusive", "fail"], "{gate:#}");
     assert_eq!(
         (&gate["verdict"], &gate["who"], &gate["report_sha256"], &gate["from_sha256"]),
         (&json!("pass"), &json!("ci"), &json!(Digest::of(b"report")), &json!(from)),
@@ -161,7 +166,54 @@ async fn evidence_is_listed_with_its_log_and_with_what_waits_for_it() {
         door.put("/evidence/c-1/pantry-1.0.0", &json!({"verdict": "pass"})).await.status,
         StatusCode::OK
     );
+    let pairs = list("?compute_tag=c-1").await;
+    let [earlier] = pairs[0]["earlier"].as_array().unwrap().as_slice() else { panic!("{pairs:?}") };
+    assert_eq!(
+        (&earlier["verdict"], &earlier["note"], &earlier["sha256"], &earlier["who"]),
+        (&json!("fail"), &json!("exit status 3"), &json!(log), &json!("ci"))
+    );
     door.becomes(&coordinator, 1, "deployed").await;
     assert_eq!(list("?compute_tag=c-1").await[0].get("waiting").unwrap_or(&json!([])), &json!([]));
+    coordinator.stop().await;
+}
+
+/// Which of two that are recorded at once counts is the order of their transactions; neither is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn verdicts_recorded_at_once_are_all_kept_and_the_oldest_leave_the_record() {
+    let (_embedded, coordinator, _herd) = world(1).await;
+    let door = Door::of_releases(&coordinator).await;
+    let record = async |n: usize| {
+        let body =
+            json!({"verdict": if n.is_multiple_of(2) { "pass" } else { "fail" }, "note": format!("run {n}")});
+        assert_eq!(door.put("/evidence/c-1/s-1", &body).await.status, StatusCode::OK);
+    };
+    tokio::join!(record(0), record(1), record(2));
+    let pair = async || {
+        let told = door.send("GET", "/management/api/v2/evidence", None).await.body;
+        told.as_array().unwrap()[0].clone()
+    };
+    let notes = |pair: &Json| -> Vec<String> {
+        let earlier = pair["earlier"].as_array().unwrap().iter();
+        std::iter::once(pair).chain(earlier).map(|one| one["note"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut at_once = notes(&pair().await);
+    at_once.sort();
+    assert_eq!(at_once, ["run 0", "run 1", "run 2"]);
+    // An answer that was lost, and the same request again, are one run.
+    record(3).await;
+    record(3).await;
+    assert_eq!(notes(&pair().await)[..1], ["run 3"]);
+    assert_eq!(notes(&pair().await).len(), 4);
+    for n in 4..30 {
+        record(n).await;
+    }
+    let kept = notes(&pair().await);
+    assert_eq!((kept.len(), kept[0].as_str(), kept[20].as_str()), (KEPT + 1, "run 29", "run 9"));
+    let history = operation::fleet_history(&coordinator.context, &FleetHistoryRequest {}).await.unwrap();
+    for n in 0..30 {
+        let of =
+            |event: &&Event| event.because == format!("run {n}") && event.to.starts_with("c-1 with s-1: ");
+        assert_eq!(history.iter().filter(of).count(), if n == 3 { 2 } else { 1 }, "run {n}");
+    }
     coordinator.stop().await;
 }

@@ -38,14 +38,6 @@ const TESTS: [&str; 8] = [
     "grenade-tests/tests",
 ];
 
-/// Rooms that are not yet held to this.
-const EXEMPT: [&str; 2] = ["grenade-tests/src/gate", "grenade-tests/src/load"];
-
-fn is_exempt(path: &Path) -> bool {
-    let below = path.strip_prefix(workspace()).unwrap();
-    EXEMPT.iter().any(|room| below.starts_with(room) || below == Path::new(&format!("{room}.rs")))
-}
-
 /// A module by its path below the crate.
 type Module = Vec<String>;
 
@@ -314,7 +306,6 @@ fn no_module_imports_itself_in_a_circle() {
             circles(&rooms, 2).into_iter().map(|circle| format!("{name}: rooms {}", shown(&circle)));
         let inside: BTreeMap<Module, BTreeSet<Module>> = imports
             .iter()
-            .filter(|(module, _)| !is_exempt(&root.join(module.iter().collect::<PathBuf>())))
             .map(|(module, all)| {
                 let same = all.iter().filter(|other| room(other) == room(module));
                 (module.clone(), same.cloned().collect())
@@ -332,7 +323,6 @@ fn texts() -> Vec<(PathBuf, String)> {
     for name in CRATES {
         sources(&workspace().join(name), &mut files);
     }
-    files.retain(|path| !is_exempt(path));
     let text = |path: &Path| without_tests(&std::fs::read_to_string(path).unwrap()).to_owned();
     files.into_iter().map(|path| (path.clone(), text(&path))).collect()
 }

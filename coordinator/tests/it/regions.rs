@@ -107,7 +107,10 @@ fn a_file_of_regions_that_cannot_be_used_is_refused_in_words() {
     let url = preprod.address("advertise");
     let cases = [
         (format!("preprod: {{coordinator: '{url}'}}"), "knows no region eu-1, only preprod"),
-        (format!("preprod: {{coordinator: '{url}'}}\npreprod: {{coordinator: '{url}'}}"), "line 2"),
+        (
+            format!("preprod: {{coordinator: '{url}'}}\npreprod: {{coordinator: '{url}'}}"),
+            "regions.yaml:2:1: the key `preprod` is there twice",
+        ),
         (format!("preprod: {{url: '{url}'}}"), "url"),
         (
             format!("preprod: {{coordinator: '{url}', cert: c}}\neu-1: {{coordinator: '{url}'}}"),

@@ -9,7 +9,7 @@
 wrote), deaf (the health check ignores the disable-file), foreign (writes what version 1 cannot read), forgetful (deletes
 the older half of the rows at each start), stillborn (never becomes ready), liar (answers another version's number), hoarder
 (deletes nothing), slow (works 20 % longer), leak (keeps 1 MB for each request), strict (cannot read what a later version
-wrote).
+wrote), mortal (says why and exits with 3 at its fortieth request for items).
 """
 
 import argparse
@@ -106,6 +106,9 @@ class Items(BaseHTTPRequestHandler):
             database.close()
 
     def items(self, database, path):
+        if self.server.fault == "mortal" and next(COUNT) == 40:
+            print("out of cheese <&>", file=sys.stderr, flush=True)
+            os._exit(3)
         key = path.removeprefix("/items").removeprefix("/")
         if self.command == "GET" and not key:
             rows = database.execute("SELECT id FROM items ORDER BY id LIMIT 10").fetchall()

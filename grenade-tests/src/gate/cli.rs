@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::gate::exit::{BAD_INPUT, INTERRUPTED, NOT_RUN, print};
 use crate::gate::file::{self, Gate};
 use crate::gate::plan::Plan;
 use crate::gate::watch::Probe;
@@ -21,15 +22,6 @@ use crate::gate::{compat, init, matrix, record};
 use crate::world::interrupt::Interrupt;
 use crate::world::place::{Place, PlaceError};
 use crate::world::{World, WorldError};
-
-/// It could not be told.
-const INCONCLUSIVE: u8 = 2;
-/// The gate file or the command line is wrong.
-pub(super) const BAD_INPUT: u8 = 3;
-/// It could not be run to a verdict.
-pub(super) const NOT_RUN: u8 = 4;
-/// What a shell gives to a program that Ctrl-C has ended.
-pub(super) const INTERRUPTED: u8 = 130;
 
 const AFTER: &str = "\
 Examples:
@@ -43,8 +35,8 @@ Examples:
   grenade compare twin.csv upgraded.csv --drains t  zero-impact, from the ledgers of two pools
   grenade compat --compute-tag C --storage-tag S -- tests/compat.sh    run a suite and record its verdict
 
-All processes are private to the run, on free loopback ports. They are ended with it, also by Ctrl-C, SIGTERM, SIGHUP and
-SIGQUIT; what SIGKILL leaves, the next run names.
+All processes are private to the run, on free loopback ports. They are ended with it, also by Ctrl-C and every
+signal that a program can take; what SIGKILL leaves, the next run names.
 
 Exit codes:
   0    every asserted tag passes
@@ -139,14 +131,6 @@ struct Unwritable {
     source: std::io::Error,
 }
 
-pub(super) fn span(text: &str) -> Result<Duration, String> {
-    let span: tidegate_proto::Span = text.parse().map_err(|e| format!("{e}"))?;
-    match span.as_millis() {
-        0 => Err("nothing can be done in no time".to_owned()),
-        ms => Ok(Duration::from_millis(ms)),
-    }
-}
-
 fn meaning(text: &str) -> Result<(String, u32), String> {
     let (said, number) = text.rsplit_once('=').ok_or("ANSWER=NUMBER is allowed")?;
     Ok((said.to_owned(), number.parse().map_err(|_| format!("`{number}` is no number"))?))
@@ -211,20 +195,6 @@ impl Cli {
     }
 }
 
-/// Writes to standard output. A reader that closed its end is no error.
-pub(super) fn print(text: &str) -> ExitCode {
-    use std::io::{ErrorKind, Write};
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("grenade: could not write to standard output: {error}");
-            ExitCode::from(NOT_RUN)
-        }
-    }
-}
-
 fn no_plans() -> ExitCode {
     eprintln!("grenade: plans are for Tidegate; this gate has a `procedure`");
     ExitCode::from(BAD_INPUT)
@@ -258,15 +228,40 @@ async fn in_a_world<T>(
     let mut interrupt = Interrupt::listen()?;
     let place = Place::fresh(directory)?;
     let world = World::alone(place.dir())?;
+    world.must_have_room()?;
     let done = tokio::select! {
         done = work(&world) => done,
+        full = is_full(&world) => Err(full.into()),
         signal = interrupt.interrupted() => Err(signal.into()),
         () = tokio::time::sleep(most) => {
             Err(anyhow::anyhow!("it was not over after {most:?}, the most that --max-time allows"))
         }
     };
     world.sweep();
-    done
+    // What cannot be written fails in the words of whatever writes it, and the cause is this.
+    done.map_err(|error| match world.must_have_room() {
+        Err(full)
+            if error
+                .downcast_ref::<WorldError>()
+                .is_none_or(|error| !matches!(error, WorldError::Full { .. })) =>
+        {
+            error.context(full)
+        }
+        _ => error,
+    })
+}
+
+/// From one look at the room that is left to the next.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Ends when the world's directory is full: what is judged after that says nothing about the service.
+async fn is_full(world: &World) -> WorldError {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if let Err(full) = world.must_have_room() {
+            return full;
+        }
+    }
 }
 
 fn address_of(url: &http::Uri) -> Result<SocketAddr, ExitCode> {

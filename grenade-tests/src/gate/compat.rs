@@ -1,6 +1,7 @@
 //! `grenade compat`: runs a compatibility suite for a pair of tags, and records its verdict in the coordinator.
 
-use std::fs::File;
+mod log;
+
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -13,7 +14,8 @@ use tidegate_proto::wire::v1::{ListEvidenceRequest, RecordEvidenceRequest};
 use tidegate_proto::{Digest, ReleaseTag};
 use tokio::time::Instant;
 
-use crate::gate::cli::{BAD_INPUT, INTERRUPTED, NOT_RUN, print, span};
+use self::log::{Log, LogError};
+use crate::gate::exit::{BAD_INPUT, INTERRUPTED, NOT_RUN, print, span};
 use crate::gate::reach::{self, Reach, Unasked};
 use crate::world::World;
 use crate::world::interrupt::Interrupt;
@@ -35,6 +37,7 @@ const FORM: u32 = 1;
 const AFTER: &str = "\
 The command has TIDEGATE_COMPUTE_TAG and TIDEGATE_STORAGE_TAG in its environment. Its exit code 0 is a pass; another
 code, a signal and the end of --max-time are a fail. A release that waits for this evidence goes out when it passes.
+The verdict that was recorded last counts; those before it are kept, and `grenade matrix` shows how many there are.
 
 Exit codes:
   0    it passed, and that is recorded
@@ -53,7 +56,7 @@ pub struct Compat {
     /// Tag of the storage release
     #[arg(long, value_name = "TAG")]
     storage_tag: ReleaseTag,
-    /// File for the command's output; overwritten. Default: grenade-compat-COMPUTE-STORAGE.log
+    /// File for the command's output; it must not exist. Default: grenade-compat-COMPUTE-STORAGE-DIGEST.log, by its sha256
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Time limit for the command; what runs longer fails
@@ -101,9 +104,6 @@ struct Output<'a> {
 impl Compat {
     /// Runs the suite and records what it found.
     pub async fn run(self) -> ExitCode {
-        let default =
-            || PathBuf::from(format!("grenade-compat-{}-{}.log", self.compute_tag, self.storage_tag));
-        let log = self.log.clone().unwrap_or_else(default);
         // A suite may take an hour: a coordinator that cannot record its verdict is found before it.
         if let Err(error) = self.is_known().await {
             return error.exit();
@@ -118,10 +118,8 @@ impl Compat {
             (Err(error), _) | (_, Err(error)) => return failed(NOT_RUN, &error.to_string()),
         };
         let began = Instant::now();
-        // An earlier log may be the one whose digest is recorded: it stays until the suite has run.
-        let partial = log.with_added_extension(format!("{}.partial", std::process::id()));
-        let mut suite = match self.start(&partial) {
-            Ok(suite) => suite,
+        let (log, mut suite) = match self.start() {
+            Ok(started) => started,
             Err(code) => return code,
         };
         let ended = self.ends(&mut suite, &mut interrupt).await;
@@ -131,18 +129,16 @@ impl Compat {
             Ended::Passed => (Verdict::Pass, "exit status 0".to_owned()),
             Ended::Failed(how) => (Verdict::Fail, how),
             Ended::Interrupted(signal) => {
-                let kept = partial.display();
-                let why = format!("interrupted by {signal}; nothing is recorded, its output is in {kept}");
-                return failed(INTERRUPTED, &why);
+                let kept = log.keep().map_or_else(
+                    |error| format!("and its output is lost: {error}"),
+                    |kept| format!("its output is in {}", kept.display()),
+                );
+                return failed(INTERRUPTED, &format!("interrupted by {signal}; nothing is recorded, {kept}"));
             }
         };
-        if let Err(error) = std::fs::rename(&partial, &log) {
-            let (partial, log) = (partial.display(), log.display());
-            return failed(NOT_RUN, &format!("could not rename {partial} to {log}: {error}"));
-        }
-        let log_sha256 = match reach::digest_of(&log) {
-            Ok(digest) => digest,
-            Err(error) => return failed(NOT_RUN, &format!("could not read {}: {error}", log.display())),
+        let (log, log_sha256) = match log.settle() {
+            Ok(settled) => settled,
+            Err(error) => return failed(NOT_RUN, &format!("{error}; nothing is recorded")),
         };
         let ran = || format!("{}: {how} after {}", self.command.join(" "), reach::seconds(took));
         let note = reach::note(&self.note.clone().unwrap_or_else(ran));
@@ -173,13 +169,15 @@ impl Compat {
     }
 
     /// Starts it in a group of its own, with its output in the log.
-    fn start(&self, log: &Path) -> Result<Child, ExitCode> {
-        let unwritable = |error| failed(BAD_INPUT, &format!("could not write {}: {error}", log.display()));
-        let out = File::create(log).map_err(unwritable)?;
-        let err = out.try_clone().map_err(unwritable)?;
+    fn start(&self) -> Result<(Log, Child), ExitCode> {
+        let unwritable = |error: LogError| failed(BAD_INPUT, &error.to_string());
+        let (log, out) =
+            Log::begin(self.log.as_deref(), &self.compute_tag, &self.storage_tag).map_err(unwritable)?;
+        let path = log.path().to_owned();
+        let err = out.try_clone().map_err(|error| unwritable(LogError::Unwritable { path, error }))?;
         // clap demands one word at least.
         let (program, arguments) = self.command.split_first().ok_or(ExitCode::from(BAD_INPUT))?;
-        eprintln!("grenade: running {}; output: {}", self.command.join(" "), log.display());
+        eprintln!("grenade: running {}; output: {}", self.command.join(" "), log.path().display());
         let mut command = Command::new(program);
         command
             .args(arguments)
@@ -189,11 +187,11 @@ impl Compat {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err);
-        command.spawn().map_err(|error| {
-            // Nothing ran, so there is no log.
-            let _ = std::fs::remove_file(log);
+        // Where nothing ran there is no log.
+        let suite = command.spawn().map_err(|error| {
             failed(NOT_RUN, &format!("could not start {program}: {error}; nothing is recorded"))
-        })
+        })?;
+        Ok((log, suite))
     }
 
     /// Waits for its end; asks it to end, and then kills it, when its time is over or we are interrupted.

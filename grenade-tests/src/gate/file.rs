@@ -8,6 +8,7 @@ pub mod load;
 mod quotes;
 pub mod schema;
 pub mod service;
+pub mod source;
 pub mod survival;
 mod tags;
 

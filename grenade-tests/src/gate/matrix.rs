@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tidegate_proto::printable::one_line;
+use tidegate_proto::wire::counted;
 use tidegate_proto::wire::v1::{Evidence, ListEvidenceRequest};
 
-use crate::gate::cli::print;
+use crate::gate::exit::print;
 use crate::gate::reach::{Reach, Unasked};
 
 /// The form of the JSON; raised when a field changes its meaning.
@@ -102,7 +103,8 @@ fn text(pairs: &[Evidence]) -> String {
         let cells = columns.iter().map(|storage| cell(compute, storage));
         grid.push(std::iter::once(compute.to_owned()).chain(cells).collect());
     }
-    let titles = ["COMPUTE", "STORAGE", "VERDICT", "BY", "RECORDED", "WAITING", "LOG SHA256", "NOTE"];
+    let titles =
+        ["COMPUTE", "STORAGE", "VERDICT", "EARLIER", "BY", "RECORDED", "WAITING", "LOG SHA256", "NOTE"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     rows.extend(pairs.iter().map(row));
     format!("{}\n{}", table(&grid), table(&rows))
@@ -116,6 +118,7 @@ fn row(pair: &Evidence) -> Vec<String> {
         pair.compute_tag.clone(),
         pair.storage_tag.clone(),
         verdict(pair).to_owned(),
+        or_dash(&counted(&pair.earlier)),
         or_dash(&pair.who),
         pair.at.map_or_else(|| "-".to_owned(), time),
         or_dash(&waiting.join(", ")),
@@ -146,7 +149,7 @@ fn table(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_proto::wire::v1::WaitingRelease;
+    use tidegate_proto::wire::v1::{EarlierVerdict, WaitingRelease};
 
     fn pair(compute: &str, storage: &str, verdict: Option<&str>, waiting: &[u64]) -> Evidence {
         let waiting =
@@ -162,17 +165,23 @@ mod tests {
         }
     }
 
+    fn earlier(verdict: &str) -> EarlierVerdict {
+        EarlierVerdict { verdict: verdict.into(), ..EarlierVerdict::default() }
+    }
+
     #[test]
     fn pairs_are_a_table_and_a_line_each() {
-        let pairs = [pair("c-1", "s-1", Some("pass"), &[]), pair("c-2", "s-2", None, &[7, 8])];
+        let mut passed = pair("c-1", "s-1", Some("pass"), &[]);
+        passed.earlier = ["pass", "fail", "fail"].map(earlier).into();
+        let pairs = [passed, pair("c-2", "s-2", None, &[7, 8])];
         let expected = "\
 COMPUTE \\ STORAGE  s-1   s-2
 c-1                pass  -
 c-2                -     none (2 waiting)
 
-COMPUTE  STORAGE  VERDICT  BY  RECORDED              WAITING               LOG SHA256  NOTE
-c-1      s-1      pass     ci  2026-11-23T09:00:01Z  -                     -           -
-c-2      s-2      none     -   -                     compute 7, compute 8  -           -
+COMPUTE  STORAGE  VERDICT  EARLIER         BY  RECORDED              WAITING               LOG SHA256  NOTE
+c-1      s-1      pass     2 fail, 1 pass  ci  2026-11-23T09:00:01Z  -                     -           -
+c-2      s-2      none     -               -   -                     compute 7, compute 8  -           -
 ";
         assert_eq!(text(&pairs), expected);
         assert_eq!(text(&[]), "no evidence is recorded, and no release waits for any\n");

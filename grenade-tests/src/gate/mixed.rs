@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
+use serde::Serialize;
 
 use crate::gate::beside::Beside;
 use crate::gate::by_command::{ByCommand, Zero};
 use crate::gate::databases::Databases;
+use crate::gate::deaths::Death;
 use crate::gate::file::{Gate, Version};
 use crate::gate::ground;
 use crate::gate::host::{HostSeen, Reading};
@@ -40,12 +42,14 @@ pub struct Mixed {
     pub beside: Vec<Entry>,
     /// The memory of each instance.
     pub memory: Vec<Memory>,
+    /// Instances that ended under the load.
+    pub deaths: Vec<Death>,
     /// The machine while it ran.
     pub host: HostSeen,
 }
 
 /// The resident memory of an instance before and after a load, in KiB.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Memory {
     /// Its node.
     pub node: String,
@@ -99,6 +103,12 @@ impl Instances {
         processes::running(&self.homes).iter().map(|versions| versions.values().sum()).collect()
     }
 
+    /// Those that have ended; nothing has asked them to.
+    fn deaths(&mut self) -> Vec<Death> {
+        let each = self.direct.iter().zip(&mut self.processes);
+        each.filter_map(|(at, process)| Death::of(process, &at.node, at.version)).collect()
+    }
+
     /// Whether the health check of the first one follows the disable-file; `None` where the agent serves it.
     async fn health(&self, world: &World, gate: &Gate, name: &str) -> anyhow::Result<Option<Health>> {
         let (Some(node), Some(path)) = (self.direct.first(), &gate.service.health) else { return Ok(None) };
@@ -110,8 +120,10 @@ impl Instances {
         Ok(Some(Health { version: node.version, wrong: followed.err().map(|error| format!("{error:#}")) }))
     }
 
-    pub(super) async fn stop(self, gate: &Gate) -> anyhow::Result<()> {
+    pub(super) async fn stop(mut self, gate: &Gate) -> anyhow::Result<()> {
         let limit = std::time::Duration::from_millis(gate.service.stop_timeout.as_millis());
+        // The pid of one that has ended may be another's by now.
+        self.processes.retain_mut(|process| process.ended().is_none());
         // All at once: one that waits for its limit does not make the others wait.
         for process in &self.processes {
             process.signal(rustix::process::Signal::TERM)?;
@@ -262,7 +274,7 @@ pub async fn mixed(
     let versions: Vec<&Version> = std::iter::repeat_n(&gate.service.base, base as usize)
         .chain(std::iter::repeat_n(&gate.service.target, target as usize))
         .collect();
-    let instances = Instances::start(world, gate, &name, &data, &versions).await?;
+    let mut instances = Instances::start(world, gate, &name, &data, &versions).await?;
     let before = instances.memory();
     let script = gate.script.as_ref().context("a frozen mix needs `load.steps`")?;
     let requests = Requests::beside(Arc::clone(script), instances.target(), beside.targets());
@@ -279,7 +291,8 @@ pub async fn mixed(
             after,
         })
         .collect();
+    let deaths = instances.deaths();
     instances.stop(gate).await?;
     beside.stop(gate).await?;
-    Ok(Mixed { arrangement, entries, beside: beside_it, memory, host })
+    Ok(Mixed { arrangement, entries, beside: beside_it, memory, deaths, host })
 }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::gate::beside::of_companion;
 use crate::gate::databases::Databases;
+use crate::gate::deaths::{Death, DeathWatch};
 use crate::gate::drive::{Course, Drive, Ended};
 use crate::gate::file::Gate;
 use crate::gate::ground::{self, Ground};
@@ -38,6 +39,8 @@ pub struct Ordered {
     pub entries: Vec<Entry>,
     /// How many objects were read again afterwards, and what was wrong with some.
     pub sweep: (usize, Vec<String>),
+    /// Processes of the services that ended without having been asked to.
+    pub deaths: Vec<Death>,
     /// The machine while it ran.
     pub host: HostSeen,
 }
@@ -143,6 +146,7 @@ pub async fn ordered(
     let load = Load::of(pace, Arc::clone(&requests))?;
     let watch = |member: &Member| Watch::start(member.gate, &member.ground.nodes, load.began(), &versions);
     let watches: Vec<Watch> = members.iter().map(watch).collect();
+    let deaths: Vec<DeathWatch> = members.iter().map(|member| member.deaths(load.began())).collect();
     hold(&mut members, gate.pace.before).await?;
     requests.set_aside(SET_ASIDE);
     let mut stages: Vec<Stage> = order.iter().map(|at| Stage::of(members[*at].gate)).collect();
@@ -165,13 +169,14 @@ pub async fn ordered(
     let sweep = requests.sweep(SWEEP).await;
     hold(&mut members, Duration::ZERO).await?;
     let entries = entry::read(&ledger)?;
-    drop(watches);
+    let unasked = watches.iter().zip(&deaths).flat_map(|(watch, deaths)| deaths.unasked(&watch.changes()));
     Ok(Ordered {
         stages,
         nodes: members.iter().flat_map(Member::nodes).collect(),
         host: HostSeen::between(before, after, &entries),
         entries,
         sweep,
+        deaths: unasked.collect(),
     })
 }
 
@@ -184,6 +189,10 @@ impl Stage {
 }
 
 impl Member<'_> {
+    fn deaths(&self, began: Instant) -> DeathWatch {
+        DeathWatch::start(&self.world, self.gate.service.name.as_str(), &self.ground.nodes, began)
+    }
+
     fn nodes(&self) -> impl Iterator<Item = (String, String)> {
         let service = self.gate.service.name.to_string();
         self.ground.nodes.iter().map(move |node| (node.name.clone(), service.clone()))

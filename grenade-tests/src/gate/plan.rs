@@ -2,6 +2,7 @@
 //! edited, and is run again from its file.
 
 pub mod shrink;
+mod step;
 
 use std::fmt;
 use std::path::Path;
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_planner::document;
 use tidegate_proto::Span;
 use tidegate_proto::spec::Strategy;
+
+pub use step::{Event, PlanStep, When};
 
 use serde_json::Map;
 
@@ -43,65 +46,6 @@ pub struct Plan {
     pub steps: Vec<PlanStep>,
 }
 
-/// Something that happens.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PlanStep {
-    /// When; never before the step above it.
-    pub when: When,
-    /// What.
-    #[serde(rename = "do")]
-    pub event: Event,
-}
-
-/// When something happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum When {
-    /// So many instances are at the target.
-    Upgraded(u32),
-    /// So long after the upgrade began.
-    After(Span),
-}
-
-/// What happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Event {
-    /// The operator pauses the upgrade for so long.
-    Pause(Span),
-    /// The operator rolls back, and begins another upgrade when that is done.
-    RollBack,
-    /// The coordinator is killed, and started again.
-    KillCoordinator,
-    /// The coordinator stands still for so long.
-    StallCoordinator(Span),
-    /// The agent of the node with this number is killed, and started again.
-    KillAgent(u32),
-    /// The agent of the node with this number stands still for two seconds.
-    StallAgent(u32),
-    /// The resources of the survival check are verified.
-    Verify,
-}
-
-impl fmt::Display for PlanStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.when {
-            When::Upgraded(count) => write!(f, "when {count} are upgraded, ")?,
-            When::After(span) => write!(f, "after {span}, ")?,
-        }
-        match self.event {
-            Event::Pause(span) => write!(f, "the operator pauses for {span}"),
-            Event::RollBack => f.write_str("the operator rolls back, and upgrades again"),
-            Event::KillCoordinator => f.write_str("the coordinator is killed"),
-            Event::StallCoordinator(span) => write!(f, "the coordinator stands still for {span}"),
-            Event::KillAgent(node) => write!(f, "the agent of node-{node} is killed"),
-            Event::StallAgent(node) => write!(f, "the agent of node-{node} stands still"),
-            Event::Verify => f.write_str("the resources are verified"),
-        }
-    }
-}
-
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
@@ -123,7 +67,7 @@ impl Plan {
         let strategy = Some(strategies[dice.random_range(0..strategies.len())].clone());
         let max_unavailable = Some(dice.random_range(1..=(gate.instances / 2).max(1)));
         let mut steps: Vec<PlanStep> =
-            (0..dice.random_range(1..=MOST_STEPS)).map(|_| step(&mut dice, gate)).collect();
+            (0..dice.random_range(1..=MOST_STEPS)).map(|_| drawn(&mut dice, gate)).collect();
         // Counts grow; what depends on time comes where it was drawn.
         let counts = |step: &PlanStep| match step.when {
             When::Upgraded(count) => count,
@@ -141,7 +85,7 @@ impl Plan {
         let text = std::fs::read_to_string(path)
             .map_err(|error| anyhow::anyhow!("could not read the plan {}: {error}", path.display()))?;
         let plan: Self =
-            document::yaml(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+            document::read(&text).map_err(|finding| anyhow::anyhow!("{}:{finding}", path.display()))?;
         let mut wrong = plan.flaws(gate);
         if text.trim().is_empty() {
             wrong.push("is empty; `grenade plan` prints one".to_owned());
@@ -201,7 +145,7 @@ fn canary() -> Strategy {
     serde_json::from_str("{\"canary\": {}}").expect("the default canary is a strategy")
 }
 
-fn step(dice: &mut StdRng, gate: &Gate) -> PlanStep {
+fn drawn(dice: &mut StdRng, gate: &Gate) -> PlanStep {
     let span = Span::from_millis(dice.random_range(2..=LONGEST_MS / 250) * 250);
     let node = dice.random_range(1..=gate.instances);
     let events = [

@@ -11,7 +11,7 @@ use tidegate_proto::{Chain, Digest, Span};
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use crate::gate::cli::{BAD_INPUT, NOT_RUN};
+use crate::gate::exit::{BAD_INPUT, NOT_RUN};
 
 /// How long a coordinator may be away while a verdict is recorded: a leader that dies is replaced within seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ pub struct Reach {
     #[arg(long, env = "TIDEGATE_KEY", value_name = "PATH", requires = "cert")]
     key: Option<PathBuf>,
     /// Time limit for the first byte of an answer
-    #[arg(long, env = "TIDEGATE_CALL_TIMEOUT", value_name = "TIME", default_value = "60s", value_parser = super::cli::span)]
+    #[arg(long, env = "TIDEGATE_CALL_TIMEOUT", value_name = "TIME", default_value = "60s", value_parser = super::exit::span)]
     call_timeout: Duration,
     /// Name to record in the audit log beside the token's name. Default: the user's name
     #[arg(long = "as", value_name = "NAME")]

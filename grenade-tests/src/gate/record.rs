@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_proto::wire::v1::RecordGateRequest;
 use tidegate_proto::{Digest, GateTag, ServiceName, ServiceVersion};
 
-use crate::gate::cli::print;
+use crate::gate::exit::print;
 use crate::gate::reach::{Reach, Unasked, digest_of, note};
 use crate::gate::verdict::{Word, worst};
 

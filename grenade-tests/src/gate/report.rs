@@ -6,14 +6,16 @@ pub mod junit;
 pub mod progress;
 pub mod text;
 
+pub use crate::gate::quantile::quantile;
 use serde::Serialize;
 
+use crate::gate::deaths::Death;
 use crate::gate::file::Gate;
 use crate::gate::host::HostSeen;
 use crate::gate::impact::Impact;
 use crate::gate::impact::calibrate::Calibration;
 use crate::gate::impact::stretch::Stretch;
-use crate::gate::mixed::Mixed;
+use crate::gate::mixed::{Memory, Mixed};
 use crate::gate::orders::{Ordered, Stage};
 use crate::gate::plan::Plan;
 use crate::gate::survival::Survived;
@@ -59,12 +61,48 @@ pub struct GateReport {
     pub rollbacks: Vec<(TurningPoint, UpgradeReport)>,
     /// The upgrade.
     pub upgrade: UpgradeReport,
+    /// Processes of the service that ended without having been asked to.
+    pub deaths: Vec<Died>,
     /// The two pools; absent: zero-impact is not asserted.
     pub impact: Option<ImpactReport>,
     /// How far the judge of zero-impact can be trusted on this machine; absent: that was not measured.
     pub calibration: Option<Calibration>,
     /// From the first command to the verdict, in seconds.
     pub seconds: f64,
+}
+
+/// A process that ended without having been asked to.
+#[derive(Debug, Clone, Serialize)]
+pub struct Died {
+    /// In which part of the run.
+    pub part: String,
+    /// How, and what it wrote last.
+    #[serde(flatten)]
+    pub death: Death,
+}
+
+impl Died {
+    fn all(evidence: &Evidence<'_>) -> Vec<Self> {
+        let mixes = evidence.mixed.iter().map(|mix| (mix_name(mix.arrangement), &mix.deaths));
+        let orders = evidence.orders.iter().map(|order| (OrderReport::of(order).name(), &order.deaths));
+        let rollbacks = evidence.rollbacks.iter();
+        let rollbacks = rollbacks.map(|(point, up)| (back_name(*point), &up.deaths));
+        let upgrade = std::iter::once(("upgrade".to_owned(), &evidence.upgraded.deaths));
+        let parts = mixes.chain(orders).chain(rollbacks).chain(upgrade);
+        let of = |(part, deaths): (String, &Vec<Death>)| {
+            let died = |death: &Death| Self { part: part.clone(), death: death.clone() };
+            deaths.iter().map(died).collect::<Vec<_>>()
+        };
+        parts.flat_map(of).collect()
+    }
+}
+
+fn mix_name(mix: Arrangement) -> String {
+    format!("mix {}+{}", mix.base, mix.target)
+}
+
+fn back_name(point: TurningPoint) -> String {
+    format!("back from {}", point.word())
 }
 
 /// What was counted of the two pools.
@@ -121,13 +159,15 @@ pub struct Load {
     pub max_ms: f64,
     /// The first failures, in words.
     pub first_failures: Vec<String>,
+    /// The resident memory of each instance before and after, in KiB; none: it was not measured.
+    pub memory: Vec<Memory>,
     /// The machine.
     pub host: HostSeen,
 }
 
 impl Load {
     fn name(&self) -> String {
-        self.arrangement.map_or("upgrade".to_owned(), |mix| format!("mix {}+{}", mix.base, mix.target))
+        self.arrangement.map_or("upgrade".to_owned(), mix_name)
     }
 
     /// From a ledger.
@@ -143,15 +183,10 @@ impl Load {
             p99_ms: quantile(&latencies, 0.99),
             max_ms: latencies.last().copied().unwrap_or_default(),
             first_failures: failures.take(FIRST).map(words).collect(),
+            memory: Vec::new(),
             host,
         }
     }
-}
-
-/// Of sorted values; of none, 0.
-pub fn quantile(sorted: &[f64], at: f64) -> f64 {
-    let place = ((sorted.len() as f64 * at).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
-    sorted.get(place).copied().unwrap_or_default()
 }
 
 /// One order in which several services were upgraded.
@@ -220,7 +255,10 @@ pub struct UpgradeReport {
 impl GateReport {
     /// Of what was seen and judged.
     pub fn of(gate: &Gate, evidence: &Evidence<'_>, tags: Vec<TagVerdict>, seconds: f64) -> Self {
-        let mix = |mixed: &Mixed| Load::of(Some(mixed.arrangement), &mixed.entries, mixed.host);
+        let mix = |mixed: &Mixed| Load {
+            memory: mixed.memory.clone(),
+            ..Load::of(Some(mixed.arrangement), &mixed.entries, mixed.host)
+        };
         Self {
             form: FORM,
             gate: gate.name.clone(),
@@ -236,6 +274,7 @@ impl GateReport {
             orders: evidence.orders.iter().map(OrderReport::of).collect(),
             rollbacks: evidence.rollbacks.iter().map(|(point, up)| (*point, UpgradeReport::of(up))).collect(),
             upgrade: UpgradeReport::of(evidence.upgraded),
+            deaths: Died::all(evidence),
             impact: evidence.impact.map(ImpactReport::of),
             calibration: None,
             seconds,
@@ -251,8 +290,7 @@ impl GateReport {
     /// Every load with its name.
     pub fn loads(&self) -> Vec<(String, &Load)> {
         let mixes = self.mixes.iter().map(|load| (load.name(), load));
-        let rollbacks =
-            self.rollbacks.iter().map(|(point, up)| (format!("back from {}", point.word()), &up.load));
+        let rollbacks = self.rollbacks.iter().map(|(point, up)| (back_name(*point), &up.load));
         let named = |names: [&str; 2], loads| names.map(str::to_owned).into_iter().zip(loads);
         let idle = self.impact.iter().flat_map(|impact| named(["idle pool", "idle twin"], &impact.idle));
         let upgraded = self.impact.iter().filter_map(|impact| impact.upgraded.as_ref());

@@ -7,6 +7,7 @@ use anyhow::Context;
 
 use crate::gate::databases::{self, Databases};
 use crate::gate::drive::Course;
+use crate::gate::file::source::Source;
 use crate::gate::file::{Gate, Schema, Version};
 use crate::gate::impact::calibrate::{self, Calibration};
 use crate::gate::impact::{self};
@@ -17,7 +18,7 @@ use crate::gate::orders::{self, Ordered};
 use crate::gate::plan::Plan;
 use crate::gate::report::progress::Progress;
 use crate::gate::report::{GateReport, html, junit, text};
-use crate::gate::source::{self, Source};
+use crate::gate::source;
 use crate::gate::upgrade::upgrade;
 use crate::gate::verdict::{Evidence, judge};
 use crate::gate::written::{Balancer, Store};

@@ -1,15 +1,14 @@
-//! Where the code of a version is: a directory, or a commit of the gate file's git repository, which is checked out and
-//! built once, in a cache that later runs use again.
+//! Checks out and builds the commits that a gate file names, once, in a cache that later runs use again.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use anyhow::{Context, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
-use crate::gate::file::{Command, Gate};
+use crate::gate::file::Gate;
+use crate::gate::file::source::{Commit, Source};
 use crate::gate::launcher::{self, found};
 use crate::world::{Spawn, World};
 
@@ -24,52 +23,6 @@ const ASK_AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
 /// Says that a checkout was built, and by which commands.
 const BUILT: &str = ".grenade-built";
 
-/// Where the code of a version is.
-#[derive(Debug, Clone, Default)]
-pub enum Source {
-    /// The command knows.
-    #[default]
-    None,
-    /// A directory.
-    Directory(PathBuf),
-    /// A commit.
-    Git(Commit),
-}
-
-/// A commit of the repository that the gate file is in.
-#[derive(Debug, Clone)]
-pub struct Commit {
-    /// A tag, a branch, a commit, or `merge-base BRANCH`.
-    pub reference: String,
-    /// The commands that build it.
-    pub build: Vec<Command>,
-    /// Its directory, once it was checked out and built.
-    made: OnceLock<PathBuf>,
-}
-
-impl Commit {
-    /// One that is not checked out yet.
-    pub fn new(reference: String, build: Vec<Command>) -> Self {
-        Self { reference, build, made: OnceLock::new() }
-    }
-}
-
-impl Source {
-    /// Its directory; of a commit, once that was prepared.
-    pub fn directory(&self) -> Option<&Path> {
-        match self {
-            Self::None => None,
-            Self::Directory(directory) => Some(directory),
-            Self::Git(commit) => commit.made.get().map(PathBuf::as_path),
-        }
-    }
-
-    /// Whether there is one.
-    pub fn is_some(&self) -> bool {
-        !matches!(self, Self::None)
-    }
-}
-
 /// Checks out and builds what the gate names by commit.
 ///
 /// # Errors
@@ -79,8 +32,7 @@ pub async fn prepare(world: &World, gate: &Gate, say: &(dyn Fn(&str) + Sync)) ->
         if let Source::Git(commit) = &version.source {
             let made = checked_out(world, gate, name, commit, say);
             let made = made.await.with_context(|| format!("service.{name}.git: {}", commit.reference))?;
-            // Set once: each version is prepared once.
-            let _ = commit.made.set(made);
+            commit.is_in(made);
         }
     }
     Ok(())
@@ -132,6 +84,7 @@ async fn checked_out(
     let path = directory.display().to_string();
     git.asks("prune", &["worktree", "prune"]).await?;
     git.asks("add", &["worktree", "add", "--detach", "--force", &path, &id]).await?;
+    submodules(&git, &directory, say).await?;
     build(world, gate, name, commit, &directory, say).await?;
     std::fs::write(directory.join(BUILT), words).context("could not mark a checkout as built")?;
     Ok(directory)
@@ -147,6 +100,22 @@ async fn missing(git: &Git<'_>, top: &str) -> String {
         ),
         false => format!("there is no such commit in {top}"),
     }
+}
+
+/// Fills the submodules of a checkout, where the commit has some.
+async fn submodules(git: &Git<'_>, directory: &Path, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
+    if !directory.join(".gitmodules").exists() {
+        return Ok(());
+    }
+    say(&format!("fetching the submodules of {}", directory.display()));
+    let path = directory.display().to_string();
+    let update = ["-C", &path, "submodule", "update", "--init", "--recursive"];
+    git.runs("submodules", &update, BUILD).await.map(drop).with_context(|| {
+        format!(
+            "could not fetch its submodules (.gitmodules in {path} names them): the repositories must be reachable from here, \
+             or name a `directory` that you have filled instead of a commit"
+        )
+    })
 }
 
 /// Runs the commands that build a checkout.
@@ -212,11 +181,21 @@ impl Git<'_> {
     /// One command of git in the directory of the gate file; its output, without the line's end, which is in a log of that
     /// name too.
     async fn asks(&self, what: &str, arguments: &[&str]) -> anyhow::Result<String> {
+        self.runs(what, arguments, GIT).await
+    }
+
+    /// The same, for at most so long.
+    async fn runs(
+        &self,
+        what: &str,
+        arguments: &[&str],
+        limit: std::time::Duration,
+    ) -> anyhow::Result<String> {
         let spawn = Spawn::new(&format!("git-{}-{what}", self.name), &found("git", self.here)?);
         // A checkout of ours is nothing that a hook of the repository waits for.
         let spawn = spawn.args(["-c", "core.hooksPath=/dev/null"]).args(arguments);
         let mut process = self.world.spawn(spawn.dir(self.here))?;
-        let status = process.wait(GIT).await?;
+        let status = process.wait(limit).await?;
         let said = std::fs::read_to_string(process.log()).context("could not read what git said")?;
         match status.success() {
             true => Ok(said.trim().to_owned()),

@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use crate::gate::beside::Beside;
 use crate::gate::databases::Databases;
+use crate::gate::deaths::{Death, DeathWatch};
 use crate::gate::drive::{Course, Drive, Ended};
 use crate::gate::file::{Gate, Schema};
 use crate::gate::fleet::Fleet;
 use crate::gate::ground;
 use crate::gate::host::HostSeen;
-use crate::gate::launcher::Places;
+use crate::gate::launcher::{Node, Places};
 use crate::gate::load::FleetLoad;
 use crate::gate::processes::{Overlap, ProcessWatch};
 use crate::gate::spectator::Spectator;
 use crate::gate::survival::{Survived, Survivors};
 use crate::gate::watch::{Change, Watch};
-use crate::load::LoadReport;
 use crate::load::entry::Entry;
 use crate::load::requests::Versions;
+use crate::load::{LoadReport, Watched};
 use crate::world::World;
 
 /// What became of an upgrade.
@@ -41,6 +42,8 @@ pub struct Upgraded {
     pub changes: Vec<Change>,
     /// Where two versions ran at one place at the same time; absent: processes could not be seen.
     pub overlaps: Option<Vec<Overlap>>,
+    /// Processes of the service that ended without having been asked to.
+    pub deaths: Vec<Death>,
     /// How many objects of the load were read again afterwards, and what was wrong with some.
     /// Absent: the load has no steps, and so no objects.
     pub sweep: Option<(usize, Vec<String>)>,
@@ -75,6 +78,24 @@ fn sends(gate: &Gate) -> String {
     steps.into_iter().chain(command).collect::<Vec<_>>().join(" and ")
 }
 
+/// What looks at the instances from outside.
+struct Watches {
+    changes: Watch,
+    processes: ProcessWatch,
+    deaths: DeathWatch,
+}
+
+impl Watches {
+    fn start(world: &World, gate: &Gate, nodes: &[Node], load: &FleetLoad, versions: &Versions) -> Self {
+        let began = load.began();
+        Self {
+            changes: Watch::start(gate, nodes, began, versions),
+            processes: ProcessWatch::start(nodes, began),
+            deaths: DeathWatch::start(world, gate.service.name.as_str(), nodes, began),
+        }
+    }
+}
+
 /// Upgrades the service under load.
 ///
 /// # Errors
@@ -98,23 +119,14 @@ pub async fn upgrade(
     let versions = Versions::default();
     let mut load = FleetLoad::start(world, gate, &places, (fleet.balancer(), beside.targets()), &versions)?;
     let watched = load.watched();
-    let watch = Watch::start(gate, fleet.nodes(), load.began(), &versions);
-    let processes = ProcessWatch::start(fleet.nodes(), load.began());
+    let watches = Watches::start(world, gate, fleet.nodes(), &load, &versions);
     let doing = format!("{}, before anything is upgraded", sends(gate));
     fleet.hold(&watched, spectator, &doing, gate.pace.before).await?;
     load.must_run()?;
     load.set_aside();
     let began = load.began().elapsed();
-    let ended = match &mut fleet {
-        Fleet::Tidegate(ground) => {
-            let operator = ground.operator.clone();
-            let (places, load, survivors) = (&places, watched.clone(), survivors.as_mut());
-            let mut drive =
-                Drive { world, gate, ground, operator, places, spectator, load, course, survivors };
-            drive.drive().await?
-        }
-        Fleet::By(command, fleet) => fleet.drive(world, gate, command, spectator).await?,
-    };
+    let drives = Driver { world, gate, places: &places, spectator, load: watched.clone(), course };
+    let ended = drives.drive(&mut fleet, survivors.as_mut()).await?;
     let over = load.began().elapsed();
     if ended.word == "completed" {
         ground::contract(world, gate, &data).await?;
@@ -122,7 +134,7 @@ pub async fn upgrade(
     let doing = format!("the upgrade is over: {}; the load goes on", ended.word);
     fleet.hold(&watched, spectator, &doing, gate.pace.after).await?;
     spectator.say("waiting for the last answers");
-    let sent = load.stop(gate, || watch.changes()).await?;
+    let sent = load.stop(gate, || watches.changes.changes()).await?;
     if let Some(survivors) = &mut survivors {
         survivors.end(ended.word == "completed").await;
     }
@@ -130,15 +142,10 @@ pub async fn upgrade(
     let sweep = sent.sweep().await;
     fleet.must_run()?;
     beside.stop(gate).await?;
-    let certificate = match (&fleet, &gate.schema) {
-        (Fleet::Tidegate(ground), Some(Schema::Migrations(_))) if ended.word == "completed" => {
-            let made = ground.operator.certificate(world, &world.path("certificate.json")).await;
-            Some(made.map_err(|error| format!("{error:#}")))
-        }
-        _ => None,
-    };
+    let certificate = certificate(world, gate, &fleet, &ended).await;
     let ms = |span: Duration| span.as_micros() as f64 / 1e3;
     let span_ms = (ms(began), ms(over));
+    let changes = watches.changes.changes();
     Ok(Upgraded {
         ended,
         to: gate.service.target.number.get(),
@@ -148,9 +155,55 @@ pub async fn upgrade(
         certificate,
         host: sent.host,
         entries: sent.entries,
-        changes: watch.changes(),
-        overlaps: processes.overlaps(),
+        deaths: watches.deaths.unasked(&changes),
+        changes,
+        overlaps: watches.processes.overlaps(),
         sweep,
         survival: survivors.map(Survivors::seen).unwrap_or_default(),
     })
+}
+
+/// Drives a fleet: by an operator's commands, or by the procedure of the gate file.
+struct Driver<'a> {
+    world: &'a World,
+    gate: &'a Gate,
+    places: &'a Places,
+    spectator: &'a dyn Spectator,
+    load: Watched,
+    course: Course<'a>,
+}
+
+impl Driver<'_> {
+    async fn drive<'s>(
+        self,
+        fleet: &mut Fleet<'_>,
+        survivors: Option<&mut Survivors<'s>>,
+    ) -> anyhow::Result<Ended> {
+        let Self { world, gate, places, spectator, load, course } = self;
+        match fleet {
+            Fleet::Tidegate(ground) => {
+                let operator = ground.operator.clone();
+                let mut drive =
+                    Drive { world, gate, ground, operator, places, spectator, load, course, survivors };
+                drive.drive().await
+            }
+            Fleet::By(command, fleet) => fleet.drive(world, gate, command, spectator).await,
+        }
+    }
+}
+
+/// The certificate of an upgrade that contracted, where Tidegate did that.
+async fn certificate(
+    world: &World,
+    gate: &Gate,
+    fleet: &Fleet<'_>,
+    ended: &Ended,
+) -> Option<Result<String, String>> {
+    match (fleet, &gate.schema) {
+        (Fleet::Tidegate(ground), Some(Schema::Migrations(_))) if ended.word == "completed" => {
+            let made = ground.operator.certificate(world, &world.path("certificate.json")).await;
+            Some(made.map_err(|error| format!("{error:#}")))
+        }
+        _ => None,
+    }
 }

@@ -1,6 +1,7 @@
 //! The judge. Pure: ledgers, what commands and health URLs answered, and bounds in; for each tag a verdict with its figures
 //! out. Failures on a machine that could not keep up say nothing about the service, except where an answer was wrong.
 
+mod check;
 mod downtime;
 pub(in crate::gate) mod impact;
 pub mod orders;
@@ -9,6 +10,7 @@ mod processes;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::gate::deaths::Death;
 use crate::gate::drive::Ended;
 use crate::gate::impact::Impact;
 use crate::gate::mixed::{Health, Mixed};
@@ -18,72 +20,14 @@ use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::written::{Arrangement, HostBounds, TurningPoint};
 use crate::load::entry::Entry;
-use serde::{Deserialize, Serialize};
+pub use check::{Check, TagVerdict, Word, worst};
 use tidegate_proto::GateTag;
+use tidegate_proto::printable::one_line;
 
 /// Fewer reads across versions prove nothing, in each direction.
 const ENOUGH_ACROSS: usize = 10;
 /// Where none of n requests failed, at most 3/n of all do, with 95 % confidence (the rule of three).
 const RULE_OF_THREE: f64 = 3.0;
-
-/// What a gate says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Word {
-    /// All of it was seen to hold.
-    Pass,
-    /// It cannot be told.
-    Inconclusive,
-    /// It was seen not to hold.
-    Fail,
-}
-
-impl Word {
-    /// As a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Inconclusive => "inconclusive",
-            Self::Fail => "fail",
-        }
-    }
-}
-
-/// One thing that was checked.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Check {
-    /// What must hold.
-    pub check: String,
-    /// Whether it does.
-    pub verdict: Word,
-    /// What was found, with figures.
-    pub found: String,
-}
-
-impl Check {
-    /// Something that was checked.
-    pub fn new(check: &str, verdict: Word, found: impl Into<String>) -> Self {
-        Self { check: check.to_owned(), verdict, found: found.into() }
-    }
-
-    fn of(check: &str, tried: Result<String, String>) -> Self {
-        match tried {
-            Ok(found) => Self::new(check, Word::Pass, found),
-            Err(found) => Self::new(check, Word::Fail, found),
-        }
-    }
-}
-
-/// The verdict on one tag: the worst of its checks.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TagVerdict {
-    /// The tag.
-    pub tag: GateTag,
-    /// What is said of it.
-    pub verdict: Word,
-    /// What it rests on.
-    pub checks: Vec<Check>,
-}
 
 /// All that was seen.
 #[derive(Debug)]
@@ -118,11 +62,6 @@ pub fn judge(tags: &[GateTag], evidence: &Evidence<'_>) -> Vec<TagVerdict> {
         TagVerdict { tag: *tag, verdict: worst(checks.iter().map(|check| check.verdict)), checks }
     };
     tags.iter().map(judged).collect()
-}
-
-/// The worst of some verdicts; of none, nothing can be told.
-pub fn worst(verdicts: impl Iterator<Item = Word>) -> Word {
-    verdicts.max().unwrap_or(Word::Inconclusive)
 }
 
 fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
@@ -200,15 +139,28 @@ fn completed(up: &Upgraded) -> Result<String, String> {
         phases.iter().map(|(phase, seconds)| format!("{phase} {seconds:.1} s")).collect();
     let because = because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     if word != "completed" {
-        return Err(format!("it ended {word}{because}; {}", phases.join(", ")));
+        let died = died(&up.deaths);
+        return Err(format!("it ended {word}{because}; {}{died}", phases.join(", ")));
     }
     // What it says of itself is not enough.
     match last_seen(up).iter().find(|(_, (version, serves))| !serves || *version != Some(up.to)) {
         Some((node, seen)) => {
-            Err(format!("it says that it completed, but {node} is left {}", standing(seen)))
+            let died = died(&up.deaths);
+            Err(format!("it says that it completed, but {node} is left {}{died}", standing(seen)))
         }
         None => Ok(phases.join(", ")),
     }
+}
+
+/// The first process that ended unasked, with the last line of its log; empty: none did.
+fn died(deaths: &[Death]) -> String {
+    let Some(first) = deaths.first() else { return String::new() };
+    let last = first.log.lines().last().map(|line| format!(", its last line: {}", one_line(line)));
+    let more = match deaths.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("; {}{}{more}", first.words(), last.unwrap_or_default())
 }
 
 /// What was seen last of each node: its version, and whether it is in rotation.
@@ -229,6 +181,7 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
         let overloaded = mixed.host.overloaded(&evidence.bounds);
         let mut check = unfailed(&format!("{name}: every request"), &mixed.entries, overloaded);
         check.found.push_str(&by_version(&mixed.entries));
+        check.found.push_str(&died(&mixed.deaths));
         checks.push(check);
         if !mixed.beside.is_empty() {
             checks.push(unfailed(

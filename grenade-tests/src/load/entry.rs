@@ -1,5 +1,6 @@
 //! One line of a ledger, as it is written and read. Times are milliseconds since the load's start.
 
+use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -115,8 +116,18 @@ const LONGEST_MS: f64 = 30.0 * 24.0 * 3_600_000.0;
 /// # Errors
 /// When the file cannot be read or a line is not one of a ledger.
 pub fn read(path: &Path) -> Result<Vec<Entry>, LoadError> {
+    let failed =
+        |source: std::io::Error| LoadError::Unreadable { path: path.to_owned(), source: source.into() };
+    entries(std::fs::File::open(path).map_err(failed)?, path)
+}
+
+/// Reads the text of a ledger; `path` is for errors.
+///
+/// # Errors
+/// When a line is not one of a ledger.
+pub fn entries(text: impl Read, path: &Path) -> Result<Vec<Entry>, LoadError> {
     let failed = |source| LoadError::Unreadable { path: path.to_owned(), source };
-    let mut lines = csv::Reader::from_path(path).map_err(failed)?;
+    let mut lines = csv::Reader::from_reader(text);
     let mut entries = Vec::new();
     for (n, entry) in lines.deserialize().enumerate() {
         let entry: Entry = entry.map_err(failed)?;

@@ -10,6 +10,8 @@ use crate::load::entry::{COLUMNS, Entry, Judged};
 
 /// The largest ledger, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
+/// How many characters of a text of the ledger are shown.
+const MOST_SHOWN: usize = 500;
 /// Times are rounded by some programs to whole milliseconds.
 const ROUNDED_MS: f64 = 1.0;
 
@@ -70,14 +72,19 @@ pub fn read(path: &Path, known: &Known) -> Result<Vec<Entry>, NotALedger> {
     entries(&text, known).map_err(|(line, what)| NotALedger::Line { path: path.to_owned(), line, what })
 }
 
-fn entries(text: &[u8], known: &Known) -> Result<Vec<Entry>, (u64, String)> {
+/// Reads the text of a ledger, in the order in which outcomes were known.
+///
+/// # Errors
+/// The first line that is wrong, by its number, and what is wrong with it: one line of text without control characters, whose
+/// length does not grow with the ledger's.
+pub fn entries(text: &[u8], known: &Known) -> Result<Vec<Entry>, (u64, String)> {
     let mut lines = csv::Reader::from_reader(text);
     let columns = lines.headers().map_err(|error| wrong(&error))?.clone();
     if !columns.iter().eq(COLUMNS) {
         let found: Vec<&str> = columns.iter().collect();
         return Err((
             1,
-            format!("the columns are `{}`; needed are `{}`", found.join(","), COLUMNS.join(",")),
+            format!("the columns are `{}`; needed are `{}`", shown(&found.join(",")), COLUMNS.join(",")),
         ));
     }
     let (mut entries, mut seqs, mut record) = (Vec::new(), BTreeSet::new(), StringRecord::new());
@@ -86,7 +93,7 @@ fn entries(text: &[u8], known: &Known) -> Result<Vec<Entry>, (u64, String)> {
         let mut entry: Entry = record.deserialize(Some(&columns)).map_err(|error| wrong(&error))?;
         // Reports and terminals show both.
         for text in [&mut entry.kind, &mut entry.reason] {
-            *text = one_line(text).into_owned();
+            *text = shown(text);
         }
         flaw(&entry, known).map_or(Ok(()), |what| Err((line, what)))?;
         if !seqs.insert(entry.seq) {
@@ -98,19 +105,27 @@ fn entries(text: &[u8], known: &Known) -> Result<Vec<Entry>, (u64, String)> {
     Ok(entries)
 }
 
+/// The beginning of a text, in one line.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => format!("{}…", one_line(&text[..end])),
+        None => one_line(text).into_owned(),
+    }
+}
+
 /// The line of an error, and what is wrong with it.
 fn wrong(error: &csv::Error) -> (u64, String) {
     let line = error.position().map_or(0, csv::Position::line);
     match error.kind() {
         ErrorKind::Deserialize { err, .. } => {
             let column = err.field().and_then(|field| COLUMNS.get(usize::try_from(field).ok()?));
-            (line, format!("{}: {}", column.unwrap_or(&"the line"), err.kind()))
+            (line, format!("{}: {}", column.unwrap_or(&"the line"), shown(&err.kind().to_string())))
         }
         ErrorKind::UnequalLengths { len, .. } => {
             (line, format!("has {len} fields; {} are needed", COLUMNS.len()))
         }
         ErrorKind::Utf8 { .. } => (line, "is not UTF-8".to_owned()),
-        _ => (line, error.to_string()),
+        _ => (line, shown(&error.to_string())),
     }
 }
 
@@ -172,7 +187,7 @@ fn names(entry: &Entry, known: &Known) -> Option<String> {
     if !entry.node.is_empty() && !nodes.contains(&entry.node) {
         return Some(format!(
             "node is `{}`; {} or empty is allowed (the header x-served-by of an answer has it)",
-            entry.node,
+            shown(&entry.node),
             nodes.join(", ")
         ));
     }

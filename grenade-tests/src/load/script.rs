@@ -9,6 +9,7 @@ use crate::load::findings::Findings;
 use crate::load::object::Object;
 use crate::load::template::{Pattern, known};
 use crate::load::written;
+use tidegate_planner::document::{self, Finding};
 
 /// Variables that every step has.
 const OWN: [&str; 2] = ["run", "seq"];
@@ -145,8 +146,8 @@ impl Script {
 ///
 /// # Errors
 /// Where it is none.
-pub fn steps_of(text: &str) -> Result<Vec<written::Step>, serde_saphyr::Error> {
-    tidegate_planner::document::yaml(text)
+pub fn steps_of(text: &str) -> Result<Vec<written::Step>, Finding> {
+    document::read(text)
 }
 
 impl ScriptStep {

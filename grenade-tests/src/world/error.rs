@@ -65,8 +65,18 @@ pub enum WorldError {
         source: std::io::Error,
     },
     /// The disk is full.
-    #[error("no space is left in {}: databases, logs and ledgers of the run need some; free it, or use another `--artifacts`", .0.display())]
-    Full(PathBuf),
+    #[error(
+        "{} has {left} KiB left, and the databases, stores, logs and ledgers of a run need at least {least} KiB at any time: \
+         free some, or name another directory (`--artifacts`)", dir.display()
+    )]
+    Full {
+        /// The directory.
+        dir: PathBuf,
+        /// What is left, in KiB.
+        left: u64,
+        /// The least that a run needs, in KiB.
+        least: u64,
+    },
     /// No free port.
     #[error("could not find a free port on the loopback address")]
     Port(#[source] std::io::Error),

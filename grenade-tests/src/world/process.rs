@@ -116,6 +116,12 @@ impl Spawn {
     }
 }
 
+/// The end of a log; empty where there is none.
+pub fn tail(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&text[text.len().saturating_sub(TAIL)..]).trim().to_owned()
+}
+
 /// A process of this world.
 #[derive(Debug)]
 pub struct Process {
@@ -170,8 +176,7 @@ impl Process {
 
     /// The end of its output.
     pub fn tail(&self) -> String {
-        let text = std::fs::read(&self.log).unwrap_or_default();
-        String::from_utf8_lossy(&text[text.len().saturating_sub(TAIL)..]).trim().to_owned()
+        tail(&self.log)
     }
 
     /// How it ended, or `None` while it runs. One that the sweep reaped before us counts as killed.

@@ -7,6 +7,7 @@ mod crash_sweep;
 mod evidence;
 mod fleet;
 mod gate_command;
+mod gate_disk;
 mod gate_job;
 mod gate_mariadb;
 mod gate_orders;

@@ -6,6 +6,7 @@ mod balancer;
 mod browser;
 mod demo;
 mod end_to_end;
+mod fuzz;
 mod gate_files;
 mod load;
 mod nemesis;

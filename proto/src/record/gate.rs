@@ -1,6 +1,6 @@
-//! The verdict of a gate job on one upgrade tag, between two artifacts. The last word stands.
+//! The verdict of a gate job on one upgrade tag, between two artifacts. The one that was recorded last counts.
 
-use super::evidence::Verdict;
+use super::evidence::{Earlier, Verdict};
 use super::{Body, Timestamp};
 use crate::Digest;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,16 @@ pub struct GateVerdict {
     pub who: String,
     /// When it was recorded.
     pub at: Timestamp,
+    /// The verdicts before it, the newest first: at most [`KEPT`](super::evidence::KEPT). Absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Earlier>,
+}
+
+impl From<GateVerdict> for Vec<Earlier> {
+    fn from(gate: GateVerdict) -> Self {
+        let GateVerdict { verdict, report, note, who, at, earlier } = gate;
+        [vec![Earlier { verdict, sha256: report, note, who, at }], earlier].concat()
+    }
 }
 
 impl Body for GateVerdict {

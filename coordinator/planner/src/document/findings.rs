@@ -1,5 +1,6 @@
 //! Everything that is wrong with a document, each with its place.
 
+use super::message::{Message, short};
 use super::yaml_with;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
@@ -51,12 +52,16 @@ impl Located {
             let Some(found) = found else { break };
             (node, at) = found;
         }
-        Finding { line: at.line(), column: at.column(), what: format!("{field}: {}", what.into()) }
+        let what = match field {
+            "" => what.into(),
+            field => format!("{field}: {}", what.into()),
+        };
+        Finding { line: at.line(), column: at.column(), what }
     }
 
     /// Everything in the document that is not of the form `T`; the example is a whole document of that form.
     pub fn flaws_of_form<T: DeserializeOwned>(&self, example: &Json) -> Vec<Finding> {
-        let (flaws, _) = form::flaws(self.tree.json(), example, |document| typed::<T>(&document.to_string()));
+        let (flaws, _) = form::flaws(self.tree.json(), example, typed::<T>);
         let mut findings: Vec<Finding> =
             flaws.into_iter().map(|flaw| self.finding(&flaw.path.join("."), flaw.what)).collect();
         findings.sort_by_key(|finding| (finding.line, finding.column));
@@ -65,28 +70,44 @@ impl Located {
 }
 
 /// Reads the form; an error with the path at which it was found.
-fn typed<T: DeserializeOwned>(text: &str) -> Result<T, Flaw> {
+fn typed<T: DeserializeOwned>(document: &Json) -> Result<T, Flaw> {
     let mut path = Vec::new();
-    let read = yaml_with(text, |deserializer| {
+    let read = yaml_with(&document.to_string(), |deserializer| {
         serde_path_to_error::deserialize::<_, T>(deserializer).map_err(|error| {
             path = form::names(error.path());
             error.into_inner()
         })
     });
-    read.map_err(|error| Flaw { path, what: found(&error).what })
+    read.map_err(|error| Flaw { what: Message::of(&error).words(&shown(at(document, &path))), path })
 }
 
-/// What a reader of YAML says, without its own form and its advice for programmers.
+/// What is at `path`.
+fn at<'a>(document: &'a Json, path: &[String]) -> Option<&'a Json> {
+    path.iter().try_fold(document, |at, name| match at {
+        Json::Array(items) => items.get(name.parse::<usize>().ok()?),
+        other => other.get(name),
+    })
+}
+
+/// A value in a message.
+fn shown(value: Option<&Json>) -> String {
+    match value {
+        None => HERE.to_owned(),
+        Some(Json::Null) => "an empty value".to_owned(),
+        Some(Json::Array(_)) => "a list".to_owned(),
+        Some(Json::Object(_)) => "a mapping".to_owned(),
+        Some(Json::String(text)) => format!("`{}`", short(text)),
+        Some(other) => format!("`{other}`"),
+    }
+}
+
+/// A value of which only the place is known.
+const HERE: &str = "what is here";
+
+/// What a reader of YAML says, in plain words.
 pub fn found(error: &serde_saphyr::Error) -> Finding {
-    let text = error.to_string().replace(", set DuplicateKeyPolicy in Options if acceptable", "");
-    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
-    let first = first.strip_prefix("error: ").unwrap_or(first);
-    let what = match first.split_once(": ") {
-        Some((place, rest)) if place.starts_with("line ") => rest,
-        _ => first,
-    };
     let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
-    Finding { line, column, what: what.to_owned() }
+    Finding { line, column, what: Message::of(error).words(HERE) }
 }
 
 impl Node {

@@ -6,7 +6,7 @@ use super::{Fleet, Stored};
 
 use std::collections::BTreeMap;
 use tidegate_proto::key::SignalSubject;
-use tidegate_proto::record::evidence::Verdict;
+use tidegate_proto::record::evidence::{Evidence, Verdict};
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::task::{Task, TaskResult};
@@ -17,7 +17,7 @@ use tidegate_proto::{ComputeId, Key, NodeId, ReleaseTag, Revision, ServiceName, 
 pub(super) struct ComputeRecords {
     streams: BTreeMap<StreamName, Stored<Stream>>,
     needs: BTreeMap<ServiceName, Stored<Need>>,
-    evidence: BTreeMap<(ReleaseTag, ReleaseTag), (Verdict, Revision)>,
+    evidence: BTreeMap<(ReleaseTag, ReleaseTag), Stored<Evidence>>,
     signals: BTreeMap<SignalSubject, Signals>,
     tasks: BTreeMap<(NodeId, TaskId), Stored<Task>>,
     results: BTreeMap<(NodeId, TaskId), Stored<TaskResult>>,
@@ -77,7 +77,7 @@ impl ComputeRecords {
                 self.needs.insert(service, Stored { record, at });
             }
             (Key::Evidence(compute, storage), Value::Evidence(record)) => {
-                self.evidence.insert((compute, storage), (record.body.verdict, at));
+                self.evidence.insert((compute, storage), Stored { record, at });
             }
             (Key::Signal(subject, compute), Value::Signal(record)) => {
                 let places = Places::of(&subject, &compute);
@@ -143,7 +143,12 @@ impl Fleet {
 
     /// The verdict of a compatibility run, and its mod_revision.
     pub fn evidence(&self, compute: &ReleaseTag, storage: &ReleaseTag) -> Option<(Verdict, Revision)> {
-        self.compute.evidence.get(&(compute.clone(), storage.clone())).copied()
+        self.evidence_record(compute, storage).map(|stored| (stored.record.body.verdict, stored.at))
+    }
+
+    /// What is recorded of compatibility runs of a pair.
+    pub fn evidence_record(&self, compute: &ReleaseTag, storage: &ReleaseTag) -> Option<&Stored<Evidence>> {
+        self.compute.evidence.get(&(compute.clone(), storage.clone()))
     }
 
     /// A hook that is to be run on a node.

@@ -8,6 +8,7 @@ use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::preflight::preview;
 use tidegate_planner::gate::{StoreGate, VerdictGate};
 use tidegate_planner::{Action, Plan, Reason, plan};
+use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::spec::Spec;
@@ -155,6 +156,12 @@ fn verdict_that_cannot_be_read_is_named_with_its_key_and_can_be_replaced() {
     let reported = plan(&fleet, &world.moment()).waiting[&upgrade_id()].clone();
     let named = Reason::Store(StoreGate::Unreadable { key: key.to_string(), why: "is not UTF-8".into() });
     assert_eq!(reported, [named]);
+    let (hop, asker) = (
+        hop(GateTag::Rolling, base()),
+        Asker { who: "ci".into(), why: String::new(), accepts: BTreeSet::new() },
+    );
+    let again = ask::gate_verdict(&fleet, &world.moment(), &hop, Verdict::Pass, None, &asker);
+    assert!(again.when.contains(&Precondition::At(key, Revision(9_999))), "it is replaced");
 }
 
 proptest! {

@@ -3,9 +3,10 @@
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::options::GlobalOptions;
 use crate::cli::show;
+use tidegate_proto::wire::counted;
 use tidegate_proto::wire::v1::{Evidence, ListEvidenceRequest};
 
-const HEADER: [&str; 7] = ["COMPUTE", "STORAGE", "VERDICT", "BY", "RECORDED", "WAITING", "NOTE"];
+const HEADER: [&str; 8] = ["COMPUTE", "STORAGE", "VERDICT", "EARLIER", "BY", "RECORDED", "WAITING", "NOTE"];
 
 pub(super) async fn list(options: &GlobalOptions, compute_tag: String) -> Result<Outcome, Failure> {
     let message = ListEvidenceRequest { compute_tag, storage_tag: String::new() };
@@ -41,6 +42,7 @@ fn row(evidence: Evidence) -> Vec<String> {
         evidence.compute_tag,
         evidence.storage_tag,
         verdict,
+        text(counted(&evidence.earlier)),
         text(evidence.who),
         show::or_dash(evidence.at.map(show::time)),
         text(waiting.join(", ")),

@@ -2,7 +2,6 @@
 
 use crate::cli::exit::Failure;
 use crate::cli::options::GlobalOptions;
-use crate::operation::body;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,8 +30,8 @@ impl Regions {
         let shown = file.display();
         let text = std::fs::read_to_string(file)
             .map_err(|e| Failure::usage(format!("could not read the regions {shown}: {e}")))?;
-        let all: BTreeMap<String, Region> = tidegate_planner::document::yaml(&text)
-            .map_err(|e| Failure::usage(format!("{shown}: {}; nothing was changed", body::of_yaml(&e))))?;
+        let all: BTreeMap<String, Region> = tidegate_planner::document::read(&text)
+            .map_err(|e| Failure::usage(format!("{shown}:{e}; nothing was changed")))?;
         Ok(Self { file: file.to_owned(), all })
     }
 

@@ -107,7 +107,7 @@ fn manifest(asked: &Create) -> Result<Json, Failure> {
     let mut manifest = asked.manifest.as_deref().map(read).transpose()?.unwrap_or_else(|| json!({}));
     for text in &asked.mix_in {
         let (key, path) = pair(text)?;
-        let mixed = document(Path::new(path), tidegate_planner::document::yaml::<Json>)?;
+        let mixed = document(Path::new(path), tidegate_planner::document::read::<Json>)?;
         if manifest.get(key).is_some() {
             let print_reply =
                 format!("--mix-in {text}: the manifest says {key:?} already; nothing was changed");

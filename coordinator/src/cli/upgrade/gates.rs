@@ -3,10 +3,11 @@
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::options::GlobalOptions;
 use crate::cli::show;
+use tidegate_proto::wire::counted;
 use tidegate_proto::wire::v1::{GateVerdict, ListGatesRequest};
 
-const HEADER: [&str; 9] =
-    ["SERVICE", "TAG", "FROM", "TO", "VERDICT", "BY", "RECORDED", "FROM SHA256", "TO SHA256"];
+const HEADER: [&str; 10] =
+    ["SERVICE", "TAG", "FROM", "TO", "VERDICT", "EARLIER", "BY", "RECORDED", "FROM SHA256", "TO SHA256"];
 
 /// How many digits of a digest a table shows; JSON has all.
 const SHOWN: usize = 12;
@@ -39,6 +40,7 @@ fn row(gate: GateVerdict) -> Vec<String> {
         gate.from.to_string(),
         gate.to.to_string(),
         verdict,
+        show::or_dash(Some(counted(&gate.earlier)).filter(|earlier| !earlier.is_empty())),
         show::or_dash(Some(gate.who).filter(|who| !who.is_empty())),
         show::or_dash(gate.at.map(show::time)),
         format!("{:.SHOWN$}", gate.from_sha256),

@@ -91,6 +91,7 @@ fn stored(entry: Entry) -> Option<((ReleaseTag, ReleaseTag), Evidence)> {
                 who: body.who,
                 at: Some(body.at.0),
                 log_sha256: body.log.map(|log| log.to_string()),
+                earlier: body.earlier.into_iter().map(Into::into).collect(),
                 ..Evidence::default()
             }
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::gate::cli::{BAD_INPUT, in_a_world, load, not_run, print};
+use crate::gate::cli::{in_a_world, load, not_run};
+use crate::gate::exit::{BAD_INPUT, print};
 use crate::gate::run;
 
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::gate::cli::{in_a_world, load, not_run, print};
+use crate::gate::cli::{in_a_world, load, not_run};
+use crate::gate::exit::print;
 use crate::gate::report::progress::Progress;
 use crate::gate::run;
 

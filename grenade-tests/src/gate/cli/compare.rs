@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::gate::cli::{INCONCLUSIVE, print};
+use crate::gate::exit::{INCONCLUSIVE, print};
 use crate::gate::impact::judge;
 use crate::gate::impact::series::Series;
 use crate::gate::report::text;

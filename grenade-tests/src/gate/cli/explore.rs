@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::gate::cli::{INCONCLUSIVE, in_a_world, load, no_plans, not_run, print, span};
+use crate::gate::cli::{in_a_world, load, no_plans, not_run};
+use crate::gate::exit::{INCONCLUSIVE, print, span};
 use crate::gate::explore;
 use crate::gate::report::progress::Progress;
 use crate::gate::verdict::Word;

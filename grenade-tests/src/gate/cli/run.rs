@@ -7,9 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 
-use crate::gate::cli::{
-    BAD_INPUT, INCONCLUSIVE, NOT_RUN, Unwritable, in_a_world, load, not_run, print, span,
-};
+use crate::gate::cli::{Unwritable, in_a_world, load, not_run};
+use crate::gate::exit::{BAD_INPUT, INCONCLUSIVE, NOT_RUN, print, span};
 use crate::gate::file::Gate;
 use crate::gate::impact::calibrate::{self, Calibration};
 use crate::gate::plan::Plan;

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate_planner::document;
 use tidegate_proto::Span;
 
 use crate::gate::file::command::{Command, OF_LOAD, command};
@@ -130,7 +129,7 @@ fn script_of(written: Load, service: &Service, here: &Path, findings: &mut Findi
 /// The steps in a file of their own.
 fn steps_from(path: &Path) -> Result<Vec<Step>, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    script::steps_of(&text).map_err(|e| format!("{}:{}", path.display(), document::found(&e)))
+    script::steps_of(&text).map_err(|finding| format!("{}:{finding}", path.display()))
 }
 
 /// Checks how zero-impact is measured; `rate` is that of the load, which may be too low where the tag is not asserted.

@@ -8,7 +8,7 @@ use tidegate_proto::{ServiceName, ServiceVersion, Span};
 
 use crate::gate::file::command::{Command, OF_NODE, command, commands};
 use crate::gate::file::level;
-use crate::gate::source::{Commit, Source};
+use crate::gate::file::source::{Commit, Source};
 use crate::gate::written::{self, Counter, VersionProbe};
 use crate::load::exchange;
 use crate::load::findings::Findings;

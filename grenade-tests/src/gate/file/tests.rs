@@ -31,6 +31,152 @@ fn at(text: &str, begin: &str) -> String {
 }
 
 #[test]
+fn value_of_another_kind_is_named_with_its_place_and_what_is_allowed() {
+    for (old, new, begin, expected) in [
+        (
+            "instances: 3",
+            "instances: three",
+            "instances: three",
+            "instances: `three` is not allowed; a whole number from 0 to 4294967295 is",
+        ),
+        (
+            "instances: 3",
+            "instances: -1",
+            "instances: -1",
+            "instances: `-1` is not allowed; a whole number from 0 to 4294967295 is",
+        ),
+        (
+            "instances: 3",
+            "instances: 2.5",
+            "instances: 2.5",
+            "instances: `2.5` is not allowed; a whole number from 0 to 4294967295 is",
+        ),
+        (
+            "instances: 3",
+            "instances: [3]",
+            "instances: [3]",
+            "instances: a list is not allowed; a single value is",
+        ),
+        (
+            "instances: 3",
+            "instances: {a: 3}",
+            "instances: {a",
+            "instances: a mapping is not allowed; a single value is",
+        ),
+        (
+            "instances: 3",
+            "instances:",
+            "instances:",
+            "instances: an empty value is not allowed; a whole number",
+        ),
+        ("instances: 3", "instances: 3\ninstances: 4", "instances: 4", "the key `instances` is there twice"),
+        (
+            "name: items\n",
+            "name: [items]\n",
+            "name: [items]",
+            "name: a list is not allowed; a single value is",
+        ),
+        (
+            "name: items\n",
+            "name: {a: items}\n",
+            "name: {a",
+            "name: a mapping is not allowed; a single value is",
+        ),
+        (
+            "keep_alive: 0.5",
+            "keep_alive: half",
+            "keep_alive: half",
+            "load.keep_alive: `half` is not allowed; a number is",
+        ),
+        (
+            "ready: /ready",
+            "ready: /ready\n  skip_level: maybe",
+            "skip_level: maybe",
+            "service.skip_level: `maybe` is not allowed; true or false is",
+        ),
+        (
+            "ready: /ready",
+            "ready: /ready\n  start_timeout: soon",
+            "start_timeout: soon",
+            "service.start_timeout: \"soon\" is not a duration",
+        ),
+        (
+            "ready: /ready",
+            "ready: /ready\n  start_timeout: 5",
+            "start_timeout: 5",
+            "service.start_timeout: \"5\" is not a duration",
+        ),
+        (
+            "ready: /ready",
+            "ready: /ready\n  start_timeout: [5s]",
+            "start_timeout: [5s]",
+            "service.start_timeout: a list is not allowed; a single value is",
+        ),
+        ("  ready: /ready\n", "", "service:", "service.ready: missing field `ready`"),
+        (
+            "  ready: /ready\n",
+            "  redy: /ready\n",
+            "redy: /ready",
+            "service.redy: unknown field `redy`; allowed are name, base, target, ",
+        ),
+        (
+            "balancer: built-in",
+            "balancer: nginx",
+            "balancer: nginx",
+            "balancer: `nginx` is not allowed; one of `built-in`, `haproxy` is",
+        ),
+        (
+            "weight: 5",
+            "weight: heavy",
+            "weight: heavy",
+            "load.steps.1.weight: `heavy` is not allowed; a whole number from 0 to ",
+        ),
+        (
+            "status: [201]",
+            "status: 201",
+            "status: 201",
+            "load.steps.0.expect.status: `201` is not allowed; a list is",
+        ),
+        (
+            "status: [201]",
+            "status: [created]",
+            "created], json",
+            "load.steps.0.expect.status.0: `created` is not allowed; a whole number from 0 to 65535 is",
+        ),
+        (
+            "  - {base: 2, target: 1}",
+            "  - [2, 1]",
+            "[2, 1]",
+            "arrangements.0: a list is not allowed; a mapping (`key: value`) is",
+        ),
+    ] {
+        assert!(GOOD.contains(old), "{old}");
+        let text = GOOD.replacen(old, new, 1);
+        let line = text.lines().position(|line| line.contains(begin)).unwrap();
+        let column = text.lines().nth(line).unwrap().find(begin).unwrap();
+        let expected = format!("gate.yaml:{}:{}: {expected}", line + 1, column + 1);
+        let said = findings(&text);
+        assert!(said.lines().any(|found| found.starts_with(&expected)), "{expected}\n{said}");
+    }
+    let sections = |name: &str, value: &str| {
+        let (before, after) = GOOD.split_once(&format!("\n{name}:")).unwrap();
+        let rest = after.split_once("\n\n").unwrap().1;
+        (format!("{before}\n{name}: {value}\n\n{rest}"), before.matches('\n').count() + 2)
+    };
+    for (name, value, expected) in [
+        ("database", "sqlite", "database: `sqlite` is not allowed; a mapping (`key: value`) is"),
+        ("load", "[1]", "load: a list is not allowed; a mapping (`key: value`) is"),
+    ] {
+        let (text, line) = sections(name, value);
+        let said = findings(&text);
+        let expected = format!("gate.yaml:{line}:1: {expected}");
+        assert!(said.lines().any(|found| found.starts_with(&expected)), "{expected}\n{said}");
+    }
+    assert!(findings("instances: [").starts_with("gate.yaml:"), "{}", findings("instances: ["));
+    assert!(findings("").starts_with("gate.yaml:"), "{}", findings(""));
+}
+
+#[test]
 fn skipped_level_is_refused_unless_declared() {
     let skips = GOOD.replace("number: 2", "number: 4");
     let said = findings(&skips);

@@ -5,7 +5,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::gate::impact::judge::{ALPHA, FEWEST_BLOCKS, FEWEST_IN_BLOCK, MARGIN_P50, MARGIN_P99, percent};
 use crate::gate::impact::series::Series;
-use crate::gate::report::quantile;
+use crate::gate::quantile::quantile;
 use crate::gate::verdict::{Check, Word};
 
 /// Compares the twin's blocks with its own before anything was upgraded. Never fails: it can only say that nothing can be

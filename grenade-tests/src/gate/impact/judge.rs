@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 use crate::gate::impact::series::Series;
-use crate::gate::report::quantile;
+use crate::gate::quantile::quantile;
 use crate::gate::verdict::{Check, Word};
 
 /// The family-wise error, shared by the four parts.

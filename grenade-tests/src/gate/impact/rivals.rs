@@ -3,7 +3,7 @@
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal};
 
 use crate::gate::impact::series::Series;
-use crate::gate::report::quantile;
+use crate::gate::quantile::quantile;
 
 /// The error that a test of requests may make.
 const ALPHA: f64 = 0.05;

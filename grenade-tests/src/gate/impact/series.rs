@@ -1,6 +1,6 @@
 //! Latencies over time: what of a ledger the judge looks at.
 
-use crate::gate::report::quantile;
+use crate::gate::quantile::quantile;
 use crate::load::entry::Entry;
 
 /// The length of a block.

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use crate::gate::quantile::quantile;
 use crate::gate::report::junit::escaped;
-use crate::gate::report::quantile;
 use crate::gate::watch::Change;
 use crate::load::entry::Entry;
 

@@ -1,11 +1,13 @@
 //! The report as one HTML file that needs nothing else: no network, no script.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::gate::impact::stretch::Stretch;
+use crate::gate::mixed::Memory;
 use crate::gate::report::chart::{self, Span, latency, percentiles, versions};
-use crate::gate::report::junit::escaped;
-use crate::gate::report::{GateReport, Load};
+use crate::gate::report::junit::{escaped, lines};
+use crate::gate::report::{Died, GateReport, Load};
 use crate::gate::verdict::Evidence;
 use crate::load::entry::Entry;
 
@@ -71,16 +73,12 @@ pub fn html(report: &GateReport, evidence: &Evidence<'_>, spec: &str) -> String 
     }
     loads(&mut page, report);
     failures(&mut page, report);
+    deaths(&mut page, report);
     let phases: Vec<String> =
         report.upgrade.phases.iter().map(|(phase, seconds)| format!("{phase} {seconds:.1} s")).collect();
     let _ = write!(page, "<h2>Phases</h2><p>{}</p>", escaped(&phases.join(", ")));
-    let _ = writeln!(page, "<h2>Plan</h2><pre>{}</pre></body></html>", pre(spec));
+    let _ = writeln!(page, "<h2>Plan</h2><pre>{}</pre></body></html>", lines(spec));
     page
-}
-
-/// Escaped, with its lines kept.
-fn pre(text: &str) -> String {
-    text.lines().map(escaped).collect::<Vec<_>>().join("\n")
 }
 
 fn tags(page: &mut String, report: &GateReport) {
@@ -117,22 +115,54 @@ fn pools(page: &mut String, stretch: &Stretch) {
 fn loads(page: &mut String, report: &GateReport) {
     page.push_str(
         "<h2>Requests</h2><table><tr><th></th><th>sent</th><th>failed</th><th>p50 ms</th><th>p99 ms</th><th>max ms</th>\
-         <th>sent late, p99 ms</th><th>cpu pressure %</th><th>steal %</th></tr>",
+         <th>sent late, p99 ms</th><th>cpu pressure %</th><th>steal %</th><th>memory MiB</th></tr>",
     );
     for (name, load) in report.loads() {
         let percent = |value: Option<f64>| value.map_or("unknown".to_owned(), |value| format!("{value:.1}"));
-        let Load { sent, failed, p50_ms, p99_ms, max_ms, host, .. } = load;
+        let Load { sent, failed, p50_ms, p99_ms, max_ms, host, memory, .. } = load;
         let _ = write!(
             page,
             "<tr><td>{name}</td><td class=\"n\">{sent}</td><td class=\"n\">{failed}</td><td class=\"n\">{p50_ms:.1}</td>\
              <td class=\"n\">{p99_ms:.1}</td><td class=\"n\">{max_ms:.1}</td><td class=\"n\">{:.1}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
             host.lag_p99_ms,
             percent(host.cpu_pressure),
-            percent(host.steal)
+            percent(host.steal),
+            of_versions(memory)
         );
     }
     page.push_str("</table>");
+}
+
+/// The memory of the instances of each version, before and after the load: of each the one that has most then.
+fn of_versions(memory: &[Memory]) -> String {
+    let mut most = BTreeMap::<u32, &Memory>::new();
+    for one in memory {
+        let known = most.entry(one.version).or_insert(one);
+        if one.after > known.after {
+            *known = one;
+        }
+    }
+    let mebibytes = |kibibytes: u64| kibibytes as f64 / 1024.0;
+    let cell = |(version, one): (&u32, &&Memory)| match one.before.min(one.after) {
+        0 => format!("version {version}: unknown"),
+        _ => format!("version {version}: {:.0} to {:.0}", mebibytes(one.before), mebibytes(one.after)),
+    };
+    match most.is_empty() {
+        true => "not measured".to_owned(),
+        false => most.iter().map(cell).collect::<Vec<_>>().join("<br>"),
+    }
+}
+
+fn deaths(page: &mut String, report: &GateReport) {
+    if report.deaths.is_empty() {
+        return;
+    }
+    page.push_str("<h2>Processes that ended without having been asked to</h2>");
+    for Died { part, death } in &report.deaths {
+        let (words, log) = (escaped(&death.words()), lines(&death.log));
+        let _ = write!(page, "<p>{}: {words}; its last lines:</p><pre>{log}</pre>", escaped(part));
+    }
 }
 
 fn failures(page: &mut String, report: &GateReport) {

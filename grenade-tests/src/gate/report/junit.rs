@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::gate::report::GateReport;
+use crate::gate::report::{Died, GateReport};
 use crate::gate::verdict::{Check, Word};
 
 /// The document. An inconclusive check is an error, which builds tell from a failure.
@@ -38,8 +38,18 @@ pub fn xml(report: &GateReport) -> String {
             };
         }
     }
+    if !report.deaths.is_empty() {
+        let died = |died: &Died| format!("{}: {}\n{}\n", died.part, died.death.words(), died.death.log);
+        let text: String = report.deaths.iter().map(died).collect();
+        let _ = writeln!(xml, "    <system-err>{}</system-err>", lines(&text));
+    }
     xml.push_str("  </testsuite>\n</testsuites>\n");
     xml
+}
+
+/// Escaped, with its lines kept.
+pub fn lines(text: &str) -> String {
+    text.lines().map(escaped).collect::<Vec<_>>().join("\n")
 }
 
 /// As text or attribute of XML and HTML; characters that XML does not allow are shown as `?`.

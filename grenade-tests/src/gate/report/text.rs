@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::gate::report::{GateReport, Load};
+use crate::gate::report::{Died, GateReport, Load};
 use crate::gate::verdict::{Check, Word};
+use tidegate_proto::printable::one_line;
 
 /// The text.
 pub fn text(report: &GateReport, artifacts: &Path) -> String {
@@ -27,6 +28,7 @@ pub fn text(report: &GateReport, artifacts: &Path) -> String {
     for (name, load) in report.loads() {
         let _ = writeln!(text, "{}", line(&name, load));
     }
+    report.deaths.iter().for_each(|died| text.push_str(&death(died)));
     if let Some(calibration) = &report.calibration {
         let idle = calibration.idle_pairs;
         let _ = writeln!(
@@ -37,6 +39,17 @@ pub fn text(report: &GateReport, artifacts: &Path) -> String {
     }
     let _ = writeln!(text, "files         {}", artifacts.display());
     text
+}
+
+/// How many lines of the log of a process that ended are shown.
+const LAST_LINES: usize = 5;
+
+/// A process that ended, with its last lines.
+fn death(Died { part, death }: &Died) -> String {
+    let lines: Vec<&str> = death.log.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    let last = last.iter().map(|line| format!("              | {}\n", one_line(line)));
+    format!("{part:<13} {}\n{}", one_line(&death.words()), last.collect::<String>())
 }
 
 /// Each check with what was found.

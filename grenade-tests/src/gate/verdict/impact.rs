@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::gate::impact::Upgraded;
 use crate::gate::impact::control::moved;
 use crate::gate::impact::series::{BLOCK_MS, Series};
-use crate::gate::report::quantile;
+use crate::gate::quantile::quantile;
 use crate::gate::verdict::{Check, Evidence, Word, unfailed, words};
 use crate::load::entry::Entry;
 

@@ -129,6 +129,7 @@ mod tests {
             nodes: BTreeMap::from(nodes),
             entries: (0..200).map(entry).collect(),
             sweep: (9, Vec::new()),
+            deaths: Vec::new(),
             host: HostSeen::default(),
         }
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::gate::deaths::Death;
 use crate::gate::host::HostSeen;
 use crate::gate::mixed::Memory;
 use crate::gate::offline::Offline;
@@ -38,6 +39,7 @@ fn upgraded(entries: Vec<Entry>) -> Upgraded {
             change(3_500.0, Some(2), true),
         ],
         overlaps: Some(Vec::new()),
+        deaths: Vec::new(),
         sweep: Some((50, Vec::new())),
         silence: None,
         load: LoadReport::default(),
@@ -123,7 +125,14 @@ fn mix_must_be_read_both_ways() {
     };
     let arrangement = Arrangement { base: 2, target: 1 };
     let mixed = |entries| {
-        [Mixed { arrangement, entries, beside: Vec::new(), memory: Vec::new(), host: HostSeen::default() }]
+        [Mixed {
+            arrangement,
+            entries,
+            beside: Vec::new(),
+            memory: Vec::new(),
+            deaths: Vec::new(),
+            host: HostSeen::default(),
+        }]
     };
     let both: Vec<Entry> = (0..40).map(|n| read(n, 1 + (n % 2) as u32, 2 - (n % 2) as u32)).collect();
     assert_eq!(of(GateTag::Rolling, &upgraded(load()), &mixed(both.clone())).verdict, Word::Pass);
@@ -134,8 +143,7 @@ fn mix_must_be_read_both_ways() {
         *entry = failed(Entry { status: Some(503), ..entry.clone() }, "status 503: busy");
     }
     let overloaded = HostSeen { lag_p99_ms: 9_000.0, ..HostSeen::default() };
-    let busy =
-        [Mixed { arrangement, entries: busy, beside: Vec::new(), memory: Vec::new(), host: overloaded }];
+    let busy = mixed(busy).map(|mixed| Mixed { host: overloaded, ..mixed });
     let judged = of(GateTag::Rolling, &upgraded(load()), &busy);
     assert!(judged.checks[..2].iter().all(|check| check.verdict == Word::Inconclusive), "{judged:#?}");
     let mut bad = both;
@@ -166,9 +174,18 @@ fn lost_object_and_unfinished_upgrade_fail() {
     assert_eq!(of(GateTag::SupportsUpgrade, &up, &[]).verdict, Word::Fail);
     up = upgraded(load());
     up.ended = ended("rolled-back", Some("node-2 never became healthy"));
+    up.deaths = vec![Death {
+        node: "node-2".to_owned(),
+        version: Some(2),
+        at_ms: Some(2_900.0),
+        how: "exited with code 3".to_owned(),
+        log: "Traceback:\nboom".to_owned(),
+    }];
     let judged = of(GateTag::SupportsUpgrade, &up, &[]);
     assert_eq!(judged.verdict, Word::Fail);
     assert!(judged.checks[0].found.contains("node-2 never became healthy"), "{judged:#?}");
+    let died = "; node-2 at version 2 exited with code 3 at 2.9 s, its last line: boom";
+    assert!(judged.checks[0].found.ends_with(died), "{judged:#?}");
     up = upgraded(load());
     up.changes.push(change(4_000.0, Some(2), false));
     let judged = of(GateTag::SupportsUpgrade, &up, &[]);
@@ -186,6 +203,7 @@ fn version_that_keeps_memory_for_each_request_fails_and_one_that_needs_it_once_d
         arrangement: Arrangement { base: 1, target: 1 },
         entries: entries.clone(),
         memory: vec![memory("old", 1, old), memory("new", 2, new)],
+        deaths: Vec::new(),
         host: HostSeen::default(),
     };
     let said = |mixed: &Mixed| processes::memory("memory", mixed).unwrap();

@@ -102,17 +102,13 @@ async fn release_goes_out_once_its_compatibility_suite_has_passed() {
     let text = fleet.grenade(&["matrix"]).await.out;
     assert!(text.contains("pantry-1.0.0") && text.contains("pass"), "{text}");
     let listed = fleet.must(&["release", "matrix"]).await;
-    assert!(listed.contains("release-1  pantry-1.0.0  pass"), "{listed}");
+    assert!(listed.contains("release-1  pantry-1.0.0  pass     1 fail"), "{listed}");
 
-    // A suite that cannot be started leaves the log whose digest is recorded.
-    let pair = ["compat", "--compute-tag", "release-1", "--storage-tag", "pantry-1.0.0"];
-    let absent = [&pair[..], &["--log", log.to_str().unwrap(), "--", "/no/such/suite"]].concat();
-    let refused = fleet.grenade(&absent).await;
-    assert!(
-        refused.code == Some(4) && refused.err.contains("could not start /no/such/suite"),
-        "{refused:#?}"
-    );
-    assert_eq!(std::fs::read(&log).unwrap(), written);
+    // The log whose digest is recorded is overwritten by no other run.
+    let refused = fleet.compat(&["--log", log.to_str().unwrap()], "touch ran").await;
+    assert_eq!(refused.code, Some(3), "{refused:#?}");
+    assert!(refused.err.contains("exists, and may be the log of a recorded verdict"), "{refused:#?}");
+    assert!(std::fs::read(&log).unwrap() == written && !fleet.rig.world.path("ran").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,6 +159,54 @@ async fn upgrade_leaves_preflight_once_the_gates_report_is_recorded() {
     fleet.accept_sessions().await;
     fleet.completed().await;
     assert_eq!(fleet.must(&["--json", "upgrade", "gates", "pantry-api"]).await.lines().count(), 4);
+}
+
+/// The earlier verdict, its log and who recorded it are kept, whichever run ends first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_suites_of_one_pair_at_once_keep_verdicts_and_logs() {
+    let region = Region::of(RegionGround::Embedded, 0, |_, _| String::new()).await;
+    let token = coordinator::token_file(&region.rig.world).unwrap();
+    let url = format!("http://{}", region.coordinator.plan.grpc);
+    region.json(&["release", "matrix"]);
+    let dir = region.rig.world.dir().to_owned();
+    let suite = async |text: &str, code: u8| {
+        let meets = format!("touch {text}; until [ -e one ] && [ -e two ]; do sleep 0.05; done");
+        let suite = format!("{meets}; echo {text}; exit {code}");
+        let pair = ["compat", "--compute-tag", "c-1", "--storage-tag", "s-1", "--json", "--max-time", "20s"];
+        let args = [&pair[..], &["--", "sh", "-c", &suite]].concat();
+        let said = run(grenade(&url, Some(&token), &dir, &args)).await;
+        let told: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:#?}"));
+        let log = std::fs::read_to_string(dir.join(told["log"].as_str().unwrap())).unwrap();
+        assert_eq!((log.as_str(), &told["recorded"]), (format!("{text}\n").as_str(), &json!(true)));
+        assert_eq!(told["log_sha256"], hex::encode(Sha256::digest(&log)));
+        told
+    };
+    let (failed, passed) = tokio::join!(suite("one", 1), suite("two", 0));
+    assert_eq!((&failed["verdict"], &passed["verdict"]), (&json!("fail"), &json!("pass")));
+    let pairs = region.json(&["release", "matrix"]);
+    let [pair] = pairs.as_slice() else { panic!("{pairs:#?}") };
+    let [earlier] = pair["earlier"].as_array().unwrap().as_slice() else { panic!("{pair:#}") };
+    let (last, first) = match pair["verdict"] == "fail" {
+        true => (&failed, &passed),
+        false => (&passed, &failed),
+    };
+    assert_eq!((&pair["verdict"], &pair["log_sha256"]), (&last["verdict"], &last["log_sha256"]), "{pair:#}");
+    assert_eq!(
+        (&earlier["verdict"], &earlier["sha256"], &earlier["note"]),
+        (&first["verdict"], &first["log_sha256"], &first["note"]),
+        "{pair:#}"
+    );
+    assert!(earlier["who"].as_str().unwrap().contains("op"), "{pair:#}");
+    // The history of the fleet has both, with the digests of their logs.
+    let history = region.json(&["fleet", "history"]);
+    for told in [&failed, &passed] {
+        let words = format!(
+            "c-1 with s-1: {} (log sha256 {})",
+            told["verdict"].as_str().unwrap(),
+            told["log_sha256"].as_str().unwrap()
+        );
+        assert_eq!(history.iter().filter(|event| event["to"] == words.as_str()).count(), 1, "{history:#?}");
+    }
 }
 
 /// Nothing is recorded of a suite that did not run to an end of its own.

@@ -101,6 +101,48 @@ async fn versions_are_checked_out_and_built_once_for_each_commit() {
     contains(&refused.said, &["the compiler says no", "exit status: 3"]);
 }
 
+/// The code of both versions is in a submodule, which a worktree of git leaves empty.
+#[tokio::test]
+async fn submodules_of_a_commit_are_fetched_or_named() {
+    let rig = Rig::new();
+    let (module, repository) = (rig.world.path("module"), rig.world.path("repository"));
+    for directory in [&module, &repository] {
+        std::fs::create_dir(directory).unwrap();
+        run(directory, &["git", "init", "-q", "-b", "main"]);
+    }
+    std::fs::write(module.join("items.py"), ITEMS).unwrap();
+    commit(&module, "the module");
+    // By default git takes no submodule from another directory of the same machine.
+    let url = module.display().to_string();
+    run(
+        &repository,
+        &["git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "lib"],
+    );
+    commit(&repository, "one");
+    let settings = rig.world.path("gitconfig");
+    let check = |settings_of_git: &str| {
+        std::fs::write(&settings, settings_of_git).unwrap();
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/items/items.py");
+        let command = format!("command: [python3, \"{}\"", here.display());
+        let git = "git: main\n    command: [python3, \"{source}/lib/items.py\"";
+        let file = repository.join("gate.yaml");
+        std::fs::write(&file, gate().replacen(&command, git, 2)).unwrap();
+        let mut command = Command::new(program::own("grenade").unwrap());
+        command.arg("check").arg(&file).env("XDG_CACHE_HOME", rig.world.path("cache"));
+        let done = command.env("GIT_CONFIG_GLOBAL", &settings).stdin(Stdio::null()).output().unwrap();
+        (done.status.code(), String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned())
+    };
+    let (code, said) = check("");
+    assert_eq!(code, Some(4), "{said}");
+    contains(
+        &said,
+        &["service.base.git: main", "could not fetch its submodules (.gitmodules in ", "'file' not allowed"],
+    );
+    let (code, said) = check("[protocol \"file\"]\n\tallow = always\n");
+    assert_eq!(code, Some(0), "{said}");
+    contains(&said, &["fetching the submodules of"]);
+}
+
 /// `grenade check`: its exit code, and what it said.
 fn check(rig: &Rig, text: &str) -> (Option<i32>, String) {
     let file = rig.world.path("gate.yaml");

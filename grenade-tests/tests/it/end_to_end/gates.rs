@@ -6,7 +6,7 @@ use std::process::Command;
 
 use grenade_tests::world::program;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::gate_job::{Done, Gate, LIMIT, contains, done, gate, with_fault};
 use crate::browser;
@@ -135,6 +135,38 @@ async fn long_version_that_deletes_nothing_fails() {
 async fn version_that_keeps_memory_for_each_request_fails() {
     let done = done(&with_fault(2, "leak")).await;
     contains(&done.failed("rolling"), &["keeps no memory", "at version 2 grew from", "the first: "]);
+}
+
+/// In a frozen mix it is this program's child, in the upgrade its agent's.
+#[tokio::test]
+async fn version_that_exits_under_load_is_reported_with_code_and_last_lines() {
+    let gate = with_fault(2, "mortal").replace("tags: [supports-upgrade, rolling,", "tags: [rolling,");
+    let done = done(&gate.replace(
+        "healthy_deadline: 20s, progress_deadline: 1m",
+        "healthy_deadline: 5s, progress_deadline: 10s",
+    ))
+    .await;
+    let words = "at version 2 exited with code 3";
+    contains(&done.failed("rolling"), &[words, "its last line: out of cheese <&>"]);
+    contains(&done.said, &[&format!("mix 2+1       mix_2_1-3 {words}\n              | out of cheese <&>\n")]);
+    let report = done.report();
+    let deaths = report["deaths"].as_array().unwrap();
+    for part in ["mix 2+1", "upgrade"] {
+        let death = deaths.iter().find(|death| death["part"] == part).unwrap_or_else(|| panic!("{report:#}"));
+        assert_eq!(
+            (&death["version"], &death["how"]),
+            (&json!(2), &json!("exited with code 3")),
+            "{death:#}"
+        );
+        assert!(death["log"].as_str().unwrap().ends_with("out of cheese <&>"), "{death:#}");
+    }
+    assert!(deaths.iter().all(|death| death["version"] == 2), "the base was stopped: {report:#}");
+    let memory = report["mixes"][0]["memory"].as_array().unwrap();
+    assert!(memory.len() == 3 && memory[0]["after"].as_u64() > Some(1_000), "{report:#}");
+    let junit = std::fs::read_to_string(done.artifacts.join("junit.xml")).unwrap();
+    contains(&junit, &["<system-err>", words, "out of cheese &lt;&amp;&gt;"]);
+    let page = std::fs::read_to_string(done.artifacts.join("report.html")).unwrap();
+    contains(&page, &["<th>memory MiB</th>", "version 1: ", words, "<pre>out of cheese &lt;&amp;&gt;</pre>"]);
 }
 
 /// The same service, upgraded by a shell loop's like; with a pause that is shorter or longer than what is in flight.
@@ -323,6 +355,25 @@ fn report_that_cannot_be_written_is_named_before_anything_is_started() {
         let done = grenade(more);
         assert_eq!(done.status.code(), Some(3), "{done:?}");
         contains(&String::from_utf8_lossy(&done.stderr), &[said]);
+    }
+}
+
+/// Its default is to end a program at once, which would leave every process running.
+#[tokio::test]
+async fn unexpected_signal_ends_everything() {
+    for (signal, name) in [(Signal::USR1, "SIGUSR1"), (Signal::ALARM, "SIGALRM"), (Signal::XFSZ, "SIGXFSZ")] {
+        let gate = Gate::start(&gate());
+        let log = gate.process.log().to_owned();
+        grenade_tests::world::wait::wait_for("a version to run", LIMIT, || async {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            if said.contains("a frozen mix") { Ok(()) } else { Err(said) }
+        })
+        .await
+        .unwrap();
+        gate.process.signal(signal).unwrap();
+        let done = gate.ends().await;
+        assert_eq!(done.code, Some(130), "{}", done.said);
+        contains(&done.said, &[&format!("interrupted by {name}")]);
     }
 }
 

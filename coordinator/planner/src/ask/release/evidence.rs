@@ -1,15 +1,16 @@
 //! Record the verdict of a compatibility run.
 
+use crate::ask::verdict::{recorded, said};
 use crate::ask::{Asker, Refusal, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::evidence::{Evidence, Verdict};
-use tidegate_proto::{Digest, Key, ReleaseTag, Revision};
+use tidegate_proto::{Digest, Key, ReleaseTag};
 
-/// Records a verdict on a pair of tags; the last word stands. `log` is the sha256 of the run's log, and `asker.why` is kept as
-/// its note.
+/// Records a verdict on a pair of tags. It counts from then on, and the record keeps those before it. `log` is the sha256 of
+/// the run's log, and `asker.why` is kept as its note.
 pub fn evidence(
     fleet: &Fleet,
     moment: &Moment,
@@ -19,12 +20,15 @@ pub fn evidence(
     log: Option<Digest>,
     asker: &Asker,
 ) -> Result<Commit, Refusal> {
-    let known = fleet.evidence(compute, storage);
+    let known = fleet.evidence_record(compute, storage);
     let key = Key::Evidence(compute.clone(), storage.clone());
-    let body = Evidence { verdict, note: asker.why.clone(), log, who: asker.who.clone(), at: moment.wall };
-    let from = known.map(|(verdict, _)| format!("{compute} with {storage}: {verdict}")).unwrap_or_default();
-    let to = format!("{compute} with {storage}: {verdict}");
-    Ok(with_event(moment, Subject::Fleet, asker, &from, &to)
-        .when(Precondition::At(key.clone(), known.map_or(Revision::ABSENT, |(_, at)| at)))
+    let pair = format!("{compute} with {storage}");
+    let from = known.map(|known| said(&pair, known.verdict, "log", known.log));
+    let (at, earlier) = recorded(fleet, moment, &key, known, (verdict, log), asker);
+    let (note, who) = (asker.why.clone(), asker.who.clone());
+    let body = Evidence { verdict, note, log, who, at: moment.wall, earlier };
+    let to = said(&pair, verdict, "log", log);
+    Ok(with_event(moment, Subject::Fleet, asker, &from.unwrap_or_default(), &to)
+        .when(Precondition::At(key.clone(), at))
         .put(key, body))
 }

@@ -6,10 +6,11 @@ use serde_json::json;
 use tidegate_planner::ask::{self, release};
 use tidegate_planner::gate::{StoreGate, VersionGate, Waits};
 use tidegate_planner::{Reason, Sample};
+use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
-use tidegate_proto::{Key, Revision, ServiceVersion, Value};
+use tidegate_proto::{Key, ReleaseTag, Revision, ServiceVersion, Value};
 
 fn version(number: i64) -> ServiceVersion {
     ServiceVersion::new(number).unwrap()
@@ -280,6 +281,15 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
     let planned = commits(&world);
     tell(&mut world, "pantry-2.0.0", Verdict::Fail);
     assert!(planned.iter().all(|commit| !world.store.commit(commit)), "the evidence is compared");
+    let mut unread = world.store.fleet().clone();
+    let (compute, storage): (ReleaseTag, ReleaseTag) =
+        ("release-1".parse().unwrap(), "pantry-2.0.0".parse().unwrap());
+    let key = Key::Evidence(compute.clone(), storage.clone());
+    unread.put(key.clone(), Value::decode(&key, b"\xff").map(|_| unreachable!()), Revision(9_999));
+    let asker = asker("1 test");
+    let again =
+        release::evidence(&unread, &world.moment(), &compute, &storage, Verdict::Pass, None, &asker).unwrap();
+    assert!(again.when.contains(&Precondition::At(key, Revision(9_999))), "it is replaced");
     tell(&mut world, "pantry-2.0.0", Verdict::Pass);
     world.settle();
     assert_eq!(world.status(1), ReleaseStatus::Deployed);

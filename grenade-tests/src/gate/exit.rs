@@ -1,0 +1,39 @@
+//! How a verb of `grenade` ends: what it prints, and its exit code.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// It could not be told.
+pub const INCONCLUSIVE: u8 = 2;
+/// The gate file or the command line is wrong.
+pub const BAD_INPUT: u8 = 3;
+/// It could not be run to a verdict.
+pub const NOT_RUN: u8 = 4;
+/// What a shell gives to a program that Ctrl-C has ended.
+pub const INTERRUPTED: u8 = 130;
+
+/// A length of time as it is typed.
+///
+/// # Errors
+/// What is allowed.
+pub fn span(text: &str) -> Result<Duration, String> {
+    let span: tidegate_proto::Span = text.parse().map_err(|e| format!("{e}"))?;
+    match span.as_millis() {
+        0 => Err("nothing can be done in no time".to_owned()),
+        ms => Ok(Duration::from_millis(ms)),
+    }
+}
+
+/// Writes to standard output. A reader that closed its end is no error.
+pub fn print(text: &str) -> ExitCode {
+    use std::io::{ErrorKind, Write};
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("grenade: could not write to standard output: {error}");
+            ExitCode::from(NOT_RUN)
+        }
+    }
+}
