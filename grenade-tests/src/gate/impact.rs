@@ -41,6 +41,8 @@ use crate::world::World;
 /// What two pools showed.
 #[derive(Debug)]
 pub struct Impact {
+    /// The twin is the pool itself, in stretches in which it is not upgraded.
+    pub alternates: bool,
     /// Whether the judge can decide on this machine.
     pub fitness: Vec<Check>,
     /// The pools before anything was upgraded.
@@ -75,7 +77,7 @@ pub async fn measure(
     progress: &Progress,
 ) -> anyhow::Result<Impact> {
     let mut design = Design::bring_up(world, gate, databases, progress).await?;
-    let most = gate.impact.looks;
+    let (most, alternates) = (gate.impact.looks, !gate.impact.twin);
     let (mut idle, mut fit) = (Stretch::default(), Vec::new());
     for look in 1..=most {
         idle.append(design.rest(look, gate.impact.length, progress).await?);
@@ -87,7 +89,7 @@ pub async fn measure(
         }
     }
     if worst(fit.iter().map(|check| check.verdict)) != Word::Pass {
-        return Ok(Impact { fitness: fit, idle, upgraded: None });
+        return Ok(Impact { alternates, fitness: fit, idle, upgraded: None });
     }
     let mut upgraded = Upgraded {
         stretch: Stretch::default(),
@@ -116,7 +118,7 @@ pub async fn measure(
             break;
         }
     }
-    Ok(Impact { fitness: fit, idle, upgraded: Some(upgraded) })
+    Ok(Impact { alternates, fitness: fit, idle, upgraded: Some(upgraded) })
 }
 
 /// How an upgrade is compared with no upgrade.

@@ -20,6 +20,10 @@ use crate::world::World;
 /// How long a stretch is, as long as no upgrade was seen.
 const FIRST: Duration = Duration::from_secs(15);
 
+/// A stretch that comes before its pass is longer than the last pass by this factor, and by this time.
+const LONGER: f64 = 1.2;
+const AT_LEAST: Duration = Duration::from_secs(2);
+
 /// One fleet.
 pub struct Alternating<'a> {
     gate: &'a Gate,
@@ -92,7 +96,8 @@ impl<'a> Alternating<'a> {
                 on = self.upgraded(&mut treatment, progress).await?;
                 off = self.left_alone(self.pass, progress).await?;
             } else {
-                off = self.left_alone(self.pass, progress).await?;
+                // How long the pass will take is not known yet; what is too much is cut off.
+                off = self.left_alone(self.pass.mul_f64(LONGER) + AT_LEAST, progress).await?;
                 on = self.upgraded(&mut treatment, progress).await?;
             }
             treated += self.pass;
@@ -139,8 +144,37 @@ impl<'a> Alternating<'a> {
     }
 }
 
-/// One stretch beside another one, as if both had been at the same time.
-fn pair(treated: Shown, alone: Shown) -> Stretch {
+/// One stretch beside another one, as if both had been at the same time; what the longer one has more is cut off.
+fn pair(mut treated: Shown, mut alone: Shown) -> Stretch {
+    let last = |shown: &Shown| shown.entries.iter().map(|entry| entry.scheduled_ms).fold(0.0, f64::max);
+    let length = last(&treated).min(last(&alone));
+    for shown in [&mut treated, &mut alone] {
+        shown.entries.retain(|entry| entry.scheduled_ms <= length);
+    }
+    treated.changes.retain(|change| change.at_ms <= length);
     let host = treated.host.worse(alone.host);
     Stretch { treated: treated.entries, twin: alone.entries, changes: treated.changes, host }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::host::HostSeen;
+    use crate::gate::watch::Change;
+    use crate::load::entry::good;
+
+    #[test]
+    fn both_stretches_of_a_pair_are_as_long_as_the_shorter() {
+        let shown = |requests: u32| Shown {
+            entries: (0..requests).map(|n| good(u64::from(n), "a", f64::from(n) * 25.0, 1.0)).collect(),
+            changes: [10.0, 2_600.0]
+                .map(|at_ms| Change { at_ms, node: "a".to_owned(), version: Some(1), in_rotation: true })
+                .into(),
+            host: HostSeen::default(),
+        };
+        for (on, off) in [(100, 120), (120, 100)] {
+            let stretch = pair(shown(on), shown(off));
+            assert_eq!((stretch.treated.len(), stretch.twin.len(), stretch.changes.len()), (100, 100, 1));
+        }
+    }
 }

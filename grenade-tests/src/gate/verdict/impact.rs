@@ -20,7 +20,7 @@ pub(super) fn zero_impact(evidence: &Evidence<'_>) -> Vec<Check> {
         checks.push(Check::new(PAIR, Word::Inconclusive, found));
         return checks;
     };
-    checks.push(passes(up));
+    checks.push(passes(up, impact.alternates));
     let overloaded = impact.host().overloaded(&evidence.bounds);
     checks.push(same_load(&up.stretch.treated, &up.stretch.twin));
     checks.push(failures(&up.stretch.treated, &up.stretch.twin, overloaded));
@@ -79,11 +79,18 @@ fn suspect(up: &Upgraded) -> String {
 const UNEVEN: f64 = 0.02;
 const PAIR: &str = "one pool is upgraded beside its twin";
 
-fn passes(up: &Upgraded) -> Check {
+fn passes(up: &Upgraded, alternates: bool) -> Check {
     let drains = up.stretch.drains_ms().len();
     match &up.stuck {
         Some(stuck) => Check::new(PAIR, Word::Fail, stuck.clone()),
-        None => Check::new(PAIR, Word::Pass, format!("{} passes, {drains} drains", up.passes)),
+        None => {
+            let twin = if alternates {
+                "; its twin is the pool itself, in stretches without an upgrade"
+            } else {
+                ""
+            };
+            Check::new(PAIR, Word::Pass, format!("{} passes, {drains} drains{twin}", up.passes))
+        }
     }
 }
 
