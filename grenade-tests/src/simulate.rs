@@ -15,6 +15,7 @@ mod coordinator;
 mod coverage;
 mod database;
 pub mod dice;
+mod document;
 pub mod draw;
 mod ends;
 mod event_log;

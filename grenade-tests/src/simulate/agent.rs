@@ -1,11 +1,11 @@
 //! The agents: the product's own loop of each service, on a simulated node.
 
 use super::dice::Dice;
+use super::document::{GROUP, METADATA_FILE};
 use super::gate::{Gate, Passage};
-use super::host::{METADATA_FILE, Node};
+use super::host::Node;
 use super::images::{DROP, PULL};
 use super::line::{Line, Place};
-use super::metadata::GROUP;
 use super::scenario::{Scenario, ServicePlan};
 use super::testbed::{Testbed, disable_file};
 use futures::FutureExt;

@@ -1,13 +1,15 @@
 //! A simulated node, as its agent touches it: the answers of its services, its hooks, its disk.
 
 mod document;
+mod done;
 mod hooks;
 mod process;
 
-pub(super) use document::{METADATA_FILE, show_former_document};
+pub(super) use document::show_former_document;
 
 use self::document::DocumentHook;
-use self::hooks::{SetOfHooks, done};
+use self::done::done;
+use self::hooks::SetOfHooks;
 use self::process::OwnProcess;
 use super::dice::Dice;
 use super::gate::Gate;

@@ -1,7 +1,7 @@
 //! The judge: what a client, a database administrator and an auditor see, and whether it may be so. Nothing of the planner
 //! is asked.
 
-use super::metadata::Fall;
+use super::document::Fall;
 use super::scenario::UpgradePlan;
 use super::silence::SilentInstances;
 use super::slot::{At, Cause, Slot};

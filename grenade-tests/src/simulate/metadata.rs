@@ -5,7 +5,7 @@
 //!
 //! Neither is asked where the store was replaced: what it knew of the group may be gone.
 
-use super::host::METADATA_FILE;
+use super::document::{Fall, GROUP, METADATA_FILE, number};
 use super::metadata_plan::{DocumentUpdate, MetadataPlan};
 use super::operator::Operator;
 use super::world::World;
@@ -18,32 +18,11 @@ use tidegate_proto::record::group::{Group, UpdateOutcome};
 use tidegate_proto::wire::v1::SetMetadataRequest;
 use tidegate_proto::{GroupName, Value};
 
-/// The group's name.
-pub(super) const GROUP: &str = "edge";
-
 /// How often they look, in milliseconds.
 const LOOK: u64 = 1_000;
 
 /// So long after everything else is over, every node shows what it should, in milliseconds.
 const PATIENCE: u64 = 300_000;
-
-/// A node that shows an earlier document than before.
-#[derive(Debug, Clone)]
-pub(super) struct Fall {
-    /// When.
-    pub at: u64,
-    /// Which node.
-    pub node: String,
-    /// The number of the document that it showed.
-    pub from: u64,
-    /// The one that it shows now.
-    pub to: u64,
-}
-
-/// The number of the document that a file holds.
-pub(super) fn number(file: &[u8]) -> Option<u64> {
-    serde_json::from_slice::<serde_json::Value>(file).ok()?.get("n")?.as_u64()
-}
 
 /// Who sets the documents.
 #[derive(Debug)]

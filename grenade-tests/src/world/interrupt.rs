@@ -28,7 +28,7 @@ const SIGNALS: [(process::Signal, &str); 14] = [
     (process::Signal::STKFLT, "SIGSTKFLT"),
 ];
 
-/// Waits for one of [`SIGNALS`].
+/// Waits for one of the signals that end a program.
 #[derive(Debug)]
 pub struct Interrupt {
     signals: Vec<(Signal, &'static str)>,

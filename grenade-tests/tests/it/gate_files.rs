@@ -133,13 +133,17 @@ fn calibration_of_another_gate_is_refused_before_anything_is_started() {
     let (file, artifacts) = (room.path().join("calibration.json"), room.path().join("artifacts"));
     let rates =
         serde_json::json!({"runs": 1, "pass": 1, "inconclusive": 0, "fail": 0, "fail_part": [0.0, 0.9]});
-    let calibration = serde_json::json!({
+    let former = serde_json::json!({
         "form": 1, "gate": "another one", "rate": 200, "seconds": 60.0, "idle_pairs": rates, "simulated": [],
         "smallest_p99_shift_percent": 5.0, "rivals": [],
     });
-    for (document, says) in
-        [(calibration.to_string(), "is of `another one` at 200"), ("{}".to_owned(), "is no document of")]
-    {
+    let mut calibration = former.clone();
+    (calibration["form"], calibration["looks"]) = (2.into(), 3.into());
+    for (document, says) in [
+        (calibration.to_string(), "is of `another one` at 200"),
+        (former.to_string(), "has form 1; 2 is read: run `grenade calibrate` again"),
+        ("{}".to_owned(), "is no document of"),
+    ] {
         std::fs::write(&file, document).unwrap();
         let mut command = Command::new(program::own("grenade").unwrap());
         command.arg("run").arg(root().join("grenade-tests/gates/items.yaml")).arg("--calibration").arg(&file);

@@ -114,7 +114,7 @@ fn read_calibration(path: &Path, gate: &Gate) -> anyhow::Result<Calibration> {
     let (shown, own) = (path.display(), gate.impact.rate);
     ensure!(
         calibration.form == calibrate::FORM,
-        "{shown} has form {}; {} is read",
+        "{shown} has form {}; {} is read: run `grenade calibrate` again",
         calibration.form,
         calibrate::FORM
     );

@@ -11,7 +11,7 @@ use crate::load::template::{Template, known};
 /// The places of a command that runs for the whole service.
 const OF_SERVICE: [&str; 7] =
     ["database", "database_file", "here", "bin", "work", "base_source", "target_source"];
-/// Those of [`OF_SERVICE`] that a command of this service may have, over a database of this engine.
+/// Those of the placeholders of a service that a command of this service may have, over a database of this engine.
 pub fn of_service(service: &written::Service, engine: Option<Engine>) -> Vec<&'static str> {
     let has = |place: &&str| match *place {
         "database_file" => !matches!(engine, Some(Engine::Postgres | Engine::MariaDb)),

@@ -42,6 +42,7 @@ pub struct Calibration {
     /// The time between two looks at an idle pair, in seconds.
     pub seconds: f64,
     /// How often the judge may look at an idle pair: as often as in a run, which goes on where it cannot tell.
+    #[serde(default)]
     pub looks: u32,
     /// What was said of them at the last look.
     pub idle_pairs: Rates,

@@ -1,8 +1,8 @@
 //! The file of a metadata group on a simulated node, and the hook that its agent runs after a change.
 
 use super::Node;
-use super::hooks::done;
-use crate::simulate::metadata::{Fall, number};
+use super::done::done;
+use crate::simulate::document::{Fall, METADATA_FILE, number};
 use crate::simulate::slot::Slot;
 use crate::simulate::testbed::Testbed;
 use futures::FutureExt;
@@ -11,9 +11,6 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 use tidegate_agent::host::{Done, HookState, Hooks, NotRun};
-
-/// Where the document stands on each node.
-pub(in crate::simulate) const METADATA_FILE: &str = "/srv/edge.json";
 
 /// Agents keep what they know of metadata groups in a directory of this name.
 const HOME: &str = ".metadata";

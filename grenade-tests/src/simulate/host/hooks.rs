@@ -1,6 +1,7 @@
 //! The hooks of a simulated node.
 
 use super::Node;
+use super::done::done;
 use crate::simulate::slot::{At, Slot};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -8,16 +9,6 @@ use std::io;
 use std::time::Duration;
 use tidegate_agent::host::{Done, HookState, Hooks, NotRun};
 use tokio::sync::oneshot;
-
-pub(super) fn done(success: bool, stdout: &str, stderr: &str) -> Done {
-    Done {
-        success,
-        code: Some(i32::from(!success)),
-        ending: format!("exit status: {}", i32::from(!success)),
-        stdout: stdout.into(),
-        stderr: stderr.into(),
-    }
-}
 
 /// The hooks of one set. A hook goes on when its agent is killed.
 #[derive(Debug)]

@@ -57,7 +57,7 @@ fn what_mariadb_cannot_have_is_named_with_its_place() {
             "engine: mariadb",
             "engine: mysql",
             "engine: mysql",
-            "database.engine: unknown variant `mysql`, expected one of sqlite, postgres, mariadb",
+            "database.engine: `mysql` is not allowed; one of `sqlite`, `postgres`, `mariadb` is",
         ),
         (
             "\ntags: [",
