@@ -1,5 +1,5 @@
 //! The daemon: everything is built first, sockets bound, so that what cannot work is said before anything is
-//! driven; then it runs until it is told to end, finishes the action under way and gives the leadership up.
+//! driven; then it runs until it is asked to end, finishes the action under way and gives the leadership up.
 
 mod certificates;
 mod pointers;

@@ -54,7 +54,7 @@ async fn stand(
 ) -> Option<tidegate_store::Leadership> {
     loop {
         tokio::select! {
-            // Who is told to end and has just given its leadership up does not stand again.
+            // Who is asked to end and has just given its leadership up does not stand again.
             biased;
             () = cancel.cancelled() => return None,
             () = may_stand(context) => {}

@@ -18,7 +18,7 @@ const MAX_REPLAYED: usize = 1_000;
 /// How deep aliases may stand within what other aliases name.
 const MAX_ALIAS_DEPTH: usize = 8;
 
-/// Reads YAML, of which JSON is a part. Two identical keys in one object are refused.
+/// Reads YAML; JSON is YAML too. Two identical keys in one object are refused.
 ///
 /// # Errors
 /// serde_saphyr's own, with line and column; also where aliases go beyond their limits.

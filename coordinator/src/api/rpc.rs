@@ -65,9 +65,9 @@ async fn ask(
     let path = PathAndQuery::try_from(verb.path()).map_err(|e| Problem::internal(e.to_string()))?;
     let codec = Json(verb.method.output());
     if verb.method.is_server_streaming() {
-        let reported = service.server_streaming(asked, path, codec).await?.into_inner();
-        return Ok(answer::lines(reported));
+        let messages = service.server_streaming(asked, path, codec).await?.into_inner();
+        return Ok(answer::lines(messages));
     }
-    let reported = service.unary(asked, path, codec).await?.into_inner();
-    answer::whole(route, &reported, headers)
+    let message = service.unary(asked, path, codec).await?.into_inner();
+    answer::whole(route, &message, headers)
 }

@@ -27,7 +27,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// Runs until told to end.
+    /// Runs until it is asked to end.
     pub(super) fn run(self, options: &GlobalOptions) -> ExitCode {
         telemetry::begin("info");
         let settings = Settings { token_file: options.token_file.clone(), ..self.settings };
@@ -52,14 +52,14 @@ async fn until_signalled(settings: Settings) -> anyhow::Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // The write that exceeds a file size limit returns an error; the signal alone would end the process.
     let _limit = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
-    let reported = cancel.clone();
+    let signalled = cancel.clone();
     tokio::spawn(async move {
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
-        tracing::info!("told to end");
-        reported.cancel();
+        tracing::info!("asked to end");
+        signalled.cancel();
     });
     daemon::run(settings, cancel).await
 }

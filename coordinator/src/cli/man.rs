@@ -16,11 +16,11 @@ pub(super) struct Args {
 impl Args {
     /// Writes a page for each command.
     pub(super) fn run(self) -> Result<Outcome, Failure> {
-        let reported = |error: std::io::Error| {
+        let unwritten = |error: std::io::Error| {
             Failure::failed(format!("could not write man pages to {}: {error}", self.directory.display()))
         };
-        std::fs::create_dir_all(&self.directory).map_err(reported)?;
-        clap_mangen::generate_to(Cli::command(), &self.directory).map_err(reported)?;
+        std::fs::create_dir_all(&self.directory).map_err(unwritten)?;
+        clap_mangen::generate_to(Cli::command(), &self.directory).map_err(unwritten)?;
         Ok(Outcome::Good)
     }
 }

@@ -275,8 +275,8 @@ async fn show_group(options: &GlobalOptions, group: String) -> Result<Outcome, F
                 update.drawn
             ),
         ));
-        for (node, print_reply) in &update.failed {
-            lines.push(("failed", format!("{node}: {} {}", print_reply.kind, print_reply.why)));
+        for (node, failure) in &update.failed {
+            lines.push(("failed", format!("{node}: {} {}", failure.kind, failure.why)));
         }
     }
     if let Some(last) = &group.last {

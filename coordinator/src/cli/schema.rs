@@ -193,7 +193,7 @@ impl Opened {
     }
 
     async fn run(&self, phase: Phase, proof: Option<Sealed>, as_json: bool) -> Result<Outcome, Failure> {
-        let (teller, reported) = watch::channel(PhaseProgress::default());
+        let (progress, latest) = watch::channel(PhaseProgress::default());
         let cancel = CancellationToken::new();
         let interrupted = cancel.clone();
         tokio::spawn(async move {
@@ -201,18 +201,18 @@ impl Opened {
                 interrupted.cancel();
             }
         });
-        tokio::spawn(narrate(reported));
+        tokio::spawn(narrate(latest));
         let (engine, set, term) = (&self.engine, &self.set, self.term());
         let done = match (phase, proof) {
-            (Phase::Expand, _) => engine.expand(set, &term, &teller, &cancel).await,
-            (Phase::Migrate, _) => engine.migrate(set, &term, &teller, &cancel).await,
-            (Phase::Undo, _) => engine.undo(set, &term, &teller, &cancel).await,
+            (Phase::Expand, _) => engine.expand(set, &term, &progress, &cancel).await,
+            (Phase::Migrate, _) => engine.migrate(set, &term, &progress, &cancel).await,
+            (Phase::Undo, _) => engine.undo(set, &term, &progress, &cancel).await,
             (Phase::Contract, Some(sealed)) => {
                 let (certificate, digest) =
                     (sealed.certificate.upgrade.to_string(), sealed.digest.to_string());
                 let proof = ContractProof { certificate, digest };
                 let recheck = || -> BoxFuture<'_, Result<(), String>> { Box::pin(clean(engine, &sealed)) };
-                engine.contract(set, &term, &proof, &recheck, &teller, &cancel).await
+                engine.contract(set, &term, &proof, &recheck, &progress, &cancel).await
             }
             (Phase::Contract, None) => return Err(Failure::refused("contract runs on a certificate only")),
         };
@@ -256,11 +256,11 @@ async fn clean(engine: &Engine, sealed: &Sealed) -> Result<(), String> {
     joined(&flaws).map_or(Ok(()), Err)
 }
 
-async fn narrate(mut reported: watch::Receiver<PhaseProgress>) {
+async fn narrate(mut latest: watch::Receiver<PhaseProgress>) {
     let mut last = String::new();
-    while reported.changed().await.is_ok() {
+    while latest.changed().await.is_ok() {
         let line = {
-            let now = reported.borrow_and_update();
+            let now = latest.borrow_and_update();
             format!("{} step {}/{}: {}", now.migration, now.step, now.steps, now.doing)
         };
         if line != last {

@@ -25,11 +25,11 @@ pub(super) fn read(settings: &Settings) -> Result<Option<Certificates>> {
 
 /// Looks at the files every minute and on SIGHUP, until `shutdown`.
 pub(super) async fn renew(mut certificates: Certificates, shutdown: CancellationToken) -> Result<()> {
-    let mut reported = signal(SignalKind::hangup()).context("could not listen for SIGHUP")?;
+    let mut hangups = signal(SignalKind::hangup()).context("could not listen for SIGHUP")?;
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            _ = reported.recv() => {}
+            _ = hangups.recv() => {}
             () = tokio::time::sleep(LOOK) => {}
         }
         match certificates.renew() {

@@ -70,8 +70,8 @@ macro_rules! serve {
 
                 async fn $lines(&self, r: Request<v1::$lines_in>) -> Streamed<v1::$lines_out> {
                     look(&self.context, &r)?;
-                    let reported = hint(&self.context, &r, operation::$lines(&self.context, r.get_ref()).await)?;
-                    Ok(Response::new(reported.lines().map(Ok).boxed()))
+                    let found = hint(&self.context, &r, operation::$lines(&self.context, r.get_ref()).await)?;
+                    Ok(Response::new(found.lines().map(Ok).boxed()))
                 }
             )*
         }

@@ -93,13 +93,13 @@ mod tests {
         let good =
             r#"{"a": {"a": [{"a": 1}, {"a": null, "b": -2, "c": 1e3, "d": "x", "e": true}]}, "b": {"a": 1}}"#;
         assert!(json::<Json>(good).is_ok());
-        for (text, reported) in [
+        for (text, expected) in [
             ("{\"a\": 1,\n \"a\": 2}", "the key \"a\" is there twice at line 2 column 4"),
             ("{\"b\": [{\n\"x\": {\"a\": 1, \"\\u0061\": 2}}]}", "the key \"a\" is there twice at line 2"),
             ("{\"a\": 1,\n \"b\" 2}", "expected `:` at line 2 column 6"),
         ] {
             let error = json::<Json>(text).unwrap_err().to_string();
-            assert!(error.contains(reported), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

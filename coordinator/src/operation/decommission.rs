@@ -15,10 +15,10 @@ pub async fn decommission_instance(
 ) -> Result<Done, OperationError> {
     let instance: InstanceId = parse(&asked.instance)?;
     let asker = explaining(&asked.who, &asked.why)?;
-    let reported = |how: String| Some(how).filter(|how| !how.is_empty());
+    let given = |how: String| Some(how).filter(|how| !how.is_empty());
     let how = ask::Gone {
-        stopped_how: reported(maybe_said("stopped-how", &asked.stopped_how)?),
-        revoked_how: reported(maybe_said("how", &asked.revoked_how)?),
+        stopped_how: given(maybe_said("stopped-how", &asked.stopped_how)?),
+        revoked_how: given(maybe_said("how", &asked.revoked_how)?),
     };
     let revision = mutation::apply_on_any_store(context, leadership, |fleet, moment| {
         ask::decommission(fleet, moment, &instance, how.clone(), &asker)

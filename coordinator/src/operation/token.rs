@@ -54,8 +54,8 @@ pub async fn list_tokens(
 ) -> Result<Vec<v1::Token>, OperationError> {
     let now = now();
     let view = context.mirror.view();
-    let reported = view.fleet.tokens().map(|(id, token)| seen(id, token, now));
-    Ok(reported.filter(|token| asked.all || (!token.expired && token.revoked.is_none())).collect())
+    let tokens = view.fleet.tokens().map(|(id, token)| seen(id, token, now));
+    Ok(tokens.filter(|token| asked.all || (!token.expired && token.revoked.is_none())).collect())
 }
 
 fn seen(id: &TokenId, token: &Stored<Known>, now: Timestamp) -> v1::Token {

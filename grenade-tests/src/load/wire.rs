@@ -1,6 +1,6 @@
 //! HTTP as a client of the service speaks it: over fresh connections and kept ones, each request sent once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -177,10 +177,14 @@ async fn whole(
     Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: whole.into(), first })
 }
 
+/// The connections that are kept to an address, each since when: those that were used last are at the end, and are used
+/// first.
+type Idle = VecDeque<(Wire, Instant)>;
+
 /// The connections that are kept, by address.
 #[derive(Debug, Default)]
 pub struct Client {
-    kept: Mutex<HashMap<SocketAddr, Vec<(Wire, Instant)>>>,
+    kept: Mutex<HashMap<SocketAddr, Idle>>,
 }
 
 impl Client {
@@ -232,19 +236,23 @@ impl Client {
     }
 
     fn take(&self, to: SocketAddr) -> Option<Wire> {
-        loop {
-            let (mut wire, since) = self.kept().get_mut(&to)?.pop()?;
-            if since.elapsed() < IDLE && wire.is_open() {
+        let mut all = self.kept();
+        let idle = all.get_mut(&to)?;
+        // No task drives an idle connection: what the server has ended stays open here until it is dropped.
+        while idle.pop_front_if(|(_, since)| since.elapsed() >= IDLE).is_some() {}
+        while let Some((mut wire, _)) = idle.pop_back() {
+            if wire.is_open() {
                 return Some(wire);
             }
         }
+        None
     }
 
     fn put(&self, to: SocketAddr, wire: Wire) {
-        self.kept().entry(to).or_default().push((wire, Instant::now()));
+        self.kept().entry(to).or_default().push_back((wire, Instant::now()));
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<SocketAddr, Vec<(Wire, Instant)>>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<SocketAddr, Idle>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -216,14 +216,14 @@ mod tests {
         Book { fewest: instances.len(), instances, least, breaches: Vec::new() }
     }
 
-    fn reported() -> (EventLog, tempfile::NamedTempFile) {
+    fn written() -> (EventLog, tempfile::NamedTempFile) {
         let file = tempfile::NamedTempFile::new().unwrap();
         (EventLog::begin(file.path(), false).unwrap(), file)
     }
 
     #[test]
     fn order_that_leaves_too_few_is_a_breach() {
-        let (log, _file) = reported();
+        let (log, _file) = written();
         let outs = [Some(Cause::Order), Some(Cause::Order), None];
         for (least, breaches) in [(1, 0), (2, 1)] {
             let mut book = book(least, &outs);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn outage_counts_once_it_must_be_known() {
-        let (log, _file) = reported();
+        let (log, _file) = written();
         let mut book = book(2, &[Some(Cause::Order), Some(Cause::Misfortune), None]);
         book.instances[1].out = Some((Instant::now(), Cause::Misfortune));
         book.taken_out("node", &log);
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn instance_that_ends_by_itself_is_no_breach() {
-        let (log, _file) = reported();
+        let (log, _file) = written();
         let mut book = book(2, &[Some(Cause::Misfortune), None]);
         book.take_in(0, Some(Look::In(Some(2))), &log);
         book.take_in(1, Some(Look::Away), &log);

@@ -198,13 +198,13 @@ impl Run {
     /// Until it is over, or a dead end.
     async fn follow(&mut self, id: &str, plan: &UpgradePlan) -> anyhow::Result<()> {
         let mut care = Care::of(self.operator.clone(), id, Duration::from_millis(plan.approves_after));
-        let (reported, reasons) = watch::channel(Vec::new());
+        let (found, reasons) = watch::channel(Vec::new());
         let cares = tokio::spawn(async move {
             loop {
                 if let Err(error) = care.look().await {
-                    reported.send_replace(vec![format!("{error:#}")]);
+                    found.send_replace(vec![format!("{error:#}")]);
                 } else {
-                    reported.send_replace(care.reasons().to_vec());
+                    found.send_replace(care.reasons().to_vec());
                 }
                 tokio::time::sleep(PERSON_LOOKS).await;
             }

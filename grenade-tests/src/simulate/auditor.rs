@@ -9,7 +9,7 @@ use crate::trace::falsify::FalseRecord;
 use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, WatchOptions};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::record::directive::Disposition;
@@ -69,12 +69,17 @@ impl Auditor {
 
     /// What is known of the store's history so far.
     pub(super) fn history(&self) -> Trace {
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.trace().clone()
+    }
+
+    /// The same, to be read at once.
+    pub(super) fn trace(&self) -> MutexGuard<'_, Trace> {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Every breach of a rule in the history, falsified where that is asked for.
     pub(super) fn breaches(&self, record: Option<FalseRecord>) -> Vec<crate::trace::Broken> {
-        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let trace = self.trace();
         let Some(record) = record else { return trace.breaches() };
         let mut falsified = trace.clone();
         record.apply(&mut falsified);
@@ -83,7 +88,7 @@ impl Auditor {
 
     /// The names of everybody who is in the history of events.
     pub(super) fn names(&self) -> BTreeSet<String> {
-        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let trace = self.trace();
         let written = trace.revisions.iter().flat_map(|revision| &revision.writes);
         let of = written.filter_map(|written| match &written.put.as_ref()?.value {
             Value::Event(event) => Some(event.body.who.clone()),
@@ -100,7 +105,7 @@ impl Auditor {
         let now = store.client().await?.get("revision", None).await?;
         let written = now.header().map_or(0, etcd_client::ResponseHeader::revision);
         let last = || {
-            let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+            let trace = self.trace();
             trace.revisions.last().map_or(0, |revision| revision.number)
         };
         // The last revision may have written nothing that is followed.

@@ -148,8 +148,8 @@ struct Seen {
 impl Seen {
     fn of(world: &World) -> Self {
         let (mut seen, name) = (Self::default(), GROUP.parse::<GroupName>().expect("a plain word is a name"));
-        let history = world.auditor.history();
-        for written in history.revisions.iter().flat_map(|revision| &revision.writes) {
+        let trace = world.auditor.trace();
+        for written in trace.revisions.iter().flat_map(|revision| &revision.writes) {
             match (&written.key, written.put.as_ref().map(|put| &put.value)) {
                 (tidegate_proto::Key::Group(group), Some(Value::Group(record))) if *group == name => {
                     let ended = record.body.last.as_ref();

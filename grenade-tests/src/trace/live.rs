@@ -89,7 +89,7 @@ impl Live {
         let id = self.seen.active.get(service)?;
         let back = self.seen.upgrades.get(id)?.phase.name() == PhaseName::RollingBack;
         let instance = self.seen.instances.get(&(service.clone(), node.clone()))?;
-        let reported = instance.directive.as_ref().is_some_and(|d| d.body.disposition == Disposition::Drain);
-        (reported && !back && instance.inventory.is_some()).then_some(instance)
+        let drains = instance.directive.as_ref().is_some_and(|d| d.body.disposition == Disposition::Drain);
+        (drains && !back && instance.inventory.is_some()).then_some(instance)
     }
 }

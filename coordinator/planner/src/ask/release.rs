@@ -61,8 +61,8 @@ fn granted(
 ) -> Asked {
     let stream = change.name.clone();
     let number = change.moment.next_event;
-    let reported = StreamEvent { who: &asker.who, from, to, because: asker.why.clone(), number };
-    change.record(reported);
+    let event = StreamEvent { who: &asker.who, from, to, because: asker.why.clone(), number };
+    change.record(event);
     Asked { stream, revision, commit: Some(change.commit()) }
 }
 

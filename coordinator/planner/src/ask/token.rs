@@ -37,7 +37,7 @@ pub fn create_token(
     let TokenRequest { id, name, role, credential, lasts } = asked;
     if RESERVED.contains(&name.as_str()) {
         return Err(Refusal::invalid(format!(
-            "the name {name} stands for the coordinators' own acts in the history: choose another"
+            "the history uses the name {name} for what coordinators do: choose another name"
         )));
     }
     if lasts.is_some_and(|span| span.as_millis() == 0) {

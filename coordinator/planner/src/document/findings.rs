@@ -101,7 +101,7 @@ fn shown(value: Option<&Json>) -> String {
     }
 }
 
-/// A value of which only the place is known.
+/// Stands for a value where only its place is known.
 const HERE: &str = "what is here";
 
 /// What a reader of YAML says, in plain words.

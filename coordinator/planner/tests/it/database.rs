@@ -112,8 +112,8 @@ fn an_older_copy_between_two_waves_stops_the_next_and_leaves_the_way_back() {
     let last = world.run();
     assert_eq!(last.waiting[&upgrade_id()], [lost("expand")]);
     assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1);
-    let reported = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
-    assert_eq!(reported.next_step.as_deref(), Some("tidegate upgrade rollback u1 --why …"));
+    let explained = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
+    assert_eq!(explained.next_step.as_deref(), Some("tidegate upgrade rollback u1 --why …"));
     roll_back(&mut world);
     world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
@@ -191,10 +191,10 @@ fn older_copy_without_a_way_back_names_the_migrations_to_run_again() {
         world.until(phase, |world| world.phase().name().word() == phase);
         world.database = Database::default();
         let last = world.run();
-        let reported = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
+        let explained = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
         let again = "tidegate schema expand --from 1 --to 2 --migrations DIR, then tidegate schema migrate --from 1 --to 2 --migrations DIR";
         assert_eq!(
-            (reported.kind.as_str(), reported.next_step.as_deref()),
+            (explained.kind.as_str(), explained.next_step.as_deref()),
             ("schema-lost", Some(again)),
             "{phase}"
         );

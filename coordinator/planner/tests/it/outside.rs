@@ -43,11 +43,11 @@ fn versions_put_back_after_the_end_are_drained_within_capacity() {
     let reasons = &at_rest.waiting[&upgrade_id()];
     let said = reasons[0].to_string();
     assert!(said.contains("outside the window [2, 2]") && said.contains("n0"), "{said}");
-    let reported = world.store.keys.iter().any(|(key, (value, ..))| {
+    let is_recorded = world.store.keys.iter().any(|(key, (value, ..))| {
         matches!((key, value), (Key::Event(tidegate_proto::key::Subject::Fleet, _), Value::Event(event))
             if event.body.to.starts_with("drain pantry-api/"))
     });
-    assert!(reported, "an event tells of it");
+    assert!(is_recorded, "there is an event about it");
 }
 
 #[test]

@@ -48,8 +48,8 @@ fn elect(world: &mut World, term: usize) {
 fn testify(world: &mut World) {
     let floor = window(world).map(|(floor, _)| version(i64::from(floor)));
     for (n, agent) in &mut world.agents {
-        let reported = world.store.keys.get(&Key::Directive(service(), n.clone()));
-        let term = match reported {
+        let directive = world.store.keys.get(&Key::Directive(service(), n.clone()));
+        let term = match directive {
             Some((Value::Directive(directive), _, _)) => Some(directive.body.term.clone()),
             _ => None,
         };

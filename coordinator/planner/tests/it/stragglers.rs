@@ -242,18 +242,18 @@ fn one_with_nothing_to_start_is_moved_in_a_rollback_whatever_failed_before() {
         world.publish(&node(4));
     };
     nothing_runs(&mut world, Step::Starting, Rotation::Unknown);
-    let reported = |world: &World, wanted: Disposition| {
+    let is_ordered = |world: &World, wanted: Disposition| {
         let instance = world.store.fleet().service(&service()).unwrap().get(&node(4)).unwrap();
         instance.directive.as_ref().is_some_and(|directive| directive.disposition == wanted)
     };
-    world.until("it is drained", |world| reported(world, Disposition::Drain));
+    world.until("it is drained", |world| is_ordered(world, Disposition::Drain));
     let failed = Step::Failed { at: "draining".into(), reason: "requests could not be counted".into() };
     nothing_runs(&mut world, failed, Rotation::Unknown);
     let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
     let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
     assert!(world.store.commit(&commit));
     world.events += 1;
-    world.until("it is let back", |world| reported(world, Disposition::Serve { returning: true }));
+    world.until("it is let back", |world| is_ordered(world, Disposition::Serve { returning: true }));
     nothing_runs(&mut world, Step::Stopped, Rotation::Out);
     let last = world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);

@@ -47,11 +47,11 @@ fn token_names_owner_and_expiry_and_is_in_the_history() {
         ("ci", Role::Release, "operator for ann")
     );
     assert!(!token.has_expired(Timestamp(now.0 + 89_999)) && token.has_expired(Timestamp(now.0 + 90_000)));
-    let reported = commit.writes.iter().find_map(|write| match write {
+    let put = commit.writes.iter().find_map(|write| match write {
         Write::Put(Key::Event(subject, _), Value::Event(event)) => Some((subject.to_string(), &event.body)),
         _ => None,
     });
-    let (subject, event) = reported.expect("an event is written with it");
+    let (subject, event) = put.expect("an event is written with it");
     assert_eq!((subject.as_str(), event.to.as_str()), ("fleet", "tokens/k1 of ci (release)"));
     assert_eq!(event.who, "operator for ann");
 }

@@ -152,11 +152,11 @@ fn backup_of_the_first_drain() -> (World, Store) {
     let mut world = fleet();
     world.start(spec(json!({"min_in_service": 2}))).unwrap();
     let drains = |world: &World| {
-        let mut reported = world.store.keys.values().filter_map(|(value, _, _)| match value {
+        let mut orders = world.store.keys.values().filter_map(|(value, _, _)| match value {
             Value::Directive(directive) => Some(directive.body.disposition.clone()),
             _ => None,
         });
-        reported.any(|disposition| disposition == Disposition::Drain)
+        orders.any(|disposition| disposition == Disposition::Drain)
     };
     while !drains(&world) {
         let (changed, plan) = world.turn();

@@ -17,15 +17,11 @@ use tonic::{Status, Streaming};
 pub(super) const RELEASES: &str = "/management/api/v2/compute_releases";
 
 /// One message.
-pub(super) fn whole(
-    route: &Route,
-    reported: &DynamicMessage,
-    asked: &HeaderMap,
-) -> Result<Response, Problem> {
-    let reply = || reported.transcode_to::<ReleaseReply>().map_err(|e| Problem::internal(e.to_string()));
+pub(super) fn whole(route: &Route, message: &DynamicMessage, asked: &HeaderMap) -> Result<Response, Problem> {
+    let reply = || message.transcode_to::<ReleaseReply>().map_err(|e| Problem::internal(e.to_string()));
     match route.shows {
         Shows::Message => {
-            let text = text(reported)?;
+            let text = text(message)?;
             let etag = etag::of(&text);
             let answer = json_text(StatusCode::OK, text);
             Ok(match route.has_body() {
@@ -54,14 +50,14 @@ pub(super) fn whole(
 }
 
 /// A stream of messages: each is a line. Where it breaks off, the last line is the problem.
-pub(super) fn lines(reported: Streaming<DynamicMessage>) -> Response {
+pub(super) fn lines(messages: Streaming<DynamicMessage>) -> Response {
     let line = |message: Result<DynamicMessage, Status>| {
         let text = message
             .map_err(|status| Problem::from(status).details())
             .and_then(|message| text(&message).map_err(|e| e.details()));
         Ok::<_, Infallible>(format!("{}\n", text.unwrap_or_else(|problem| problem.to_string())))
     };
-    let lines = Body::from_stream(reported.map(line));
+    let lines = Body::from_stream(messages.map(line));
     ([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response()
 }
 

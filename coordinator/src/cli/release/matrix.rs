@@ -10,9 +10,9 @@ const HEADER: [&str; 8] = ["COMPUTE", "STORAGE", "VERDICT", "EARLIER", "BY", "RE
 
 pub(super) async fn list(options: &GlobalOptions, compute_tag: String) -> Result<Outcome, Failure> {
     let message = ListEvidenceRequest { compute_tag, storage_tag: String::new() };
-    let mut reported = options.releases().await?.list_evidence(message).await?.into_inner();
+    let mut verdicts = options.releases().await?.list_evidence(message).await?.into_inner();
     let mut rows = Vec::new();
-    while let Some(evidence) = reported.message().await? {
+    while let Some(evidence) = verdicts.message().await? {
         match options.json {
             true => show::json(&evidence)?,
             false => rows.push(row(evidence)),

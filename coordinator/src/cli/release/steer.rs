@@ -109,9 +109,8 @@ fn manifest(asked: &Create) -> Result<Json, Failure> {
         let (key, path) = pair(text)?;
         let mixed = document(Path::new(path), tidegate_planner::document::read::<Json>)?;
         if manifest.get(key).is_some() {
-            let print_reply =
-                format!("--mix-in {text}: the manifest says {key:?} already; nothing was changed");
-            return Err(Failure::usage(print_reply));
+            let what = format!("--mix-in {text}: the manifest says {key:?} already; nothing was changed");
+            return Err(Failure::usage(what));
         }
         manifest[key] = mixed;
     }

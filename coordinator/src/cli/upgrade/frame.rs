@@ -222,10 +222,10 @@ fn moving(frame: &Frame) -> Section {
         vec![line]
     };
     let items = moving.map(item).collect();
-    let reported = frame.status.instances.len();
+    let shown = frame.status.instances.len();
     let label = match frame.status.more_instances {
         0 => "moving".to_owned(),
-        _ => format!("moving, of the first {reported} instances"),
+        _ => format!("moving, of the first {shown} instances"),
     };
     Section { label, items, first: 0, more: 0 }
 }

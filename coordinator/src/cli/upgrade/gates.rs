@@ -13,9 +13,9 @@ const HEADER: [&str; 10] =
 const SHOWN: usize = 12;
 
 pub(super) async fn list(options: &GlobalOptions, service: String) -> Result<Outcome, Failure> {
-    let mut reported = options.client().await?.list_gates(ListGatesRequest { service }).await?.into_inner();
+    let mut verdicts = options.client().await?.list_gates(ListGatesRequest { service }).await?.into_inner();
     let mut rows = Vec::new();
-    while let Some(verdict) = reported.message().await? {
+    while let Some(verdict) = verdicts.message().await? {
         match options.json {
             true => show::json(&verdict)?,
             false => rows.push(row(verdict)),

@@ -60,9 +60,9 @@ fn of_heads(
     let mut waits = Vec::new();
     for release in heads.map(|head| &head.release) {
         let reasons = reasons.remove(&release.revision);
-        let reported =
+        let is_listed =
             only.map_or(reasons.is_some() || release.deployed_at.is_none(), |only| only == release.revision);
-        if reported {
+        if is_listed {
             let refused =
                 refused.iter().map(|reason| reason.explained(Waits::Release(stream, release.revision)));
             let reasons = reasons.unwrap_or_default().into_iter().chain(refused).collect();

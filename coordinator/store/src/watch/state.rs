@@ -82,7 +82,7 @@ impl Position {
             self.mark = events.iter().rev().find_map(Mark::of).or_else(|| self.mark.take());
         }
         let Some((_, next)) = self.watched.get_mut(place) else { return Vec::new() };
-        let mut reported: Vec<Seen> = Vec::new();
+        let mut seen: Vec<Seen> = Vec::new();
         let mut last = *next;
         for event in events {
             let Some(kv) = event.kv().filter(|kv| kv.mod_revision() >= next.0) else { continue };
@@ -92,13 +92,13 @@ impl Position {
                 continue;
             }
             let change = read(prefix, event.event_type(), kv, revision);
-            match reported.last_mut() {
+            match seen.last_mut() {
                 Some(Seen::Changed { revision: at, changes }) if *at == revision => changes.push(change),
-                _ => reported.push(Seen::Changed { revision, changes: vec![change] }),
+                _ => seen.push(Seen::Changed { revision, changes: vec![change] }),
             }
         }
         *next = last;
-        reported
+        seen
     }
 }
 

@@ -162,7 +162,7 @@ pub async fn calibrate(
     })
 }
 
-/// What is said of a pair of which neither was upgraded.
+/// The verdict on a pair of pools that were both left alone.
 fn said([treated, twin]: &Pair, seed: u64, looks: u32) -> Word {
     let drains = inject::instants(treated.length_ms(), seed);
     worst(judge(treated, twin, &drains, looks).iter().map(|check| check.verdict))

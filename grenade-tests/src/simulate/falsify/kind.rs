@@ -18,8 +18,8 @@ pub enum Falsification {
 impl Falsification {
     /// All of them.
     pub fn all() -> Vec<Self> {
-        let reported = FalseRecord::ALL.into_iter().map(Self::History);
-        reported.chain(FalseAction::ALL.into_iter().map(Self::Action)).collect()
+        let records = FalseRecord::ALL.into_iter().map(Self::History);
+        records.chain(FalseAction::ALL.into_iter().map(Self::Action)).collect()
     }
 
     /// The rule that it breaks.

@@ -30,10 +30,10 @@ impl Judge<'_> {
             self.holds(9, follows(from, &upgrade.phase), || {
                 format!("{id} went from {from:?} to {:?}", upgrade.phase)
             });
-            let reported = self.revision.writes.iter().any(
+            let has_event = self.revision.writes.iter().any(
                 |w| matches!(&w.key, Key::Event(Subject::Upgrade(of), _) if of == id && w.put.is_some()),
             );
-            self.holds(0, reported, || format!("{id} went to {} without an event", upgrade.phase));
+            self.holds(0, has_event, || format!("{id} went to {} without an event", upgrade.phase));
             let asked = point(upgrade.phase.name()).filter(|point| upgrade.spec.approvals.contains(point));
             let approved = asked.is_none_or(|point| upgrade.approvals.contains_key(&point));
             self.holds(0, approved, || format!("{id} went to {} without an approval", upgrade.phase));

@@ -70,9 +70,8 @@ pub fn signal(
         at: moment.wall,
     };
     let same = |stored: &&Stored<Signal>| {
-        let reported =
-            |word: &Signal| (word.generation, word.success, word.failure.clone(), word.why.clone());
-        reported(stored) == reported(&body)
+        let content = |word: &Signal| (word.generation, word.success, word.failure.clone(), word.why.clone());
+        content(stored) == content(&body)
     };
     if stands.is_some_and(|stored| same(&stored)) {
         return Ok(Asked::already(Some(generation)));

@@ -19,10 +19,10 @@ pub fn explain(
     name: &StreamName,
 ) -> Result<BTreeMap<ReleaseRevision, Vec<WaitingFor>>, Refusal> {
     let stream = find(fleet, name)?;
-    let reported = |(revision, reasons): (ReleaseRevision, Vec<Reason>)| {
+    let explained = |(revision, reasons): (ReleaseRevision, Vec<Reason>)| {
         let reasons = reasons.iter().map(|reason| reason.explained(Waits::Release(name, revision))).collect();
         (revision, reasons)
     };
     let waiting = stream_turn(fleet, moment, name).waiting;
-    Ok(failed(stream).chain(waiting).map(reported).collect())
+    Ok(failed(stream).chain(waiting).map(explained).collect())
 }

@@ -66,11 +66,11 @@ pub fn signal(
         )));
     }
     let subject = SignalSubject::Release(name.clone(), revision);
-    let reported = fleet.signal(&subject, compute);
-    if reported.is_some_and(|reported| reported.success == success) {
+    let known = fleet.signal(&subject, compute);
+    if known.is_some_and(|known| known.success == success) {
         return Ok(Asked::already(name, Some(revision)));
     }
-    if reported.is_none() && fleet.stored_signals(&subject) >= MAX_SIGNALS {
+    if known.is_none() && fleet.stored_signals(&subject) >= MAX_SIGNALS {
         return Err(Refusal::state(format!(
             "{MAX_SIGNALS} computes have signalled for revision {revision} of {name}, which is the maximum: promote it, or roll back"
         )));
@@ -80,7 +80,7 @@ pub fn signal(
     let body = Signal { generation: None, success, failure: None, why, who, at: moment.wall };
     // One word a key, so that computes do not wait for each other; the stream itself is not compared.
     let commit = Commit::new()
-        .when(Precondition::At(key.clone(), reported.map_or(Revision::ABSENT, |reported| reported.at)))
+        .when(Precondition::At(key.clone(), known.map_or(Revision::ABSENT, |known| known.at)))
         .put(key, body);
     Ok(Asked { stream: name.clone(), revision: Some(revision), commit: Some(commit) })
 }

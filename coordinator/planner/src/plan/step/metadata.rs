@@ -82,7 +82,7 @@ impl Writer<'_> {
             |batch: u32| format!("generation {} at batch {batch}/{}", update.to.generation, update.batches);
         let (from, to) = (batch(update.batch + 1), batch(update.batch + 2));
         let event = (Subject::Group(self.name.clone()), self.number);
-        let because = "every instance of it told";
+        let because = "every instance of it has signalled";
         let commit = self.moment.with_event(commit, event, [from, to.clone()], "coordinator", because);
         (to, commit, 1)
     }

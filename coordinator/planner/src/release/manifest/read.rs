@@ -25,7 +25,7 @@ pub enum Unreadable {
     NotAnObject,
 }
 
-/// Reads a manifest: YAML, of which JSON is a part. Two identical keys in one object are refused.
+/// Reads a manifest in YAML; JSON is YAML too. Two identical keys in one object are refused.
 pub fn read(text: &str) -> Result<Json, Unreadable> {
     if text.len() > MAX_MANIFEST_BYTES {
         return Err(Unreadable::Oversized(text.len()));

@@ -175,8 +175,8 @@ impl State {
         let Some((Value::Window(window), at, _)) = self.world.store.keys.get(&Key::Window(service())) else {
             return true;
         };
-        let mut reported = self.serving().filter(|a| a.alive && a.report.window.0 >= *at);
-        reported.all(|a| window.body.admits(a.release.version))
+        let mut others = self.serving().filter(|a| a.alive && a.report.window.0 >= *at);
+        others.all(|a| window.body.admits(a.release.version))
     }
 
     /// A fault may take its own instance away; orders never take a second one.
@@ -261,10 +261,10 @@ fn each_of_report(report: &mut Report, visit: &mut dyn FnMut(&mut i64)) {
 /// A commit without events, and with a certificate that is only a mark: their texts differ in numbers that do not
 /// matter here.
 pub(super) fn lean(commit: &Commit) -> Commit {
-    let reported = |key: &Key| key.kind() == Kind::Event;
+    let is_event = |key: &Key| key.kind() == Kind::Event;
     let mut lean = commit.clone();
-    lean.when.retain(|p| !matches!(p, Precondition::At(key, _) if reported(key)));
-    lean.writes.retain(|w| !matches!(w, Write::Put(key, _) if reported(key)));
+    lean.when.retain(|p| !matches!(p, Precondition::At(key, _) if is_event(key)));
+    lean.writes.retain(|w| !matches!(w, Write::Put(key, _) if is_event(key)));
     for write in &mut lean.writes {
         match write {
             Write::Put(_, Value::Certificate(record)) => {

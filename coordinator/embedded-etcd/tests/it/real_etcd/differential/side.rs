@@ -19,7 +19,7 @@ const TTL: i64 = 3600;
 
 struct Open {
     stream: WatchStream,
-    wish: Watch,
+    asked: Watch,
     /// The last revision of which something was read.
     read: i64,
     ended: bool,
@@ -103,7 +103,7 @@ impl Side {
             Operation::Revoke(id) => self.client.lease_revoke(*id).await.map(|a| self.header(a.header())),
             Operation::TimeToLive(id) => self.time_to_live(*id).await,
             Operation::Leases => self.leases().await,
-            Operation::Watch(wish) => return self.watch(wish).await,
+            Operation::Watch(asked) => return self.watch(asked).await,
             Operation::Drain => return self.drain().await,
             Operation::Restart => {
                 let reported = self.drain().await;
@@ -261,23 +261,23 @@ impl Side {
         Ok(format!("leases {ids:?} {}", self.header(answer.header())))
     }
 
-    async fn watch(&mut self, wish: &Watch) -> String {
-        let mut options = WatchOptions::new().with_range(wish.range.end);
-        if let Some(draw) = wish.start {
+    async fn watch(&mut self, asked: &Watch) -> String {
+        let mut options = WatchOptions::new().with_range(asked.range.end);
+        if let Some(draw) = asked.start {
             let start = self.around(draw);
             // At the compacted revision itself etcd 3.4 may or may not still have the deletes.
             let start = if self.relative(start) == self.compacted { start + 1 } else { start };
             options = options.with_start_revision(start);
         }
-        if wish.prev {
+        if asked.prev {
             options = options.with_prev_key();
         }
-        match (wish.puts, wish.deletes) {
+        match (asked.puts, asked.deletes) {
             (false, _) => options = options.with_filters([WatchFilterType::NoPut]),
             (_, false) => options = options.with_filters([WatchFilterType::NoDelete]),
             _ => {}
         }
-        let mut stream = self.client.watch(wish.range.key, Some(options)).await.unwrap();
+        let mut stream = self.client.watch(asked.range.key, Some(options)).await.unwrap();
         let created = stream.message().await.unwrap().expect("a watch is answered");
         let reported = format!(
             "watch {} {} {} {:?} {}",
@@ -288,7 +288,7 @@ impl Side {
             self.header(created.header()),
         );
         if !created.canceled() {
-            self.watches.push(Open { stream, wish: wish.clone(), read: 0, ended: false });
+            self.watches.push(Open { stream, asked: asked.clone(), read: 0, ended: false });
         }
         reported
     }
@@ -299,14 +299,14 @@ impl Side {
         let mut until = Vec::new();
         for open in &watches {
             // An empty key stands for the first one that can be. Twice, for a watch may start a revision ahead.
-            let key = if open.wish.range.key.is_empty() { "\0" } else { open.wish.range.key };
+            let key = if open.asked.range.key.is_empty() { "\0" } else { open.asked.range.key };
             let (mut put, mut delete) = (0, 0);
             for _ in 0..2 {
                 put = self.client.put(key, "drain", None).await.unwrap().header().unwrap().revision();
                 delete = self.client.delete(key, None).await.unwrap().header().unwrap().revision();
                 self.drained.extend([put, delete]);
             }
-            until.push(if open.wish.deletes { delete } else { put });
+            until.push(if open.asked.deletes { delete } else { put });
         }
         let mut reported = Vec::new();
         for (open, until) in watches.iter_mut().zip(until) {
@@ -322,8 +322,9 @@ impl Side {
         let mut reported = Vec::new();
         while open.read < until && !open.ended {
             let message = tokio::time::timeout(LIMIT, open.stream.message()).await;
-            let message =
-                message.unwrap_or_else(|_| panic!("{:?} hears no more after {reported:?}", open.wish));
+            let message = message.unwrap_or_else(|_| {
+                panic!("the watch {:?} got no further event after {reported:?}", open.asked)
+            });
             let message = message.unwrap().expect("the stream goes on");
             if message.canceled() {
                 open.ended = true;
