@@ -1,4 +1,4 @@
-//! Who decides and acts: the tidegate daemon and the operator's commands.
+//! What acts: the tidegate daemon and the operator's commands.
 //!
 //! ```text
 //!            ┌────────┬────────┬──────┬───────┬──────┬────────┐

@@ -1,4 +1,5 @@
-//! Taking an instance out of rotation and back: disable-file, balancers, requests in flight.
+//! The evidence of a drain: disable-file, balancers, requests in flight. When a drain is done, `directive/draining.rs`
+//! decides.
 
 pub mod balancer;
 pub mod disable_file;

@@ -1,4 +1,5 @@
-//! The whole tree of keys in the store: drawn, built and parsed here and nowhere else. Every key has one writer.
+//! The whole tree of keys in the store, drawn here; `key/table.rs` builds and parses them, and nothing else does. Every key
+//! has one writer.
 //!
 //! ```text
 //! <prefix>/reports/<service>/<node>             agent, leased

@@ -1,5 +1,5 @@
 //! What a cache recognises an answer by (RFC 9110, 8.8.3 and 13.1.2): two answers have the same tag exactly when they say the
-//! same, the status of a release included.
+//! same, the status of a release included. A create that wrote nothing answers 304 too: `rpc/answer.rs`.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

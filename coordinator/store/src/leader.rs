@@ -1,18 +1,19 @@
 //! Leadership: a leased key made by a transaction, whose create revision is the fence that every commit of the
-//! leader carries. Losing it is told at once, and never believed to be impossible: the fence is the real guard.
+//! leader carries ([`Fenced`]). Its loss is noticed at once, and may always come before it is noticed: the fence decides.
 
 mod campaign;
-mod guard;
+mod fence;
+mod loss;
 
 pub use campaign::CampaignError;
+pub use fence::Fenced;
 
-use crate::commit::{CommitError, Committed};
 use crate::entry::Entry;
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseState};
-use crate::store::{Reader, Store};
+use crate::store::Reader;
 use tidegate_proto::record::leader::Leader;
-use tidegate_proto::{Commit, Key, Precondition, Record, Revision, TermId, Value, mutant};
+use tidegate_proto::{Key, Record, Revision, TermId, Value};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A leadership that was won. Dropped, it is given up within its TTL; [`Leadership::resign`] gives it up at once.
@@ -26,26 +27,6 @@ pub struct Leadership {
     lease: Lease,
     writes: Fenced,
     _end: DropGuard,
-}
-
-/// The writes of one leadership. A coordinator has no other.
-#[derive(Clone)]
-pub struct Fenced {
-    store: Store,
-    fence: Precondition,
-}
-
-impl Fenced {
-    /// Carries out a commit on the condition that this leadership lasts: all of it, or nothing.
-    ///
-    /// # Errors
-    /// [`CommitError`]; only `Unknown` leaves open whether it was carried out.
-    pub async fn commit(&self, commit: &Commit) -> Result<Committed, CommitError> {
-        if mutant::is("fence-is-left-out") {
-            return self.store.commit(commit).await;
-        }
-        self.store.commit(&commit.clone().when(self.fence.clone())).await
-    }
 }
 
 impl Leadership {

@@ -22,6 +22,7 @@ mod process;
 mod prose;
 mod real_etcd;
 mod real_postgres;
+mod references;
 mod regions;
 mod releases;
 mod schema;

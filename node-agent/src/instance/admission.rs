@@ -2,7 +2,7 @@
 
 use super::{Fatal, Instance};
 use crate::admit::{self, Candidate, NotAdmitted};
-use crate::directive::refusal;
+use crate::directive::stays::stays;
 use crate::host::Target;
 use crate::journal::{Admitted, Known, Phase, Refusal};
 use tidegate_proto::{ReleaseTag, Revision, ServiceVersion};
@@ -99,7 +99,7 @@ impl Instance {
                 let phase = if judged {
                     let (rise, fall) = (self.service.rise_time(), self.service.fall_time());
                     let still_in = self.timers.is_still_in(now, rise, fall);
-                    let stays = refusal::stays(&self.journal, &self.own.identity.boot, &refusal, still_in);
+                    let stays = stays(&self.journal, &self.own.identity.boot, &refusal, still_in);
                     let stays = stays.then(|| self.own.identity.boot.clone());
                     if stays.is_some() {
                         tracing::error!(service = %self.service.name, %version, reason = %refusal.reason,

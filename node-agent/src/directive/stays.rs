@@ -1,4 +1,4 @@
-//! Which refused instance stays in rotation: one whose version changed there, or that a reconciled window does not
+//! What refuses a version is `admit.rs`. Which refused instance stays in rotation: one whose version changed there, or that a reconciled window does not
 //! admit. How many others serve is known to the coordinator only, so it stays until the coordinator drains it, unless a
 //! contracted schema forbids its version. Every other refused instance is disabled by its agent.
 

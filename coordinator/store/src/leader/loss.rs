@@ -1,14 +1,15 @@
-//! Notices the end of a leadership: the lease lost or overdue, the key gone or another's, the store restored.
+//! Notices the end of a leadership: the lease lost or overdue, the key gone or another's, the store restored. It stops no
+//! write: the fence does.
 
 use super::{Fenced, Leadership};
 use crate::lease::{Lease, LeaseState};
 use crate::store::Store;
 use crate::watch::{Change, Seen, WatchStream};
-use tidegate_proto::{Key, Precondition, Revision, TermId};
+use tidegate_proto::{Revision, TermId};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub(super) fn install(
+pub(super) fn notice(
     store: Store,
     term: TermId,
     create_revision: Revision,
@@ -17,9 +18,9 @@ pub(super) fn install(
     watching: DropGuard,
 ) -> Leadership {
     let lost = CancellationToken::new();
-    tokio::spawn(guard(create_revision, lease.watch(), seen, watching, lost.clone()));
+    tokio::spawn(watch_for_loss(create_revision, lease.watch(), seen, watching, lost.clone()));
     Leadership {
-        writes: Fenced { store, fence: Precondition::CreatedAt(Key::Leader, create_revision) },
+        writes: Fenced::by(store, create_revision),
         create_revision,
         term,
         _end: lost.clone().drop_guard(),
@@ -28,7 +29,7 @@ pub(super) fn install(
     }
 }
 
-async fn guard(
+async fn watch_for_loss(
     created: Revision,
     mut lease: watch::Receiver<LeaseState>,
     mut seen: WatchStream,
