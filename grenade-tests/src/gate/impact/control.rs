@@ -3,7 +3,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::gate::impact::judge::{ALPHA, FEWEST_BLOCKS, FEWEST_IN_BLOCK, MARGIN_P50, MARGIN_P99, percent};
+use crate::gate::impact::judge::{ALPHA, FEWEST_BLOCKS, FEWEST_IN_BLOCK, Margin, P50, P99, percent};
 use crate::gate::impact::series::Series;
 use crate::gate::quantile::quantile;
 use crate::gate::verdict::{Check, Word};
@@ -11,7 +11,7 @@ use crate::gate::verdict::{Check, Word};
 /// Compares the twin's blocks with its own before anything was upgraded. Never fails: it can only say that nothing can be
 /// told.
 pub fn moved(before: &Series, during: &Series) -> Check {
-    let parts = [part("p50", 0.5, MARGIN_P50, before, during), part("p99", 0.99, MARGIN_P99, before, during)];
+    let parts = [part("p50", P50, before, during), part("p99", P99, before, during)];
     let found = parts.iter().map(|(_, found)| found.as_str()).collect::<Vec<_>>().join("; ");
     let stands = parts.iter().all(|(stands, _)| *stands);
     let word = if stands { Word::Pass } else { Word::Inconclusive };
@@ -20,10 +20,11 @@ pub fn moved(before: &Series, during: &Series) -> Check {
 
 /// By Welch's interval of the mean logs of a quantile, which need not have the same variance before and after. It has moved
 /// if the whole interval is beyond the margin.
-fn part(name: &str, at: f64, margin: f64, before: &Series, during: &Series) -> (bool, String) {
+fn part(name: &str, margin: Margin, before: &Series, during: &Series) -> (bool, String) {
+    let allowed = (1.0 + margin.of(before)).ln();
     let logs = |series: &Series| -> Vec<f64> {
         let whole = series.blocks().into_iter().filter(|block| block.len() >= FEWEST_IN_BLOCK);
-        whole.map(|block| quantile(&block, at).max(1e-3).ln()).collect()
+        whole.map(|block| quantile(&block, margin.at).max(1e-3).ln()).collect()
     };
     let (before, during) = (logs(before), logs(during));
     if before.len().min(during.len()) < FEWEST_BLOCKS {
@@ -43,7 +44,7 @@ fn part(name: &str, at: f64, margin: f64, before: &Series, during: &Series) -> (
         percent(shift - reach),
         percent(shift + reach)
     );
-    (shift - reach <= (1.0 + margin).ln(), found)
+    (shift - reach <= allowed, found)
 }
 
 /// A mean, with the square of its standard error.
