@@ -20,8 +20,8 @@ use tokio_util::task::AbortOnDropHandle;
 /// A turn at least this often: elapsed waits grow without any change in the store.
 const TIMER: Duration = Duration::from_secs(1);
 
-/// Turns until cancelled: stands for leader, leads, and stands again when the leadership is lost. The action under
-/// way is finished before it returns, and the leadership given up.
+/// Turns until cancelled: campaigns, leads, and campaigns again when the leadership is lost. It finishes the current
+/// action and resigns before it returns.
 pub async fn run(
     context: Context,
     leaderships: watch::Sender<Option<Arc<Leadership>>>,

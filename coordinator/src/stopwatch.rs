@@ -50,8 +50,8 @@ impl Stopwatch {
         }
     }
 
-    /// The record is the truth about where a count began: whoever rewrites it carries the count over, or begins it
-    /// anew. Between two rewrites this leader counts on.
+    /// The record is the truth about where a count began: a writer that rewrites it carries the count over or restarts
+    /// it. Between two rewrites this leader counts on.
     fn carried_on(self, upgrade: &Upgrade, written: Revision, now: Instant) -> Self {
         let mut next = Self::begun(upgrade, written, now);
         let passed = u64::try_from(now.duration_since(self.at).as_millis()).unwrap_or(u64::MAX);
@@ -102,7 +102,7 @@ impl<Name> Default for RecordWatches<Name> {
 }
 
 impl<Name: Ord + Clone> RecordWatches<Name> {
-    /// Reads them all, in milliseconds; whoever rewrites a record has stored the count, so it begins anew.
+    /// Reads them all, in milliseconds; a rewrite of a record has stored the count, so it restarts.
     fn read<'a>(&mut self, records: impl Iterator<Item = (&'a Name, Revision)>) -> BTreeMap<Name, u64>
     where
         Name: 'a,

@@ -6,8 +6,8 @@ use axum::http::{HeaderMap, header};
 use tidegate_proto::record::token::CommonName;
 use tonic::metadata::{Ascii, MetadataValue};
 
-/// The header in which a coordinator that forwards tells the leader of its caller's certificate; believed only beside
-/// the coordinators' own token.
+/// The header in which a forwarding coordinator passes its caller's certificate to the leader; believed only beside the
+/// coordinators' own token.
 pub const VOUCHED: &str = "tidegate-certificate";
 
 /// What a call bears in its `authorization` header.
@@ -41,7 +41,7 @@ impl Caller {
         let borne = match (borne.next(), borne.next()) {
             (None, _) => Borne::Nothing,
             (Some(value), None) => Token::of_header(value.as_bytes()).map_or(Borne::Malformed, Borne::Token),
-            // Two of them: which one is meant is nobody's guess.
+            // Two of them: it is ambiguous which one is meant.
             (Some(_), Some(_)) => Borne::Malformed,
         };
         Self {

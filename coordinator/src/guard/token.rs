@@ -140,7 +140,7 @@ impl Token {
     }
 }
 
-/// A new id, which nobody has yet.
+/// A new id that no token has yet.
 ///
 /// # Errors
 /// When the system has no randomness.

@@ -31,7 +31,7 @@ impl Groups {
         r.register("group_update", help, self.update.clone());
     }
 
-    /// Reads them anew.
+    /// Reads them again.
     pub(super) fn read(&self, fleet: &Fleet) {
         self.instances.clear();
         self.update.clear();

@@ -38,7 +38,7 @@ impl Streams {
         r.register("storage_below_need_instances", help, self.below.clone());
     }
 
-    /// Reads them anew.
+    /// Reads them again.
     pub(super) fn read(&self, fleet: &Fleet) {
         // A store that was restored may have fewer.
         self.pending.clear();

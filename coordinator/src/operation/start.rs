@@ -25,7 +25,7 @@ pub async fn start_upgrade(
         return Ok(StartUpgradeReply { findings, waves, ..StartUpgradeReply::default() });
     }
     let request = StartRequest { id: id.clone(), spec, schema, asker };
-    // The database is claimed only for an upgrade that nothing else stands in the way of.
+    // The database is claimed only for an upgrade that passes every other check.
     mutation::validate(context, leadership, |fleet, moment| ask::start(fleet, moment, request.clone()))
         .await?;
     if !obstacles.is_empty() {

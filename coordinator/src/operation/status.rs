@@ -8,10 +8,10 @@ use tidegate_proto::wire::v1::{
 };
 use tidegate_proto::{Digest, UpgradeId};
 
-/// Unless told otherwise; `fleet list` streams them all.
+/// The default; `fleet list` streams them all.
 const INSTANCES: usize = 1000;
 
-/// Tells where an upgrade stands.
+/// Returns the status of an upgrade.
 pub async fn upgrade_status(
     context: &Context,
     asked: &UpgradeStatusRequest,

@@ -53,7 +53,7 @@ pub async fn create_release(
     Ok(reply)
 }
 
-/// What is strange about a manifest and is no reason to refuse it: settings that nobody knows.
+/// Findings about a manifest that do not refuse it: unknown settings.
 fn warnings(request: &ReleaseRequest) -> Vec<String> {
     manifest::listed(&manifest::findings(&request.manifest), false)
 }
