@@ -79,7 +79,7 @@ pub(super) struct Index {
     pub(super) returned: Groups<()>,
 }
 
-/// Where an instance stands in each index: computed from the instance alone, compared to move it between groups.
+/// An instance's group in each index: computed from the instance alone, compared to move it between groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facets {
     counts: bool,

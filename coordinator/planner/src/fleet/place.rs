@@ -1,5 +1,5 @@
-//! Where a node stands in the order of names, as a small number: sets of places are bits, found without touching a
-//! name, and still go by the names.
+//! A node's position in the order of names, as a small number: sets of places are bits, found without touching a name,
+//! and still follow the order of names.
 
 use std::collections::BTreeMap;
 use tidegate_proto::NodeId;
@@ -11,7 +11,7 @@ pub(super) struct Place(pub(super) u32);
 /// How far apart names that come one after the other are placed: the first that come between two of them find room.
 const STEP: usize = 2;
 
-/// Nobody stands there.
+/// A free place.
 const FREE: u32 = u32::MAX;
 
 /// How many places a window has at least, in which room is made. A power of two, as all windows are.
@@ -63,7 +63,7 @@ impl Places {
         self.places[slot]
     }
 
-    /// Places a name that has no place yet, in the next slot. Tells who had to make room for it.
+    /// Places a name that has no place yet, in the next slot. Returns the names that were moved to make room for it.
     pub(super) fn place(&mut self, node: NodeId) -> Vec<Moved> {
         let slot = self.places.len() as u32;
         let before = self.by_name.range(..&node).next_back().map(|(_, slot)| self.at(*slot));

@@ -122,7 +122,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// A release that failed waits again, as if it had just been created; its hooks are run anew.
+    /// Resets a failed release to waiting, as if it had just been created; its hooks run again.
     pub(crate) fn tried_again(&mut self, revision: ReleaseRevision) -> Result<(), Refused> {
         let failed =
             |head: &Head| head.release.revision == revision && head.release.status == ReleaseStatus::Error;
@@ -213,7 +213,7 @@ impl<'a> Change<'a> {
         self.events.push((key, event));
     }
 
-    /// The commit, with whatever it tells; counts that go on tell nothing.
+    /// The commit, with its events; counts that go on have none.
     pub(crate) fn commit(mut self) -> Commit {
         self.names_what_runs_below();
         let key = Key::Stream(self.name.clone());

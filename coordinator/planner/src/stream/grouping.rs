@@ -5,7 +5,7 @@ use tidegate_proto::compute::ReleaseRequest;
 use tidegate_proto::record::stream::{Grouping, SemverLevel, Stream};
 use tidegate_proto::{GroupLabel, ReleaseRevision, ReleaseTag, StreamName};
 
-/// Why it cannot be told.
+/// Why the stream cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoGroup {
     /// The tag has no semantic version.

@@ -39,7 +39,7 @@ pub enum Move {
     Contracted,
     /// Go back, for this reason.
     RollBack(String),
-    /// A step of the way back is done.
+    /// A step of the rollback is done.
     RollbackStepDone,
 }
 
@@ -58,7 +58,7 @@ pub enum Refused {
     /// It has ended.
     #[error("it has ended: {0}")]
     Over(PhaseName),
-    /// It is on its way back already.
+    /// It is rolling back already.
     #[error("it is rolling back already")]
     TurnedAlready,
     /// No such edge.

@@ -15,7 +15,7 @@ use tidegate_proto::record::signal::Signal;
 use tidegate_proto::record::stream::{MAX_RUNNING_TAGS, Running};
 use tidegate_proto::{ComputeId, Key, ReleaseRevision, ReleaseTag, Revision, StreamName, mutant};
 
-/// Whether a release that waits answers. One that stops answering begins its healthy time anew.
+/// Whether a waiting release answers. One that stops answering restarts its healthy time.
 pub fn available(
     fleet: &Fleet,
     moment: &Moment,

@@ -71,8 +71,8 @@ impl ServiceFleet {
         domains_in(&self.index.domains_away)
     }
 
-    /// The failure domains of which something gets no requests, by the label that the active upgrade names; under
-    /// `NO_DOMAIN` those without it.
+    /// The failure domains with at least one instance that gets no requests, by the label that the active upgrade
+    /// names; under `NO_DOMAIN` those without it.
     pub fn domains_away(&self) -> impl Iterator<Item = &str> {
         self.index.domains_away.keys().map(|domain| &**domain)
     }
@@ -177,8 +177,8 @@ impl ServiceFleet {
         those(self, &self.index.returned, ..)
     }
 
-    /// The failure domains of which something is out, by the label that the active upgrade names; under `NO_DOMAIN`
-    /// those without it.
+    /// The failure domains with at least one instance that is out, by the label that the active upgrade names; under
+    /// `NO_DOMAIN` those without it.
     pub fn domains_out(&self) -> impl Iterator<Item = &str> {
         self.index.domains_out.keys().map(|domain| &**domain)
     }

@@ -21,7 +21,7 @@ pub(super) struct Moving<'a> {
     pub(super) up_to: u32,
     pub(super) target: Release,
     pub(super) releases: Vec<Release>,
-    /// Whether an instance may be begun with now: in an exposed wave, not given up, not excused.
+    /// Whether an instance may be started with now: in an exposed wave, not failed, not skipped.
     pub(super) may_begin: &'a dyn Fn(&Instance) -> bool,
     /// Whether an instance that could not be drained is let back into service.
     pub(super) has_failed: &'a dyn Fn(&Instance) -> bool,
