@@ -24,13 +24,13 @@ use tidegate_proto::record::token::{CommonName, Credential, Role, Token as Known
 
 use crate::door::Shown;
 
-/// The name of whoever bears the coordinators' own token.
+/// The name of a caller with the coordinators' own token.
 pub const OPERATOR: &str = "operator";
 
 /// Who calls, believed.
 #[derive(Clone)]
 pub struct Principal {
-    /// What stands in the history.
+    /// The name in the history.
     pub name: String,
     /// What they may do.
     pub role: Role,
@@ -68,7 +68,7 @@ pub enum Denied {
     /// They are known, and it is not theirs to do.
     #[error("{0}")]
     Forbidden(String),
-    /// It cannot be told yet.
+    /// The role is not known yet.
     #[error("{0}")]
     NotYet(String),
 }
@@ -169,7 +169,7 @@ fn principal(name: &str, role: Role, by: By) -> Principal {
     Principal { name: name.to_owned(), role, by }
 }
 
-/// Whether what is known may still be used; told only to whoever has shown that it is theirs.
+/// Whether a known token may still be used; the reason is given only to a caller that has presented it.
 fn good(known: &Known, newer: bool) -> Result<(), Denied> {
     let refused = |why: String| Err(Denied::Unknown(format!("the token of {} {why}", known.name)));
     if newer {

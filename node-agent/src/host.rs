@@ -94,7 +94,7 @@ pub trait Host: Debug + Send + Sync {
     fn aside(&self, work: Box<dyn FnOnce() + Send>);
 }
 
-/// Hooks of which one at a time runs.
+/// The classes of hooks: one hook of a class runs at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookSet {
     /// Those that stop and start the service.

@@ -206,7 +206,7 @@ impl Follower {
         }
     }
 
-    /// Tells how this node fared, once for each document.
+    /// Signals this node's success or failure, once for each document.
     async fn signal(
         &mut self,
         store: &Store,

@@ -110,7 +110,7 @@ name!(
     "release branch"
 );
 name!(
-    /// A compute, as whoever starts computes calls it. May be pinned to a release.
+    /// A compute, as the compute's starter calls it. May be pinned to a release.
     ComputeId,
     "compute"
 );
@@ -135,7 +135,7 @@ name!(
     "metadata group"
 );
 name!(
-    /// A kind of failure, as whoever tells of it calls it: `timeout`, `hook`. Those that are expected are named by it.
+    /// A kind of failure, as its reporter calls it: `timeout`, `hook`. Expected failures are listed by this name.
     FailureName,
     "kind of failure"
 );

@@ -24,7 +24,7 @@ pub struct Verb {
 pub struct Route {
     /// GET, PUT, POST or DELETE.
     pub method: &'static str,
-    /// With a name in braces for each field that stands in the path.
+    /// With a name in braces for each field that is in the path.
     pub path: String,
     /// The field that the body is; none = it is an object of every field that is not in the path.
     pub body: Option<FieldDescriptor>,

@@ -104,7 +104,7 @@ fn lock_and_load(dir: &Path, holder: &str) -> Result<(DirLock, Database, Loaded)
     Ok((lock, database, loaded))
 }
 
-/// However the thread ends, nobody waits for it in vain.
+/// However the thread ends, its waiters are released.
 struct Ending<'a>(&'a Durable);
 
 impl Drop for Ending<'_> {

@@ -2,7 +2,7 @@
 //! that.
 //!
 //! ```text
-//!            exposed                told, or too late            the last batch
+//!            exposed             signalled or timed out       the last batch
 //!   set ──────────────► batch n ─────────────────────► batch n+1 ───────────────► finished
 //!                          │ more failed than is borne
 //!                          └──────────────────────────────────────────────────► returned

@@ -1,5 +1,5 @@
-//! Where the store is and how one is let in. Certificates and keys arrive as PEM, read by whoever has the
-//! configuration; nothing here opens a file.
+//! The store's endpoints and credentials. The caller that has the configuration reads certificates and keys and passes
+//! them as PEM; this module opens no file.
 
 use crate::error::StoreError;
 use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};

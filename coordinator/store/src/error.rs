@@ -123,7 +123,7 @@ impl Error for Cause {}
 pub(crate) enum Meaning {
     /// No connection was made, so nothing was sent.
     NeverSent,
-    /// Nobody can say whether it was carried out.
+    /// It is not known whether it was carried out.
     Unknown,
     Authentication,
     Refused,

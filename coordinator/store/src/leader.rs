@@ -1,5 +1,5 @@
-//! Leadership: a leased key made by a transaction, whose create revision is the fence that every commit of the
-//! leader carries. Losing it is told at once, and never believed to be impossible: the fence is the real guard.
+//! Leadership: a leased key made by a transaction, whose create revision is the fence that every commit of the leader
+//! carries. Its loss is signalled at once, and never believed to be impossible: the fence is the real guard.
 
 mod campaign;
 mod guard;
@@ -49,8 +49,8 @@ impl Fenced {
 }
 
 impl Leadership {
-    /// Whether it still stands, by the clock and not only by what was told: to be asked before each act, so that a
-    /// leader that was stopped for longer than its TTL does nothing more.
+    /// Whether it is still held, by the clock and not only by what was signalled: to be checked before each act, so
+    /// that a leader that was stopped for longer than its TTL does nothing more.
     pub fn stands(&self) -> bool {
         if self.lease.state() != LeaseState::Held {
             self.lost.cancel();

@@ -103,7 +103,7 @@ impl Lease {
     /// Waits until the store says that the lease is gone.
     pub async fn lost(&self) {
         let mut state = self.state.clone();
-        // The task ends only after it has told so, or with this lease.
+        // The task ends only after it has signalled the loss, or with this lease.
         let _ = state.wait_for(|state| *state == LeaseState::Lost).await;
     }
 

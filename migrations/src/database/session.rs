@@ -65,7 +65,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Connects under `name`, which the database shows to whoever asks who is connected.
+    /// Connects under `name`, which the database shows in its list of sessions.
     pub(crate) async fn connect(
         url: &DatabaseUrl,
         name: &str,

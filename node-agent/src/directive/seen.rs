@@ -150,7 +150,7 @@ pub enum Balancers {
     Unreadable(String),
 }
 
-/// How staging stands for the release that a directive wants.
+/// The state of staging of the release that a directive wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Staging {
     /// Not needed, or present and verified.

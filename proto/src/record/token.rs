@@ -109,9 +109,9 @@ impl fmt::Display for CommonName {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Credential {
-    /// Whoever bears the token with this sha256.
+    /// A caller with the token that has this sha256.
     Digest(Digest),
-    /// Whoever shows a certificate of this subject, signed by the authority that the coordinators trust.
+    /// A caller with a certificate of this subject, signed by the authority that the coordinators trust.
     Certificate(CommonName),
 }
 

@@ -50,7 +50,7 @@ pub struct Upgrade {
     /// Milliseconds spent in this phase, as last stored.
     #[serde(default)]
     pub phase_ms: u64,
-    /// How many instances were done when `stalled_ms` last began anew; of an upgrade that is over, when it ended (0 in
+    /// How many instances were done when `stalled_ms` last restarted; of an upgrade that is over, when it ended (0 in
     /// records of earlier versions).
     #[serde(default)]
     pub done: u32,
@@ -86,7 +86,7 @@ pub enum Phase {
     },
     /// Old code is removed from the nodes; the floor stands.
     Remove,
-    /// What only old code needed is dropped, on this certificate. There is no way back from here.
+    /// What only old code needed is dropped, on this certificate. No rollback is possible from here.
     Contract {
         /// The digest of the stored certificate.
         certificate: Digest,

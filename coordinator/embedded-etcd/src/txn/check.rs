@@ -182,7 +182,7 @@ mod tests {
             let mut deletes = Deletes::default();
             let mut halves = [Deletes::default(), Deletes::default()];
             for (n, (start, end)) in ranges.iter().enumerate() {
-                // 0 stands for one key, as no end does.
+                // A single 0 byte means one key, as an empty end does.
                 let end = if *end == 0 { Vec::new() } else { vec![*end] };
                 deletes.add(&[*start], &end);
                 halves[n % 2].add(&[*start], &end);

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! * The events of one revision are never spread over two messages, unless the watch asked for fragments.
-//! * A message's header names the revision of its last event: everything up to it has been told.
+//! * A message's header names the revision of its last event: everything up to it has been sent.
 
 use etcd_client::proto::{PbEvent, PbWatchResponse};
 use prost::Message;

@@ -195,7 +195,7 @@ impl Budget {
     }
 
     /// How many instances that answer well are missing against the spec's minimum: so many that are not stopped yet go
-    /// back. Those that are on their way back count as out until they are there.
+    /// back. Those that are returning count as out until they are back.
     pub fn lacks(&self) -> usize {
         if self.domains_unwell > 1 {
             return usize::MAX;
