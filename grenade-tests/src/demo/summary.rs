@@ -14,7 +14,7 @@ use crate::ideal::{Ideal, IdealTerms, ideal, sequential_slots};
 use crate::load::departure::departures;
 use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE};
 
-/// The ideal of this run: of a rollback, the way there and the way back.
+/// The ideal of this run: of a rollback, the upgrade and the rollback.
 ///
 /// # Errors
 /// When the gate file lacks a term.

@@ -12,7 +12,7 @@ use crate::gate::file::source::{Commit, Source};
 use crate::gate::launcher::{self, found};
 use crate::world::{Spawn, World};
 
-/// Before a branch it stands for the last commit that this one and the branch have in common.
+/// Before a branch it means the last commit that this one and the branch have in common.
 const MERGE_BASE: &str = "merge-base ";
 /// How long git may take.
 const GIT: std::time::Duration = std::time::Duration::from_secs(120);

@@ -119,7 +119,7 @@ impl Database {
     }
 
     /// Like [`Database::open`], and makes the SQLite file in WAL mode where there is none. PostgreSQL databases are
-    /// made by whoever runs the server.
+    /// made by the server's operator.
     pub async fn create(url: &DatabaseUrl, session: &str) -> Result<Self, DatabaseError> {
         let DatabaseUrl::Sqlite(path) = url else { return Self::open(url, session) };
         let options = sqlite(path).create_if_missing(true).journal_mode(SqliteJournalMode::Wal);

@@ -70,7 +70,7 @@ impl From<StoreError> for Refusal {
             StoreError::Corrupt { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             StoreError::Database { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
-        // A test tells what was answered, and the cause must be in it: this is no service for strangers.
+        // Tests print the answer, and the cause must be in it: this is no service for strangers.
         let text = match std::error::Error::source(&error) {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),

@@ -131,7 +131,7 @@ impl Facts {
             return;
         }
         if slots.get(&at).is_some_and(|slot| slot.lied_since(ordered_at.saturating_sub(OLD), now)) {
-            // Nobody could know that what said another version served requests.
+            // No component could know that what reported another version served requests.
             return;
         }
         let of_it =

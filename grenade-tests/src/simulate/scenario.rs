@@ -126,7 +126,7 @@ pub enum Change {
 /// One upgrade.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpgradePlan {
-    /// Of which service.
+    /// Its service.
     pub service: usize,
     /// From this version to the next.
     pub from: u32,

@@ -256,8 +256,8 @@ impl World {
         }
     }
 
-    /// Where a node came back after the upgrade of a service, at a version that may not run any more, a person builds it anew
-    /// with the lowest one that may.
+    /// Where a node came back after the upgrade of a service, at a version that may not run any more, an operator
+    /// reinstalls it with the lowest one that may.
     pub(super) fn reinstall(&mut self, service: usize) {
         let now = self.testbed.now();
         let too_old: Vec<(usize, u32)> = {

@@ -40,14 +40,14 @@ impl<T: AsRef<[(String, SocketAddr)]> + ?Sized> From<&T> for Behind {
     }
 }
 
-/// A balancer that runs: the built-in one or HAProxy; whoever uses it need not know.
+/// A balancer that runs: the built-in one or HAProxy; its users need not know which.
 #[derive(Debug)]
 pub struct RunningBalancer {
     /// Its process.
     pub process: Process,
     /// Where clients connect.
     pub address: SocketAddr,
-    /// Where it tells what it knows.
+    /// Where it reports its servers' state.
     pub stats_socket: PathBuf,
 }
 

@@ -28,7 +28,7 @@ pub(in crate::simulate) fn begin(
     let plan = world.scenario.upgrades[place].clone();
     let names = world.testbed.names();
     let nodes = world.scenario.services[service].nodes.clone();
-    // Nobody says of what only fell silent that it is gone: only what is switched off, and what shows that it is there.
+    // Operators do not declare a silent instance gone: only what is switched off, and what shows that it is there.
     let may_be_named = |node: &&usize| {
         let there = world.agents[**node].as_ref().is_some_and(|agent| agent.gate.is_open());
         world.left.contains(*node) || (there && !world.byzantine.contains(*node) && world.garbage.is_empty())

@@ -7,7 +7,7 @@ use super::fleet::{Fleet, Ground, ID};
 use super::hooks::by_hooks;
 use super::least::Least;
 
-/// Each agent goes on with its configuration changed, and where `anew` without anything that it knew.
+/// Restarts each agent with its configuration changed, and where `anew` without anything that it knew.
 async fn with_config(fleet: &mut Fleet, anew: bool, change: impl Fn(&str) -> String) {
     for n in 0..fleet.agents.len() {
         fleet.agents[n].process.crash().unwrap();

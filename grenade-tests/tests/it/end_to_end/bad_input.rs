@@ -32,7 +32,7 @@ async fn is_refused_with_what_is_allowed_and_changes_nothing() {
     wrong.nothing();
 }
 
-/// Wishes that make no sense while an upgrade is under way.
+/// Requests that are invalid while an upgrade is under way.
 async fn wishes_are_refused(fleet: &Fleet, wrong: &mut Wrong) {
     fleet.upgrade(SPEC).await;
     fleet.waits_for(&["phase roll requires a manual approval"]).await;
@@ -69,7 +69,7 @@ async fn wishes_are_refused(fleet: &Fleet, wrong: &mut Wrong) {
     rolled_back(fleet, ID).await;
 }
 
-/// What did not go as it should; all of it is told at the end, so that one wrong word does not hide the next.
+/// What did not go as it should; all of it is reported at the end, so that one failure does not hide the next.
 #[derive(Default)]
 pub(super) struct Wrong(Vec<String>);
 

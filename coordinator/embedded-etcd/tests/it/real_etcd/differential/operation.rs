@@ -93,7 +93,7 @@ fn range() -> impl Strategy<Value = Range> {
     (key(), end).prop_map(|(key, end)| Range { key, end })
 }
 
-/// 0 is none, 3 is a lease that nobody ever grants.
+/// 0 is none, 3 is a lease that is never granted.
 fn lease() -> impl Strategy<Value = i64> {
     prop_oneof![6 => Just(0), 3 => 1i64..3, 1 => Just(3i64)]
 }
