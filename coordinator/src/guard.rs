@@ -2,8 +2,7 @@
 //! it; the role that a call needs is in one table, `needs`, and each record names the principal that acted.
 //!
 //! # Invariants
-//! * A token that is sent must be valid: an invalid one is refused, also from this machine, where none is needed to
-//!   read.
+//! * An invalid token is refused, also from this machine, where none is needed to read.
 //! * Without a token, no mutation is allowed.
 //! * Neither a token nor a whole digest is ever logged or returned, except in the one answer that creates the token.
 

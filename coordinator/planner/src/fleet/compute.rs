@@ -176,8 +176,7 @@ impl Fleet {
         self.compute.strays
     }
 
-    /// How many signals of a canary are stored, whether they count or not: [`crate::release::canary::counted`] gives
-    /// those that do.
+    /// How many signals of a canary are stored; [`crate::release::canary::counted`] gives those that count.
     pub fn stored_signals(&self, subject: &SignalSubject) -> usize {
         self.compute.signals.get(subject).map_or(0, |signals| signals.words.len())
     }

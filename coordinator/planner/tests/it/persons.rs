@@ -1,5 +1,4 @@
-//! What operators cause is no failure, what cannot be drained blocks no other instance, and an operator's word once
-//! given can be completed.
+//! What operators cause is no failure, an undrainable instance blocks no other, and an operator's word can be completed.
 
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;

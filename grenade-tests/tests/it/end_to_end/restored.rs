@@ -40,8 +40,7 @@ async fn is_replaced(fleet: &Fleet) {
     fleet.all_serve(2).await;
 }
 
-/// A coordinator leads, and every command reports why nothing moves; for as long as that is asked for and longer,
-/// nothing does.
+/// A coordinator leads, and every command reports why nothing moves; for at least as long, nothing does.
 async fn nothing_acts(fleet: &Fleet, watchman: &Watchman) {
     let out = watchman.times_out();
     let path = fleet.spec_file(&fleet.spec(SPEC));

@@ -97,8 +97,7 @@ pub(super) async fn run(ends: Ends, ground: Ground, plan: Plan) -> Run {
     }
 }
 
-/// Starts the upgrade, sends the operator's commands as long as they are needed, and restarts processes that have
-/// ended.
+/// Starts the upgrade, sends the operator's commands while they are needed, and restarts ended processes.
 async fn to_its_end(fleet: &mut Fleet, ends: Ends) -> String {
     let spec = fleet.spec(SPEC);
     let spec = match ends {
