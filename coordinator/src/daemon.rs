@@ -142,7 +142,7 @@ impl Built {
             static_settings: Arc::new(self.static_settings),
             releases: Arc::default(),
         };
-        // Doors end first, so that no command comes after the leadership is given up; the store last.
+        // Listeners end first, so that no command comes after the coordinator has resigned; the store last.
         let (doors, sync_status) = (cancel.clone(), CancellationToken::new());
         let tasks = TaskTracker::new();
         tasks.spawn(Arc::clone(&mirror).follow(self.store, sync_status.clone()));

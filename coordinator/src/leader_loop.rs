@@ -45,8 +45,8 @@ pub async fn run(
     }
 }
 
-/// Campaigns until elected; none = cancelled. Stands only while it has what the active upgrades need; what becomes
-/// of that while it waits for its election is looked at again when it is elected.
+/// Campaigns until elected; none = cancelled. Only a candidate while it has what the active upgrades need; that is
+/// checked again when it is elected.
 async fn stand(
     context: &Context,
     ttl: Duration,
@@ -54,7 +54,7 @@ async fn stand(
 ) -> Option<tidegate_store::Leadership> {
     loop {
         tokio::select! {
-            // Who is asked to end and has just given its leadership up does not stand again.
+            // After a cancelled process has resigned, it does not campaign again.
             biased;
             () = cancel.cancelled() => return None,
             () = may_stand(context) => {}

@@ -69,7 +69,7 @@ impl Stopwatch {
     }
 }
 
-/// How long the record of each release stream has stood as it does, by this leader's count: what its own counts lack.
+/// How long the record of each release stream is unchanged, by this leader's count: what its own counts lack.
 #[derive(Debug, Default)]
 pub struct StreamWatches(RecordWatches<StreamName>);
 
@@ -91,7 +91,7 @@ impl GroupWatches {
     }
 }
 
-/// How long records have stood as they do.
+/// How long records are unchanged.
 #[derive(Debug)]
 struct RecordWatches<Name>(BTreeMap<Name, (Revision, Instant)>);
 

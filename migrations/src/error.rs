@@ -161,7 +161,7 @@ pub enum Error {
         /// The caller's words.
         reason: String,
     },
-    /// This database cannot do the step as it stands.
+    /// This database cannot do the step in its current state.
     #[error("`{step}` cannot be done here: {found}; {needs}")]
     Unsupported {
         /// The step, in words.
@@ -188,13 +188,13 @@ pub enum Error {
         /// What was found.
         found: String,
     },
-    /// The caller gave up. What was under way was taken back or is in the history.
+    /// The caller cancelled. What was under way was undone or is in the history.
     #[error("cancelled")]
     Cancelled,
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anyone changing anything.
+    /// Whether the same call may succeed later without any other change.
     pub fn retryable(&self) -> bool {
         matches!(self, Error::Unreachable { .. } | Error::LockBusy { .. } | Error::LockTimeout { .. })
     }

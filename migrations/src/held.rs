@@ -21,7 +21,7 @@ static SIMULATED: OnceLock<Simulated> = OnceLock::new();
 /// From now on, [`held`] keeps the runtime's thread until its work is done, and lets as much of the paused time go by as
 /// `simulated` says. For simulation in a process of its own: what waits for the network would wait for ever.
 pub fn hold_the_runtime(simulated: Simulated) {
-    // The first word stands.
+    // The first value is kept.
     let _ = SIMULATED.set(simulated);
 }
 

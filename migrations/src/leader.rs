@@ -110,8 +110,7 @@ impl Leader {
         Ok(())
     }
 
-    /// A statement that may take long, outside a transaction; ended in the database when the caller
-    /// gives up.
+    /// A statement that may take long, outside a transaction; ended in the database when the caller cancels.
     pub(crate) async fn long(&mut self, sql: &str) -> Result<(), Error> {
         let (cancel, url, pid) = (self.cancel.clone(), self.url.clone(), self.pid);
         if cancel.is_cancelled() {

@@ -1,4 +1,4 @@
-//! Migrations as they are written: one TOML file each, parsed and linted at the door.
+//! Migrations as they are written: one TOML file each, parsed and linted at the border.
 //!
 //! Inside this crate nothing is malformed: names are [`Name`]s, SQL is split into [`Statement`]s, and
 //! each phase has its steps for each engine. Never talks to a database.

@@ -1,5 +1,5 @@
-//! The names of things: a type for each, so that one cannot stand where another belongs, and none of them can
-//! ever be a path or reach outside its place in a key.
+//! The names of things: a type for each, so that one cannot be used where another belongs, and none of them can ever be
+//! a path or reach outside its place in a key.
 
 use crate::text::{parsed_from_text, written_as_text};
 use serde::{Deserialize, Serialize};

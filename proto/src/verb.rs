@@ -55,7 +55,7 @@ impl Verb {
 }
 
 impl Route {
-    /// The fields that stand in the path, in its order.
+    /// The fields in the path, in its order.
     pub fn in_path(&self) -> impl Iterator<Item = &str> {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
     }

@@ -51,7 +51,7 @@ pub enum RefusalKind {
     Invalid,
     /// What was asked for is larger than is allowed.
     TooLarge,
-    /// Not as things stand.
+    /// Not in the current state.
     #[strum(serialize = "refused")]
     State,
 }

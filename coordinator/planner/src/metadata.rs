@@ -138,9 +138,9 @@ pub fn drawn<'a>(
 pub enum Next {
     /// The next batch is exposed.
     Expose,
-    /// The new document is everybody's.
+    /// The new document is in effect for all.
     Finish(String),
-    /// The former document is everybody's again.
+    /// The former document is in effect for all again.
     Return(String),
     /// Not yet.
     Wait(Vec<Reason>),

@@ -115,7 +115,7 @@ impl Peers {
         }
     }
 
-    /// The token that a forwarded call bears.
+    /// The token of a forwarded call.
     fn in_the_name_of(&self, principal: &Principal, leader: &str) -> Result<Token, Status> {
         match (&principal.by, &self.own) {
             (By::Token(token), _) => Ok(token.clone()),

@@ -10,7 +10,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 /// coordinators' own token.
 pub const VOUCHED: &str = "tidegate-certificate";
 
-/// What a call bears in its `authorization` header.
+/// The content of a call's `authorization` header.
 #[derive(Clone)]
 pub enum Borne {
     /// There is none.
@@ -26,7 +26,7 @@ pub enum Borne {
 pub struct Caller {
     /// Whether the call comes from this machine.
     pub local: bool,
-    /// What it bears.
+    /// Its credentials.
     pub borne: Borne,
     /// The certificate of its connection, which the authority signed.
     pub shown: Shown,

@@ -1,4 +1,4 @@
-//! How release streams stand.
+//! The state of release streams.
 
 use super::count;
 use prometheus_client::encoding::EncodeLabelSet;

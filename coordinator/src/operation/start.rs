@@ -9,7 +9,7 @@ use tidegate_proto::UpgradeId;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::wire::v1::{PreviewUpgradeReply, StartUpgradeReply, StartUpgradeRequest};
 
-/// Starts an upgrade. The door answers as soon as the record is there; the next turn sees it.
+/// Starts an upgrade. The call returns as soon as the record is there; the next turn sees it.
 pub async fn start_upgrade(
     context: &Context,
     leadership: &Leadership,

@@ -1,4 +1,4 @@
-//! Where an upgrade stands, with what a live view of it needs.
+//! The status of an upgrade, with what a live view of it needs.
 
 use super::{OperationError, answer, find, parse, upgrade_certificate};
 use crate::context::Context;

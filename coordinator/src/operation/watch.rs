@@ -1,5 +1,5 @@
-//! What happens to an upgrade, as it happens: its events from the first on, the reasons for which it waits, where it
-//! stands; and, last, how it ended.
+//! What happens to an upgrade, as it happens: its events from the first on, the reasons for which it waits, its status;
+//! and, last, how it ended.
 
 use super::{OperationError, answer, find, parse};
 use crate::context::Context;

@@ -27,7 +27,7 @@ pub type Reasons = BTreeMap<UpgradeId, Vec<Reason>>;
 
 /// The task that writes them, for one leadership.
 pub struct Recorder {
-    /// None until the first turn: what a former leader left stands until then.
+    /// None until the first turn: what a former leader wrote is kept until then.
     reasons: watch::Sender<Option<Reasons>>,
     task: JoinHandle<()>,
 }

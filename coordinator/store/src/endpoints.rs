@@ -9,8 +9,8 @@ use std::time::Duration;
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A connection that is silent for this long is pinged, and given up when no answer comes for as long again: a
-/// member that vanished without a word is noticed within 10 s.
+/// A connection that is silent for this long is pinged, and dropped when no answer comes for as long again: a vanished
+/// member is noticed within 10 s.
 const PING_AFTER: Duration = Duration::from_secs(5);
 
 /// Where the store is.

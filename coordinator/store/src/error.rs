@@ -78,7 +78,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Whether the same call may succeed later without any other change.
     pub fn retryable(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Compacted { .. })
     }

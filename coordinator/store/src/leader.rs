@@ -15,7 +15,7 @@ use tidegate_proto::record::leader::Leader;
 use tidegate_proto::{Commit, Key, Precondition, Record, Revision, TermId, Value, mutant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// A leadership that was won. Dropped, it is given up within its TTL; [`Leadership::resign`] gives it up at once.
+/// A leadership that was won. Dropped, it lapses within its TTL; [`Leadership::resign`] ends it at once.
 pub struct Leadership {
     /// The create revision of the leader's key: the number of this term.
     pub create_revision: Revision,

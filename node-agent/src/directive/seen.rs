@@ -45,7 +45,7 @@ pub struct Seen {
     pub reconciled: Option<Revision>,
     /// The running version must be admitted again: the agent has just begun, or its lease was lost.
     pub readmit: bool,
-    /// How staging stands.
+    /// The state of staging.
     pub staging: Staging,
     /// The start hook, where hooks replace code.
     pub hook: HookState,

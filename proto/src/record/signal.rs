@@ -1,5 +1,5 @@
-//! How a compute fared with a canary, or an instance with a metadata document. One word each, the last one stands; absent =
-//! unmeasured, which is no success.
+//! How a compute fared with a canary, or an instance with a metadata document. One signal each, the last one counts;
+//! absent = unmeasured, which is no success.
 
 use super::{Body, Timestamp};
 use crate::{FailureName, MetadataGeneration};

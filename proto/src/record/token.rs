@@ -129,7 +129,7 @@ pub struct Revoked {
 /// One way for a principal to prove who calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Token {
-    /// Who calls with it: what stands as `who` in events and records.
+    /// The caller's name: the `who` of events and records.
     pub name: PrincipalName,
     /// What they may do.
     pub role: Role,

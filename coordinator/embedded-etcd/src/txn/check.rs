@@ -86,8 +86,8 @@ impl Deletes {
             [] => {
                 self.keys.insert(key.to_vec());
             }
-            // etcd takes the zero byte literally here, as an end below every key, and so lets such a delete
-            // stand beside any put. The operations are then carried out in their order.
+            // etcd takes the zero byte literally here, as an end below every key, and so allows such a delete beside
+            // any put. The operations are then carried out in their order.
             [0] => {}
             end => self.add_span(key.to_vec(), end.to_vec()),
         }

@@ -71,7 +71,7 @@ pub fn approve(
     }))
 }
 
-/// Holds an upgrade where it stands. Instances that are under way finish what cannot be undone.
+/// Pauses an upgrade in its phase. Instances that are under way finish what cannot be undone.
 pub fn pause(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> Result<Commit, Refusal> {
     let stored = find_active(fleet, id, "pause")?;
     demand_why(asker, "pausing")?;
@@ -200,7 +200,7 @@ pub fn retry(
     Ok(match directive {
         Some(directive) => {
             let mut body = ordered_again(moment, directive, false);
-            // What the budget bears may be taken out.
+            // What the budget allows may be taken out.
             body.presumes_out &= serving.is_none();
             commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body))
         }

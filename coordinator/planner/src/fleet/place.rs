@@ -53,12 +53,12 @@ impl Places {
         self.slots.iter().filter(|slot| **slot != FREE).map(|slot| *slot as usize)
     }
 
-    /// Who stands at a place that was given.
+    /// The slot at a place that was given.
     pub(super) fn slot(&self, place: Place) -> usize {
         self.slots[place.0 as usize] as usize
     }
 
-    /// Where the name of a slot stands.
+    /// The place of a slot.
     pub(super) fn of(&self, slot: usize) -> Place {
         self.places[slot]
     }
@@ -82,9 +82,9 @@ impl Places {
         self.places[slot as usize].0 as usize
     }
 
-    /// Room for a newcomer right before the one that stands at `behind`: the smallest window around that is not too
-    /// full is spread out evenly. The larger a window, the emptier it must be, so that the next to come find room in a
-    /// smaller one, and on average only a few have to move.
+    /// Room for a newcomer right before the one at `behind`: the smallest window around that is not too full is spread
+    /// out evenly. The larger a window, the emptier it must be, so that the next to come find room in a smaller one,
+    /// and on average only a few have to move.
     fn make_room(&mut self, slot: u32, behind: usize) -> Vec<Moved> {
         let mut size = SMALLEST;
         let (start, mut here) = loop {
@@ -128,7 +128,7 @@ impl Places {
     }
 }
 
-/// How many may stand in a window: nearly all of a small one, half of one that holds a million.
+/// How many a window may hold: nearly all of a small one, half of one that holds a million.
 fn most(size: usize) -> usize {
     size - size * size.ilog2() as usize / 40
 }

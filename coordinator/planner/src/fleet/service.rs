@@ -133,7 +133,7 @@ impl ServiceFleet {
             return slot;
         }
         let moved = self.places.place(node);
-        // All leave before any comes: one may come where another stood.
+        // All leave before any comes: one may take another's former place.
         for Moved { slot, from, .. } in &moved {
             self.index.leave(*from, &self.members[*slot].facets);
         }

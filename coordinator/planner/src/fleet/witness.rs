@@ -109,7 +109,7 @@ impl Fleet {
         }
     }
 
-    /// Hears everybody: the terms have changed, or a person has spoken, or all was loaded.
+    /// Checks every instance: the terms have changed, or an operator has reconciled, or all was loaded.
     pub(super) fn recheck_all(&mut self) {
         if self.loading {
             return;
@@ -118,7 +118,7 @@ impl Fleet {
         services.iter().for_each(|service| self.recheck_service(service));
     }
 
-    /// Hears every instance of a service.
+    /// Checks every instance of a service.
     pub(super) fn recheck_service(&mut self, service: &ServiceName) {
         let window = self.window_is_readable(service);
         let Some(of) = self.services.get_mut(service).filter(|_| !self.loading) else { return };

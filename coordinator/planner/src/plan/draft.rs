@@ -194,7 +194,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// A new window for the service, with its preconditions; nothing where it stands already.
+    /// A new window for the service, with its preconditions; nothing where the window is the same already.
     pub(crate) fn window(&self, commit: Commit, floor: ServiceVersion, ceiling: ServiceVersion) -> Commit {
         self.window_above(commit, floor, ceiling, ServiceVersion::ABSENT)
     }

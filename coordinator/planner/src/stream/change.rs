@@ -281,7 +281,7 @@ fn step(head: &mut Head, happened: Move) -> Result<(), Refused> {
     Ok(())
 }
 
-/// The counts, as they stand now: the record says where they began, this leader counted on since it saw the record.
+/// The current counts: the record says where they began, this leader counted on since it saw the record.
 pub(crate) fn carry_on(stream: &mut Stream, ms: u64) {
     if let Some(canary) = &mut stream.canary {
         canary.canary_ms += ms;

@@ -113,8 +113,8 @@ fn line(tag: &ReleaseTag, level: SemverLevel) -> Option<String> {
     })
 }
 
-/// The three numbers of the first semantic version in a text: digits that no letter or dot stands before (a `v` may),
-/// followed by nothing, a pre-release or build metadata. With where it begins.
+/// The three numbers of the first semantic version in a text: digits without a letter or dot before them (a `v` may
+/// be), followed by nothing, a pre-release or build metadata. With where it begins.
 fn semver(text: &str) -> Option<(usize, [u64; 3])> {
     let bytes = text.as_bytes();
     (0..text.len()).find_map(|at| {

@@ -43,7 +43,7 @@ pub enum Move {
     RollbackStepDone,
 }
 
-/// A move that does not exist from where the upgrade stands.
+/// A move that does not exist from the upgrade's phase.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Contract began, or is done.
@@ -64,7 +64,7 @@ pub enum Refused {
     /// No such edge.
     #[error("{happened} does not lead on from {phase}")]
     NoSuchMove {
-        /// Where it stands.
+        /// Its phase.
         phase: PhaseName,
         /// What was said to have happened.
         happened: &'static str,

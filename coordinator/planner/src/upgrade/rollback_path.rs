@@ -1,5 +1,5 @@
-//! Whether an upgrade can be rolled back: its phase has an edge for that, and every contracted schema bears the version
-//! to which it leads.
+//! Whether an upgrade can be rolled back: its phase has an edge for that, and every contracted schema allows the
+//! version to which it leads.
 
 use super::phase::{Move, Refused, transition};
 use crate::contracted;

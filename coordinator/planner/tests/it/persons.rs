@@ -1,4 +1,4 @@
-//! What operators cause is no failure, an undrainable instance blocks no other, and an operator's word can be completed.
+//! What operators cause is no failure, undrainable instances block no other, and an operator's word can be completed.
 
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;

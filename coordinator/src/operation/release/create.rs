@@ -77,6 +77,6 @@ async fn goes_out(context: &Context, leadership: &Leadership, granted: &Asked) {
         waits && !held()
     };
     let moved = async { while stands() && sync_status.changed().await.is_ok() {} };
-    // It goes out all the same, later; the answer says how it stands now.
+    // It goes out all the same, later; the answer has its current status.
     let _ = tokio::time::timeout(TURN, moved).await;
 }

@@ -103,7 +103,7 @@ impl Bid {
         }
     }
 
-    /// The lease to stand under; a new one where the former is gone.
+    /// The lease to campaign under; a new one where the former is gone.
     async fn lease<'l>(&self, lease: &'l mut Option<Lease>) -> Result<&'l Lease, StoreError> {
         if lease.as_ref().is_none_or(|lease| lease.state() != LeaseState::Held) {
             *lease = Some(self.store.lease(self.ttl).await?);

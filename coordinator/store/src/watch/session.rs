@@ -14,8 +14,8 @@ use tidegate_proto::{Revision, mutant};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-/// A stream that is silent for this long is asked for its progress, and given up when nothing comes for as long
-/// again: a watch that hangs looks like a fleet at rest.
+/// A stream that is silent for this long is asked for its progress, and dropped when nothing comes for as long again: a
+/// watch that hangs looks like a fleet at rest.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// The longest wait between two tries to come back.

@@ -116,7 +116,7 @@ pub(super) fn last_wave(upgrade: &tidegate_proto::record::upgrade::Upgrade) -> u
     upgrade.waves.as_ref().map_or(0, |division| (division.sizes.len() as u32).saturating_sub(1))
 }
 
-/// Why the failures that were recorded are more than the spec bears, if they are.
+/// Why the failures that were recorded are more than the spec allows, if they are.
 pub(super) fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option<String> {
     let exceptions = draft.exceptions();
     let counted: Vec<_> = exceptions.failures().filter(|(_, failure)| exceptions.counts(failure)).collect();

@@ -87,7 +87,7 @@ impl Writer<'_> {
         (to, commit, 1)
     }
 
-    /// The update is over: what is everybody's follows from how.
+    /// The update is over: its outcome decides which document counts.
     pub(crate) fn ends(
         &self,
         fleet: &Fleet,
