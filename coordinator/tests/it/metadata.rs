@@ -65,7 +65,7 @@ async fn with_a_document(coordinator: &Coordinator) -> Door {
     door
 }
 
-/// Waits until the group stands so.
+/// Waits until the group is in this state.
 async fn until(coordinator: &Coordinator, door: &Door, holds: impl Fn(&Json) -> bool) -> Json {
     let mut sync_status = coordinator.context.mirror.sync_status();
     let there = async {

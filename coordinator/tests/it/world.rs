@@ -62,7 +62,7 @@ impl Coordinator {
         led.expect("it leads within the limit").unwrap();
     }
 
-    /// Ends it as SIGTERM would: the action under way is finished, the leadership given up.
+    /// Ends it as SIGTERM would: the action under way is finished, and it resigns.
     pub(crate) async fn stop(self) {
         self.cancel.cancel();
         self.leader_loop.await.unwrap();

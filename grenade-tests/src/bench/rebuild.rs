@@ -104,7 +104,7 @@ async fn read_plainly(client: &mut Client, prefix: &Prefix, keys: usize) -> anyh
     Ok(ms)
 }
 
-/// Milliseconds until every record is decoded, and until the fleet stands.
+/// Milliseconds until every record is decoded, and until the fleet is built.
 async fn rebuild(store: &Store, keys: usize) -> anyhow::Result<(f64, f64)> {
     let began = Instant::now();
     let snapshot = store.list(&Scope::All).await?;

@@ -21,7 +21,7 @@ use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE};
 pub fn ideal_of(plan: &DemoPlan, alone: &Alone, gate: &Gate, upgraded: &Upgraded) -> anyhow::Result<Ideal> {
     let forward = sequential_slots(&upgraded.ended.waves, MAX_UNAVAILABLE);
     // Those before the broken one go there and back; the broken one leaves rotation once and comes back once, and its
-    // start is borne until the spec's deadline.
+    // start is waited for until the spec's deadline.
     let (slots, broken_start) = match plan.break_at {
         None => (forward, Duration::ZERO),
         Some(at) => (2 * (at - 1) + 1, alone.stop + span(gate, "health", "healthy_deadline")?),

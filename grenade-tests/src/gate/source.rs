@@ -145,8 +145,8 @@ async fn build(
     Ok(())
 }
 
-/// Waits until no other run builds the same. A lock that is asked for again and again can be given up; one that is waited
-/// for would hold this process beyond Ctrl-C.
+/// Waits until no other run builds the same. Polling for a lock can be interrupted; a blocking wait would hold this
+/// process beyond Ctrl-C.
 async fn alone(lock: File, directory: &Path, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<File> {
     let mut waits = false;
     loop {

@@ -29,7 +29,7 @@ pub enum DatabaseError {
     /// The URL names neither engine.
     #[error("database URL begins with `{found}`; postgres://… or sqlite:PATH is allowed")]
     Scheme {
-        /// What stands before the first colon; never the rest, which may hold a password.
+        /// The text before the first colon; never the rest, which may hold a password.
         found: String,
     },
     /// The URL names an engine, but the rest of it is malformed.

@@ -138,7 +138,7 @@ pub struct UpgradePlan {
     pub max_unavailable: u64,
     /// Whether zones are looked at.
     pub by_zone: bool,
-    /// Failures that are borne.
+    /// Failures that are allowed.
     pub tolerate: u64,
     /// `rollback` or `pause`.
     pub then: String,

@@ -13,7 +13,7 @@ use super::revision::{Revision, Written};
 use super::rules::Broken;
 use super::seen::{Instance, Seen};
 
-/// The records as they stand, and since when too few are in rotation.
+/// The current records, and since when too few are in rotation.
 #[derive(Debug, Default)]
 pub struct Live {
     seen: Seen,
@@ -30,7 +30,7 @@ struct Few {
 }
 
 impl Live {
-    /// What stands at the end of a history.
+    /// The state at the end of a history.
     pub(super) fn after(trace: &Trace) -> Self {
         let mut live = Self::default();
         trace.revisions.iter().for_each(|revision| live.seen.take_in(revision));

@@ -19,7 +19,7 @@ pub const FALL: u32 = 2;
 /// Passed checks in a row that bring it back.
 pub const RISE: u32 = 2;
 
-/// What a balancer stands before.
+/// A balancer's servers, and their health check.
 #[derive(Debug, Clone)]
 pub struct Behind {
     /// The servers.

@@ -102,7 +102,7 @@ impl Operator {
         Ok(())
     }
 
-    /// Where the upgrade stands.
+    /// The upgrade's status.
     ///
     /// # Errors
     /// When the coordinator does not answer.

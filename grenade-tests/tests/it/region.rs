@@ -18,7 +18,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// How a command ends when no coordinator answers, or none leads.
 const AWAY: i32 = 4;
 
-/// What it stands on.
+/// Its store.
 #[derive(Clone, Copy)]
 pub(crate) enum Ground {
     Embedded,

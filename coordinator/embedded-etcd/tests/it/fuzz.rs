@@ -70,7 +70,7 @@ impl Server {
             self.runtime.block_on(old.close());
         }
         self.answer(call);
-        // It still answers everybody else.
+        // It still answers every other client.
         let store = self.store.borrow().clone();
         self.runtime.block_on(async {
             let mut client = store.client().await.unwrap();

@@ -1,4 +1,4 @@
-//! What may be out at once, and how many failures are borne.
+//! What may be out at once, and how many failures are allowed.
 
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;

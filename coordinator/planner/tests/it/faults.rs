@@ -205,7 +205,7 @@ fn drain_that_changes_nothing_pauses_before_any_stop_and_blames_no_version() {
         "{why}"
     );
     assert_eq!(world.versions(), [1, 1, 1]);
-    // Mended, retried and resumed, it goes on.
+    // Fixed, retried and resumed, it goes on.
     let n = drained[0].0.clone();
     world.agents.values_mut().for_each(|agent| agent.heedless = false);
     let asker = Asker { who: "op".into(), why: "mended".into(), accepts: Default::default() };

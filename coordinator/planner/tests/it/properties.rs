@@ -170,7 +170,7 @@ fn do_it(world: &mut World, deed: Deed) {
     }
 }
 
-/// Everything is mended, and every person does what they are asked for.
+/// Every fault is removed, and every operator does what they are asked for.
 fn mend(world: &mut World) {
     let nodes: Vec<NodeId> = world.agents.keys().cloned().collect();
     let preflight = world.phase() == Phase::Preflight;

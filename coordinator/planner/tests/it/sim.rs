@@ -70,7 +70,7 @@ pub(crate) struct World {
     pub term: Leading,
     pub events: u64,
     pub stalled_ms: u64,
-    /// How long each stream's record has stood as it does.
+    /// How long each stream's record is unchanged.
     pub uncounted: BTreeMap<tidegate_proto::StreamName, u64>,
     /// The same of each metadata group.
     pub group_uncounted: BTreeMap<tidegate_proto::GroupName, u64>,

@@ -1,4 +1,4 @@
-//! Who turns up at the wrong version once everybody has been moved is kept out by the window, and walked like the rest.
+//! An instance at the wrong version after the roll is kept out of rotation by the window, and moved like the rest.
 
 use crate::reconcile::window;
 use crate::sim::{World, node, release, service, spec, upgrade_id};

@@ -68,7 +68,7 @@ impl Spectator for Progress {
         false
     }
 
-    /// Says where an upgrade stands, where that is new.
+    /// Prints an upgrade's state, where that is new.
     fn look(&self, picture: &Picture) {
         let Some(seen) = &picture.upgrade else { return };
         let wave = seen.wave.map(|wave| format!(", wave {wave} of {}", seen.waves.len())).unwrap_or_default();

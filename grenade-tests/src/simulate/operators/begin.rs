@@ -67,7 +67,7 @@ fn start(world: &mut World, known: &Known, count: u32, lasts: u64) {
         let ends = Duration::from_millis(lasts);
         let known = known.clone();
         let work = async move {
-            // Who gives up on an answer leaves the request where it is.
+            // An operator that stops waiting for an answer leaves the request where it is.
             let _ = tokio::time::timeout(ends, desk.work(dice, known)).await;
         };
         operators.at_work.push(tokio::spawn(work));

@@ -14,7 +14,7 @@ use grenade_tests::world::program;
 
 use super::fleet::{Fleet, Ground, ID, SECRET, Said, run};
 
-/// An upgrade that stands still before the roll.
+/// An upgrade that waits before the roll.
 const SPEC: &str = "min_in_service: 2\nmax_unavailable: 1\napprovals: [roll]";
 
 /// One world for all of it: bringing it up costs more than the cases.
@@ -101,7 +101,7 @@ async fn rolled_back(fleet: &Fleet, id: &str) {
     fleet.until("it is rolled back", &["--json", "upgrade", "status", id], over).await;
 }
 
-/// All that stands, besides how long an upgrade has waited: which keys there are, what happened, who is how.
+/// The whole state, besides how long an upgrade has waited: which keys there are, what happened, the state of each.
 async fn standing(fleet: &Fleet) -> [String; 3] {
     let keys = etcdctl(fleet, &["get", "", "--from-key", "--keys-only"], None).await;
     let (history, list) = tokio::join!(fleet.ask(&["upgrade", "history", ID]), fleet.ask(&["fleet", "list"]));

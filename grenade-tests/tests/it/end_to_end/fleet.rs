@@ -40,7 +40,7 @@ pub(super) const STRANGER: &str = "STRANGER_DATABASE_URL";
 /// That password; no message may tell it.
 pub(super) const SECRET: &str = "not-the-password";
 
-/// What the fleet stands on.
+/// The fleet's size, store and database.
 #[derive(Clone, Copy)]
 pub(super) struct Ground {
     pub instances: u32,
@@ -61,7 +61,7 @@ pub(super) struct Watched {
     pub broken_from: u32,
 }
 
-/// What stands before one process that is watched.
+/// The gate of one process that is watched.
 struct Gate {
     proxy: Proxy,
     asked: Asked,
@@ -138,7 +138,7 @@ impl Fleet {
                 env.push(gate.env());
                 gates.push(gate);
             }
-            // Where they die often, the store is the same each time: no agent needs to be heard first.
+            // Where they die often, the store is the same each time: it need not wait for reports first.
             let (ttl, hearing) = if watched.is_some() { ("1s", "0s") } else { ("2s", "3s") };
             let plan = CoordinatorPlan {
                 store_listen: etcd.is_none().then_some(listen),

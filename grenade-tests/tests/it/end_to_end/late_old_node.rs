@@ -1,5 +1,5 @@
-//! The late old node, three ways: it never gets into rotation at the old version once contract began, and where it
-//! only cannot be heard, contract waits until a person has answered for it.
+//! The late old node, three ways: it never gets into rotation at the old version once contract began, and where it is
+//! only silent, contract waits until an operator has answered for it.
 
 use std::process::Command;
 use std::time::Duration;

@@ -34,7 +34,7 @@ async fn rolls(fleet: &Fleet, watchman: &Watchman) {
     }
 }
 
-/// Waits until everybody was replaced and the old code is gone: all that a person's word is not needed for.
+/// Waits until every instance was replaced and the old code is gone: all that needs no operator.
 async fn is_replaced(fleet: &Fleet) {
     fleet.waits_for(&["accepts what cannot be proved"]).await;
     fleet.all_serve(2).await;
@@ -82,7 +82,7 @@ async fn goes_on(fleet: &Fleet, watchman: &Watchman) {
     assert_eq!(watchman.times_out(), once(fleet), "{}", fleet.logs());
 }
 
-/// The file of an embedded store whose coordinator does not run, or stands still: as a power cut would leave it.
+/// The file of an embedded store whose coordinator does not run, or is stalled: as a power cut would leave it.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     std::fs::copy(from.join("store.redb"), to.join("store.redb")).unwrap();

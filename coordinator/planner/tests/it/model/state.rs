@@ -194,7 +194,7 @@ impl State {
         !matches!(self.phase(), Phase::RolledBack { .. }) || back() && as_before()
     }
 
-    /// One that came back after the end, old, is kept out, or is on its way to the new version.
+    /// One that came back after the end, old, is disabled in rotation, or is on its way to the new version.
     pub(super) fn completed_means_seen(&self) -> bool {
         let came_back =
             |n: &NodeId, a: &crate::sim::Agent| self.faulted.contains(n) && a.report.rotation != Rotation::In;

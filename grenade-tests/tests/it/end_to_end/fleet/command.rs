@@ -44,7 +44,7 @@ impl Fleet {
         answer.is_ok_and(|(_, body)| body.contains("\"leads\":true"))
     }
 
-    /// Where the upgrade stands, quickly, as one coordinator sees it.
+    /// The upgrade's phase, quickly, as one coordinator sees it.
     pub(in crate::end_to_end) async fn phase(&self, at: usize) -> Option<String> {
         let url = format!("http://{}", self.coordinators[at].plan.grpc);
         let mut client = OperatorClient::connect(url).await.ok()?;

@@ -102,7 +102,7 @@ fn put() -> impl Strategy<Value = Put> {
     let rarely = || prop::bool::weighted(0.12);
     (key(), 0u8..4, lease(), any::<bool>(), rarely(), rarely()).prop_map(
         |(key, value, lease, prev, keep_value, keep_lease)| {
-            // Usually what may stand together; now and then what may not.
+            // Usually a valid combination; now and then an invalid one.
             let value = if keep_value && value > 0 { 0 } else { value };
             let lease = if keep_lease && lease != 2 { 0 } else { lease };
             Put { key, value, lease, prev, keep_value, keep_lease }
