@@ -104,7 +104,7 @@ pub struct BalancerReport {
 }
 
 impl BalancerReport {
-    /// Whether an operator set this at the balancer, and no health check did.
+    /// Whether this was set at the balancer, and not by a health check.
     pub fn is_by_hand(&self) -> bool {
         ["MAINT", "DRAIN", "NOLB"].iter().any(|word| self.status.starts_with(word))
     }

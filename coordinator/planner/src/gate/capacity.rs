@@ -194,8 +194,8 @@ impl Budget {
         holds || reachable.overdue
     }
 
-    /// How many instances that answer well are missing against the spec's minimum: so many that are not stopped yet go
-    /// back. Those that are returning count as out until they are back.
+    /// How many more instances do not answer well than the spec allows: so many that are not stopped yet go back. Those
+    /// that are returning count as out until they are back.
     pub fn lacks(&self) -> usize {
         if self.domains_unwell > 1 {
             return usize::MAX;

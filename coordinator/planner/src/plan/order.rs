@@ -84,7 +84,7 @@ impl Draft<'_> {
         commit.when(Precondition::NonePutAfterWithin(Kind::Inventory, service, self.fleet.revision()))
     }
 
-    /// Orders the present releases for every instance whose directive does not name them yet.
+    /// Orders, for every instance whose directive does not say so yet, which releases should be present.
     pub(super) fn direct(&mut self, releases: &[Release], because: &str) {
         let Some(service) = self.service() else { return };
         // What contradicts the store may obey an order a second time.
