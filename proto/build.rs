@@ -58,7 +58,7 @@ fn rpcs_of(service: &ServiceDescriptor) -> String {
 
 #[derive(PartialEq)]
 enum Kind {
-    /// Goes to the leader, in somebody's name.
+    /// Goes to the leader, in the caller's name.
     Changes,
     /// Any coordinator answers with a message.
     Looks,

@@ -1,6 +1,6 @@
-//! Act: carries out what was planned, in order, with no choice left. A commit that fails ends what its subject has in this
-//! turn, and the others go on: what is too large, or was overtaken, in one upgrade holds no other. Where the store does not
-//! answer, the turn ends. The next turn plans anew from what is then seen. A deposed leader's writes fail by their fence.
+//! Act: carries out the planned actions, in order, with no choice left. A commit that fails ends its subject's actions
+//! in this turn; others go on, so an upgrade that is too large, or was overtaken, blocks no other. Where the store does
+//! not answer, the turn ends; the next plans again from a new snapshot. A deposed leader's writes fail by their fence.
 
 pub mod schema;
 

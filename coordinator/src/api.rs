@@ -103,7 +103,7 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether it sees the store and somebody leads; if not, why.
+/// Whether it sees the store and a leader exists; if not, why.
 async fn readyz(State(context): State<Context>) -> Response {
     let trouble = context.trouble();
     let status = if trouble.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -124,7 +124,7 @@ impl FromStr for StoreChoice {
 
 fn leader_ttl(text: &str) -> Result<Duration, String> {
     let span: Span = text.parse().map_err(|e| format!("{e}"))?;
-    // etcd grants leases in whole seconds; above five minutes nobody would notice a dead leader in time.
+    // etcd grants leases in whole seconds; above five minutes a dead leader would be noticed too late.
     if (1_000..=300_000).contains(&span.as_millis()) {
         Ok(span.into())
     } else {
@@ -170,7 +170,7 @@ pub enum Contradiction {
 pub const OPERATOR_TOKEN: &str = "operator.token";
 
 impl Settings {
-    /// Where the coordinators' own token is: as told, or beside the embedded store.
+    /// Path of the coordinators' own token: as configured, or beside the embedded store.
     pub fn own_token(&self) -> Option<PathBuf> {
         self.token_file.clone().or_else(|| self.kept_token())
     }

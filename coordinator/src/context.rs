@@ -23,7 +23,7 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// Directory below which migrations lie.
     pub migrations: Option<PathBuf>,
-    /// Why this coordinator does not stand for leader, where it does not.
+    /// Why this coordinator does not campaign, where it does not.
     pub hindrance: watch::Sender<Option<String>>,
     /// URL under which this coordinator is reached by the others.
     pub address: Arc<str>,
@@ -39,7 +39,7 @@ impl Context {
         self.leadership.borrow().clone().filter(|leadership| leadership.is_held())
     }
 
-    /// Who contradicts the store, where anybody does.
+    /// The contradiction of the store, where there is one.
     fn unreconciled(&self) -> Option<Reason> {
         let databases =
             self.led_here().map(|leadership| leadership.schemas().borrow().clone()).unwrap_or_default();

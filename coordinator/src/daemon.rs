@@ -142,7 +142,7 @@ impl Built {
             static_settings: Arc::new(self.static_settings),
             releases: Arc::default(),
         };
-        // Doors end first, so that no command comes after the leadership is given up; the store last.
+        // Listeners end first, so that no command comes after the coordinator has resigned; the store last.
         let (doors, sync_status) = (cancel.clone(), CancellationToken::new());
         let tasks = TaskTracker::new();
         tasks.spawn(Arc::clone(&mirror).follow(self.store, sync_status.clone()));
@@ -193,8 +193,8 @@ impl Built {
     }
 }
 
-/// Until `shutdown`, or until the embedded store can go on no more: then the coordinator ends, and whoever starts it again
-/// has the store's file opened again.
+/// Runs until `shutdown`, or until the embedded store can no longer write: then the coordinator exits, and its
+/// supervisor's restart opens the store's file again.
 async fn stands(embedded: Option<Embedded>, shutdown: CancellationToken) -> Result<()> {
     let Some(embedded) = embedded else { return Ok(()) };
     tokio::select! {
@@ -271,7 +271,7 @@ fn tls(settings: &Settings) -> Result<Option<Tls>> {
     }))
 }
 
-/// A file that is there whole or not at all: whoever waits for it never reads half of it.
+/// Writes a file whole or not at all: a reader that waits for it never reads half of it.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let beside = path.with_extension(format!("{}.new", std::process::id()));
     std::fs::write(&beside, text)?;

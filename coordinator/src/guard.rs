@@ -2,9 +2,9 @@
 //! it; the role that a call needs is in one table, `needs`, and each record names the principal that acted.
 //!
 //! # Invariants
-//! * What is shown must be good: a token that is not is refused, also from this machine, where none is needed to read.
-//! * Without a token nobody changes anything.
-//! * Neither a token nor a whole digest is ever logged or answered, but for the one answer that makes it.
+//! * An invalid token is refused, also from this machine, where none is needed to read.
+//! * Without a token, no mutation is allowed.
+//! * Neither a token nor a whole digest is ever logged or returned, except in the one answer that creates the token.
 
 mod caller;
 mod layer;
@@ -23,13 +23,13 @@ use tidegate_proto::record::token::{CommonName, Credential, Role, Token as Known
 
 use crate::door::Shown;
 
-/// The name of whoever bears the coordinators' own token.
+/// The name of a caller with the coordinators' own token.
 pub const OPERATOR: &str = "operator";
 
 /// Who calls, believed.
 #[derive(Clone)]
 pub struct Principal {
-    /// What stands in the history.
+    /// The name in the history.
     pub name: String,
     /// What they may do.
     pub role: Role,
@@ -67,7 +67,7 @@ pub enum Denied {
     /// They are known, and it is not theirs to do.
     #[error("{0}")]
     Forbidden(String),
-    /// It cannot be told yet.
+    /// The role is not known yet.
     #[error("{0}")]
     NotYet(String),
 }
@@ -168,7 +168,7 @@ fn principal(name: &str, role: Role, by: By) -> Principal {
     Principal { name: name.to_owned(), role, by }
 }
 
-/// Whether what is known may still be used; told only to whoever has shown that it is theirs.
+/// Whether a known token may still be used; the reason is given only to a caller that has presented it.
 fn good(known: &Known, newer: bool) -> Result<(), Denied> {
     let refused = |why: String| Err(Denied::Unknown(format!("the token of {} {why}", known.name)));
     if newer {

@@ -20,8 +20,8 @@ use tokio_util::task::AbortOnDropHandle;
 /// A turn at least this often: elapsed waits grow without any change in the store.
 const TIMER: Duration = Duration::from_secs(1);
 
-/// Turns until cancelled: stands for leader, leads, and stands again when the leadership is lost. The action under
-/// way is finished before it returns, and the leadership given up.
+/// Turns until cancelled: campaigns, leads, and campaigns again when the leadership is lost. It finishes the current
+/// action and resigns before it returns.
 pub async fn run(
     context: Context,
     leaderships: watch::Sender<Option<Arc<Leadership>>>,
@@ -45,8 +45,8 @@ pub async fn run(
     }
 }
 
-/// Campaigns until elected; none = cancelled. Stands only while it has what the active upgrades need; what becomes
-/// of that while it waits for its election is looked at again when it is elected.
+/// Campaigns until elected; none = cancelled. Only a candidate while it has what the active upgrades need; that is
+/// checked again when it is elected.
 async fn stand(
     context: &Context,
     ttl: Duration,
@@ -54,7 +54,7 @@ async fn stand(
 ) -> Option<tidegate_store::Leadership> {
     loop {
         tokio::select! {
-            // Who is asked to end and has just given its leadership up does not stand again.
+            // After a cancelled process has resigned, it does not campaign again.
             biased;
             () = cancel.cancelled() => return None,
             () = may_stand(context) => {}

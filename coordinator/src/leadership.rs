@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Leadership {
     /// Under which term.
     pub leading: Leading,
-    /// Cancelled when the leadership is lost or given up: nothing acts any more.
+    /// Cancelled when the leadership is lost or resigned: nothing acts any more.
     pub lost: CancellationToken,
     store: Mutex<Option<tidegate_store::Leadership>>,
     writes: Fenced,

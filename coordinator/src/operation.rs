@@ -81,7 +81,7 @@ pub enum OperationError {
     /// What was said makes no sense by itself.
     #[error("{0}")]
     BadInput(String),
-    /// What was given is larger than is allowed; the limit is told.
+    /// The input is larger than is allowed; the message gives the limit.
     #[error("{0}")]
     TooLarge(String),
     /// What was named is not there.
@@ -90,7 +90,7 @@ pub enum OperationError {
     /// A gate is closed, or the state does not allow it.
     #[error("{0}")]
     Refused(String),
-    /// Nobody could do it now.
+    /// No coordinator could do it now.
     #[error("{0}")]
     Unavailable(String),
     /// It was sent to the store, and whether it was carried out is not known.

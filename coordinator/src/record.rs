@@ -1,5 +1,5 @@
-//! Record: what people are told of a turn. Events are part of the commits that they tell of; here are only how
-//! long they are kept, the reasons for waiting.
+//! Record: what a turn shows to people. Events are part of the commits that they describe; this module has only their
+//! retention and the reasons for waiting.
 
 pub mod retention;
 pub mod strays;

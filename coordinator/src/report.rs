@@ -1,12 +1,12 @@
-//! Report: what the store shows, kept as a fleet. Every coordinator keeps one, the leader plans from it, followers
-//! answer from it. It is told by the store's watch and asks nothing; it never writes.
+//! Report: the store's content, kept as a fleet. Every coordinator keeps one, the leader plans from it, followers
+//! answer from it. The store's watch updates it; it sends no queries and never writes.
 //!
 //! # Invariants
-//! * What it shows is whole: all of one revision or none of it.
+//! * Its snapshot is whole: all of one revision or none of it.
 //! * An unreadable record is kept as such and closes its gates; a key that is none of ours is left alone. Both are logged,
 //!   at a limited rate.
-//! * When the store goes backward, the fleet remembers that until a person has reconciled it: nothing is decided from
-//!   it. A store that was not seen before is not decided from before the agents were heard who may contradict it.
+//! * When the store goes backward, the fleet remembers that until an operator has reconciled it: no decision uses it. A
+//!   store that was not seen before is not used for decisions until the agents that may contradict it have reported.
 
 mod complaints;
 

@@ -1,5 +1,5 @@
-//! Whether this coordinator may stand for leader: not while an active upgrade needs what it lacks, because it could
-//! only hold up what another could drive.
+//! Whether this coordinator may campaign: not while an active upgrade needs what it lacks, because it could only delay
+//! what another could drive.
 
 use crate::act::schema;
 use crate::context::Context;
@@ -8,7 +8,7 @@ use tidegate_proto::UpgradeId;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::upgrade::Upgrade;
 
-/// Why it does not stand; none = it does.
+/// Why it does not campaign; none = it does.
 pub async fn hindrance(context: &Context) -> Option<String> {
     let (unreadable, upgrades) = {
         let view = context.mirror.view();

@@ -50,8 +50,8 @@ impl Stopwatch {
         }
     }
 
-    /// The record is the truth about where a count began: whoever rewrites it carries the count over, or begins it
-    /// anew. Between two rewrites this leader counts on.
+    /// The record is the truth about where a count began: a writer that rewrites it carries the count over or restarts
+    /// it. Between two rewrites this leader counts on.
     fn carried_on(self, upgrade: &Upgrade, written: Revision, now: Instant) -> Self {
         let mut next = Self::begun(upgrade, written, now);
         let passed = u64::try_from(now.duration_since(self.at).as_millis()).unwrap_or(u64::MAX);
@@ -69,7 +69,7 @@ impl Stopwatch {
     }
 }
 
-/// How long the record of each release stream has stood as it does, by this leader's count: what its own counts lack.
+/// How long the record of each release stream is unchanged, by this leader's count: what its own counts lack.
 #[derive(Debug, Default)]
 pub struct StreamWatches(RecordWatches<StreamName>);
 
@@ -91,7 +91,7 @@ impl GroupWatches {
     }
 }
 
-/// How long records have stood as they do.
+/// How long records are unchanged.
 #[derive(Debug)]
 struct RecordWatches<Name>(BTreeMap<Name, (Revision, Instant)>);
 
@@ -102,7 +102,7 @@ impl<Name> Default for RecordWatches<Name> {
 }
 
 impl<Name: Ord + Clone> RecordWatches<Name> {
-    /// Reads them all, in milliseconds; whoever rewrites a record has stored the count, so it begins anew.
+    /// Reads them all, in milliseconds; a rewrite of a record has stored the count, so it restarts.
     fn read<'a>(&mut self, records: impl Iterator<Item = (&'a Name, Revision)>) -> BTreeMap<Name, u64>
     where
         Name: 'a,

@@ -1,6 +1,6 @@
-//! Logs: to stderr, so that stdout is data. `RUST_LOG` chooses what is told; spans are named for their role
-//! (`turn`, `action`) and ids always stand under the same names (`node`, `service`, `upgrade`). An event is one line,
-//! whatever it quotes.
+//! Logs: to stderr, so that stdout is data. `RUST_LOG` sets what is logged; spans are named for their role (`turn`,
+//! `action`) and ids always have the same names (`node`, `service`, `upgrade`). An event is one line, whatever it
+//! quotes.
 
 pub use tidegate_proto::Chain;
 use tidegate_proto::printable::OneLineEach;

@@ -1,7 +1,7 @@
 //! `make bench`: the figures that the project promises, each with its limit, measured on real programs.
 //!
 //! What counts is a ratio within one run, taken side by side: a machine under other work moves both sides. Absolute
-//! limits (CPU, memory) are told as they are. Nothing is warmed up out of sight and no run is left out.
+//! limits (CPU, memory) are reported as they are. Every run is reported: there is no hidden warm-up.
 
 pub mod arguments;
 pub mod figure;
@@ -27,7 +27,7 @@ use crate::bench::figure::{Figure, Report};
 use crate::bench::host::Ticks;
 
 /// Measures the parts, one after the other, prints one table (or the report as JSON), and writes `report.json` into
-/// `dir` after each part. A part that cannot be measured is told and does not keep the others from being measured.
+/// `dir` after each part. A part that cannot be measured is reported and does not keep the others from being measured.
 /// Answers whether every limit is kept and every part was measured.
 ///
 /// # Errors
@@ -57,10 +57,10 @@ pub async fn run(arguments: &Arguments, dir: &Path) -> anyhow::Result<bool> {
     Ok(report.is_kept())
 }
 
-/// Where the report goes unless told otherwise: `target/bench`, beside `target/<profile>` with this program.
+/// Where the report goes by default: `target/bench`, beside `target/<profile>` with this program.
 ///
 /// # Errors
-/// When the system does not tell where this program is.
+/// When the system does not report where this program is.
 pub fn default_dir() -> anyhow::Result<PathBuf> {
     let here = std::env::current_exe().context("could not find this program")?;
     let target = here.parent().and_then(Path::parent).unwrap_or(Path::new("."));

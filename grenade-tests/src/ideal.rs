@@ -26,7 +26,7 @@ pub struct IdealTerms {
     pub start_to_ready: Duration,
     /// How long the spec wants an instance to be healthy before the next.
     pub min_healthy_time: Duration,
-    /// How long a start that never becomes ready is borne, once; zero where none is expected.
+    /// How long a start that never becomes ready is waited for, once; zero where none is expected.
     pub broken_start: Duration,
     /// How long a person is given to read what they accept; zero where nothing is to be accepted.
     pub read: Duration,

@@ -1,9 +1,9 @@
 //! `pantry`, the sample service: an image catalogue over its own database, in two versions with a real schema change
 //! between them.
 //!
-//! The change is Glance's in Ocata: version 1 knows `is_public` and members, version 2 a richer attribute that tells
-//! public, private and shared apart. Both versions answer the same stable form of an image (`public`, `shared`, name,
-//! size, checksum, members), so that a client can tell whether what one version wrote is read alike through the other.
+//! The change is Glance's in Ocata: version 1 knows `is_public` and members, version 2 a richer attribute that
+//! distinguishes public, private and shared. Both versions answer the same stable form of an image (`public`, `shared`,
+//! name, size, checksum, members), so that a client can compare what one version wrote with what the other reads.
 //!
 //! What differs between the two is data in [`v1`] and [`v2`]; everything else in this room is the same code for both
 //! and never names a column that only one of them knows.

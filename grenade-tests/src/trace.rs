@@ -144,7 +144,7 @@ impl Trace {
         Ok(())
     }
 
-    /// What stands at its end, to be judged further as it is written.
+    /// The state at its end, to be judged further as it is written.
     pub fn live(&self) -> live::Live {
         live::Live::after(self)
     }

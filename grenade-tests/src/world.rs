@@ -1,9 +1,9 @@
 //! A world: real processes on free loopback ports, all of them ended when it ends.
 //!
-//! Whoever makes a [`World`] becomes a child subreaper, so that what a daemon leaves behind (an agent's services outlive
-//! their agent) comes back to us and can be found. Dropping a world ends every such process, whether the drop comes of a
-//! good end, an error, a panic or an interrupt that was turned into an error by [`interrupt::Interrupt`]. Nothing is
-//! ever ended by name, and no system service is started.
+//! A process that makes a [`World`] becomes a child subreaper, so that what a daemon leaves behind (an agent's services
+//! outlive their agent) comes back to us and can be found. Dropping a world ends every such process, whether the drop
+//! comes of a good end, an error, a panic or an interrupt that was turned into an error by [`interrupt::Interrupt`].
+//! Nothing is ever ended by name, and no system service is started.
 
 pub mod agent;
 pub mod balancer;

@@ -173,7 +173,7 @@ impl Sizing {
     }
 }
 
-/// One batch, from the cursor that the history holds now; nobody's memory is trusted.
+/// One batch, from the cursor that the history holds now, never from memory.
 async fn batch(
     leader: &mut Leader,
     step: &Backfill,

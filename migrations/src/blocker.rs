@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 /// The most sessions that are named at once.
 const NAMED: usize = 3;
 
-/// What is told of a session, oldest transaction first.
+/// The reported fields of a session, oldest transaction first.
 const TOLD: &str = "a.pid::bigint, coalesce(a.application_name, ''), coalesce(a.usename::text, 'unknown'), \
      coalesce(host(a.client_addr), 'local'), coalesce(a.state, 'unknown'), \
      coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, a.backend_start)), 0)::bigint \
      FROM pg_stat_activity a";
 
-/// What is told of a prepared transaction, which has no session and ends by a person's command only. Its locks are
-/// listed without a process, one of them on its own transaction ID; they share a virtual transaction.
+/// The reported fields of a prepared transaction, which has no session and ends by an operator's command only. Its
+/// locks are listed without a process, one of them on its own transaction ID; they share a virtual transaction.
 const PREPARED: &str = "SELECT x.gid, x.owner::text, extract(epoch FROM clock_timestamp() - x.prepared)::bigint \
      FROM pg_prepared_xacts x JOIN pg_locks t ON t.locktype = 'transactionid' AND t.transactionid = x.transaction \
      AND t.granted AND t.pid IS NULL WHERE t.virtualtransaction IN";
@@ -48,7 +48,7 @@ pub(crate) struct Lookout {
 }
 
 impl Lookout {
-    /// None where it cannot connect: the wait goes on, and is told without names.
+    /// None where it cannot connect: the wait goes on, and is reported without names.
     pub(crate) async fn of(url: &DatabaseUrl, waiting: i64) -> Option<Lookout> {
         let session = Session::connect(url, "tidegate/sessions", &CancellationToken::new()).await;
         session.ok().map(|session| Lookout { session, waiting })

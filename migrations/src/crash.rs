@@ -1,7 +1,7 @@
 //! Places at which a test may end this process as by kill -9: it is asked at each of them, and does so while the
 //! process waits. In builds without debug assertions there are none.
 
-/// The socket of whoever is asked: a line `before database steps`, answered by a byte.
+/// The socket of the test that is asked: a line `before database steps`, answered by a byte.
 #[cfg(debug_assertions)]
 const ASKED: &str = "TIDEGATE_CRASH_ASK";
 
@@ -20,7 +20,7 @@ pub(crate) fn point(what: &str, when: When) {
         std::sync::LazyLock::new(|| std::env::var_os(ASKED));
     let Some(socket) = SOCKET.as_deref() else { return };
     let word = if when == When::Before { "before" } else { "after" };
-    // Goes on where nobody is there to ask.
+    // Goes on where no test listens.
     if let Ok(mut asked) = std::os::unix::net::UnixStream::connect(socket) {
         let _ = asked.write_all(format!("{word} database {what}\n").as_bytes());
         let _ = asked.read(&mut [0]);

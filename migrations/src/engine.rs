@@ -114,7 +114,7 @@ impl Engine {
                 return Ok(SchemaIdentity { id: None, term: None });
             }
             let stored = history::stored(&mut session).await?;
-            // Revision 0 stands for no term yet.
+            // Revision 0 means that there is no term yet.
             let term = (stored.term.revision > 0).then_some(stored.term);
             Ok(SchemaIdentity { id: Some(SchemaId(stored.schema_id)), term })
         }

@@ -1,4 +1,4 @@
-//! What can go wrong, told apart by what the caller should do next.
+//! What can go wrong, divided by what the caller should do next.
 
 use crate::database::{Failure, Kind};
 use crate::identity::SchemaId;
@@ -22,7 +22,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Why a verb did not do what it was asked. What was done before stands in the history.
+/// Why a verb did not do what was requested. What was done before is recorded in the history.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No connection, or it ended. Trying again later may help.
@@ -43,8 +43,8 @@ pub enum Error {
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
-    /// A higher term stands in the database: another leader acts on this schema. From
-    /// [`claim`](crate::Engine::claim), in the hands of one who surely leads, it means a restored store.
+    /// The database holds a higher term: another leader acts on this schema. From [`claim`](crate::Engine::claim), in
+    /// the hands of one who surely leads, it means a restored store.
     #[error("lower term: ours is {ours}, the database obeys {stored}; nothing is changed under a lower term")]
     LowerTerm {
         /// The caller's term.
@@ -161,7 +161,7 @@ pub enum Error {
         /// The caller's words.
         reason: String,
     },
-    /// This database cannot do the step as it stands.
+    /// This database cannot do the step in its current state.
     #[error("`{step}` cannot be done here: {found}; {needs}")]
     Unsupported {
         /// The step, in words.
@@ -188,13 +188,13 @@ pub enum Error {
         /// What was found.
         found: String,
     },
-    /// The caller gave up. What was under way was taken back or is in the history.
+    /// The caller cancelled. What was under way was undone or is in the history.
     #[error("cancelled")]
     Cancelled,
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anyone changing anything.
+    /// Whether the same call may succeed later without any other change.
     pub fn retryable(&self) -> bool {
         matches!(self, Error::Unreachable { .. } | Error::LockBusy { .. } | Error::LockTimeout { .. })
     }

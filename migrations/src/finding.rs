@@ -25,7 +25,7 @@ pub enum Rule {
     WholeTable,
     /// A safe form exists and was not used.
     SafeForm,
-    /// What belongs together does not stand together.
+    /// What belongs together is not together.
     Shape,
     /// A step says `IF EXISTS` or `IF NOT EXISTS`.
     IfExists,

@@ -1,6 +1,6 @@
-//! Work of other threads under simulation. A database driver that works in a thread of its own answers at a moment that
-//! nobody foresees; a run that is to be the same each time has the runtime's thread wait for it, and with it the clock.
-//! How long the work takes is then said by the simulation.
+//! Work of other threads under simulation. A database driver with a thread of its own answers at an unpredictable
+//! moment; a run that is to be the same each time has the runtime's thread wait for it, and with it the clock. The
+//! simulation then says how long the work takes.
 
 use futures::future::BoxFuture;
 use std::sync::OnceLock;
@@ -21,11 +21,11 @@ static SIMULATED: OnceLock<Simulated> = OnceLock::new();
 /// From now on, [`held`] keeps the runtime's thread until its work is done, and lets as much of the paused time go by as
 /// `simulated` says. For simulation in a process of its own: what waits for the network would wait for ever.
 pub fn hold_the_runtime(simulated: Simulated) {
-    // The first word stands.
+    // The first value is kept.
     let _ = SIMULATED.set(simulated);
 }
 
-/// Whether the runtime's thread is held: then nobody else can end what a thread waits for.
+/// Whether the runtime's thread is held: then no other task can end what a thread waits for.
 pub(crate) fn is_held() -> bool {
     SIMULATED.get().is_some()
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long one try may wait for a table's lock. Everybody who comes after us in the lock's queue
-/// stalls as long as we wait (measured: the reader's stall equals it), hence 100 ms and never none.
+/// How long one try may wait for a table's lock. Every session after us in the lock's queue stalls as long as we wait
+/// (measured: the reader's stall equals it), hence 100 ms and never none.
 pub const LOCK_LIMIT: Duration = Duration::from_millis(100);
 
 const FIRST_REST: Duration = Duration::from_millis(50);

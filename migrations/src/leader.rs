@@ -29,8 +29,8 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a statement that takes long is looked at from outside. Most end before the first look.
 const BLOCKERS_POLL: Duration = Duration::from_secs(1);
 
-/// A stopped leader keeps its rows locked no longer than this. A limit on statements that was meant
-/// for a service must not end a validation or a build that stops nobody.
+/// A stopped leader keeps its rows locked no longer than this. A limit on statements that was meant for a service must
+/// not end a validation or a build that blocks no session.
 const LIMITS: &str = "SET idle_in_transaction_session_timeout = '5s'; SET statement_timeout = 0";
 
 /// A session that leads.
@@ -110,8 +110,7 @@ impl Leader {
         Ok(())
     }
 
-    /// A statement that may take long, outside a transaction; ended in the database when the caller
-    /// gives up.
+    /// A statement that may take long, outside a transaction; ended in the database when the caller cancels.
     pub(crate) async fn long(&mut self, sql: &str) -> Result<(), Error> {
         let (cancel, url, pid) = (self.cancel.clone(), self.url.clone(), self.pid);
         if cancel.is_cancelled() {
@@ -265,7 +264,7 @@ fn int(rows: &[Vec<Value>], at: usize) -> Option<i64> {
     rows.first()?.get(at)?.int()
 }
 
-/// Tells, for as long as a statement runs, which sessions it waits for. Does not return.
+/// Reports, for as long as a statement runs, which sessions it waits for. Does not return.
 async fn tell_blockers(url: &DatabaseUrl, pid: Option<i64>, progress: &watch::Sender<PhaseProgress>) {
     let Some(pid) = pid else { return std::future::pending().await };
     let mut lookout = None;

@@ -3,7 +3,7 @@
 //! ```text
 //!   not started ──expand──► expanded ──migrate──► migrated ──contract──► done
 //!        ▲                     │                     │
-//!        └────────undo─────────┴─────────────────────┘        after contract began: no way back
+//!        └────────undo─────────┴─────────────────────┘        after contract began: no rollback
 //! ```
 //!
 //! A [`MigrationSet`] says what to do, an [`Engine`] does it on one database. Which steps ran is

@@ -65,7 +65,7 @@ impl Object {
         name.rsplit('.').next().unwrap_or(name).to_owned()
     }
 
-    /// The table of which it is a part.
+    /// The partitioned table that it is part of.
     fn part_of(&self) -> Option<&str> {
         match self {
             Object::Relation { kind: Relation::Index { table }, .. } => table.as_deref(),

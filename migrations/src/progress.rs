@@ -25,7 +25,7 @@ pub struct PhaseProgress {
     pub waiting: Option<String>,
 }
 
-/// The teller's side. Nobody has to listen.
+/// The sender's side. A receiver is optional.
 #[derive(Clone)]
 pub(crate) struct Teller<'a>(pub &'a watch::Sender<PhaseProgress>);
 

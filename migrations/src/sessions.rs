@@ -1,4 +1,4 @@
-//! Who is connected to the schema's database, and as which version of which service.
+//! The sessions connected to the schema's database, each with its service and version.
 //!
 //! A service names its sessions `service/version/node` (`application_name`). What does not carry
 //! such a name is untagged, and it is the caller's rule what that closes. Only looks.
@@ -100,7 +100,7 @@ pub(crate) fn unknown(dialect: Dialect) -> Option<Sessions> {
 /// All but the session that asks.
 pub(crate) async fn ask(session: &mut Session) -> Result<Sessions, Error> {
     // Without rights on another role's session its backend_type reads as null: counted as a client. An apply process
-    // has no name of its own: its subscription's is told.
+    // has no name of its own: its subscription's is returned.
     let sql = "SELECT coalesce(nullif(a.application_name, ''), s.subname, ''), a.pid::bigint, a.state, \
                coalesce(a.backend_type, 'client backend'), a.usename::text, host(a.client_addr) \
                FROM pg_stat_activity a LEFT JOIN pg_stat_subscription s ON s.pid = a.pid \

@@ -10,8 +10,8 @@
 //! | updated | `new` changed | `old` := down |
 //! | updated | only `old` changed, and `new` does not say the same | `new` := up |
 //!
-//! so that whoever writes `new` wins, and a value that `old` cannot express is not lost by a write
-//! that does not concern it. All names of one sync begin alike, so that its end finds them.
+//! so that a write of `new` wins, and a value that `old` cannot express is not lost by a write that does not concern
+//! it. All names of one sync begin alike, so that its end finds them.
 
 mod postgres;
 mod sqlite;
@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::unit::{DropSync, Name, Sync};
 use sha2::{Digest as _, Sha256};
 
-/// The setting that tells PostgreSQL's triggers that a row is only being filled.
+/// The setting that marks a row as only being filled, for PostgreSQL's triggers.
 pub(crate) const FILL_SETTING: &str = "tidegate.fill";
 
 /// Makes the triggers, inside a transaction, after a check that both expressions fit the table.

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Term {
     /// Rises with every leadership.
     pub revision: i64,
-    /// Random; tells a restored store from the one that was.
+    /// Random; distinguishes a restored store from the former one.
     pub id: String,
 }
 

@@ -1,4 +1,4 @@
-//! Migrations as they are written: one TOML file each, parsed and linted at the door.
+//! Migrations as they are written: one TOML file each, parsed and linted at the border.
 //!
 //! Inside this crate nothing is malformed: names are [`Name`]s, SQL is split into [`Statement`]s, and
 //! each phase has its steps for each engine. Never talks to a database.
@@ -117,14 +117,14 @@ impl MigrationSet {
         self.between(0, version)
     }
 
-    /// Those that version `to` knows, of which the ones above `from` are its own: what an upgrade between the two runs.
+    /// Those that version `to` knows; the ones above `from` are its own: what an upgrade between the two runs.
     #[must_use]
     pub fn between(&self, from: u32, to: u32) -> MigrationSet {
         let known = self.migrations.iter().filter(|m| m.version <= to).cloned().collect();
         MigrationSet { owner: self.owner.clone(), ..MigrationSet::new(known) }.with_own(|m| m.version > from)
     }
 
-    /// The same migrations, of which other ones are its own.
+    /// The same migrations, with other ones as its own.
     #[must_use]
     pub fn with_own(mut self, is_own: impl Fn(&Migration) -> bool) -> MigrationSet {
         self.own = self.migrations.iter().filter(|m| is_own(m)).map(|m| m.id.clone()).collect();

@@ -29,7 +29,7 @@ pub struct Candidate<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// The agent that asks.
     pub identity: &'a Identity,
-    /// The admission that the asker holds: where it stands as it was and the report never lapsed, nothing is written.
+    /// The admission that the asker holds: where it is unchanged and the report never lapsed, nothing is written.
     pub known: Revision,
     /// The mod_revision of the window that the asker obeyed last. An older one is a former store's.
     pub obeyed: Revision,
@@ -84,9 +84,9 @@ pub enum NotAdmitted {
     Commit(#[source] CommitError),
 }
 
-/// As [`admit`], without reading what the asker's watch has shown: the window, and the revision of its own report. Where that
-/// window admits the candidate and both still stand, the admission is written on them; else everything is read, so that
-/// nothing is refused on records that may be old.
+/// As [`admit`], without reading what the asker's watch has shown: the window, and the revision of its own report.
+/// Where that window admits the candidate and both are unchanged, the admission is written on them; else everything is
+/// read, so that nothing is refused on records that may be old.
 pub async fn admit_as_watched(
     store: &Store,
     candidate: &Candidate<'_>,
@@ -125,7 +125,7 @@ async fn read(store: &Store, instance: &InstanceId) -> Result<Snapshot, NotAdmit
     store.get_many(&keys(instance)).await.map_err(NotAdmitted::Store)
 }
 
-/// Writes the admission, on the condition that what was read still stands.
+/// Writes the admission, on the condition that what was read is unchanged.
 async fn decide(store: &Store, candidate: &Candidate<'_>, read: &Snapshot) -> Result<Revision, NotAdmitted> {
     let [window_key, report_key, inventory_key] = keys(candidate.instance);
     let window = window_admits(read, &window_key, candidate)?;

@@ -94,7 +94,7 @@ pub trait Host: Debug + Send + Sync {
     fn aside(&self, work: Box<dyn FnOnce() + Send>);
 }
 
-/// Hooks of which one at a time runs.
+/// The classes of hooks: one hook of a class runs at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookSet {
     /// Those that stop and start the service.
@@ -143,7 +143,7 @@ pub trait ServiceProcess: Debug + Send + Sync {
 
 /// The hooks of tasks of a node. A run goes on when the agent ends, and is found again.
 pub trait TaskRuns: Debug + Send + Sync {
-    /// How the run of a task stands that was journalled in the boot of the machine called `boot`.
+    /// The state of a task's run that was journalled in the boot of the machine called `boot`.
     fn look(&self, id: &TaskId, boot: &str) -> RunState;
 
     /// Begins to run `argv` for a task, with `env` added to the agent's own environment, for at most `limit`.

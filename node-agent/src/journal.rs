@@ -20,7 +20,7 @@ use tidegate_proto::{Digest, Generation, ReleaseTag, Revision, ServiceVersion};
 /// What is remembered of one service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
-    /// Where the instance stands.
+    /// The instance's phase.
     pub phase: Phase,
     /// The last directive that was accepted.
     pub order: Option<Order>,
@@ -136,8 +136,8 @@ impl Journal {
         }
     }
 
-    /// A person has reconciled the store at `at`: what it says from there on is obeyed, and no directive from before.
-    /// The order that was accepted stands until then, and the floor stands until a window is acknowledged.
+    /// An operator has reconciled the store at `at`: what it says from there on is obeyed, and no directive from
+    /// before. The accepted order is kept until then, and the floor until a window is acknowledged.
     pub fn reconcile(&mut self, at: Revision) {
         if let Some(order) = &mut self.order {
             order.generation = at;

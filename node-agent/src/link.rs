@@ -1,5 +1,5 @@
-//! The agent's connection to the store: one watch and one lease for all of its services. While it is lost, what was
-//! last known stands. Only this module, `admit`, `report`, `metadata` and `task` use the store.
+//! The agent's connection to the store: one watch and one lease for all of its services. While it is lost, the last
+//! known state is kept. Only this module, `admit`, `report`, `metadata` and `task` use the store.
 
 pub mod inputs;
 pub mod lease;

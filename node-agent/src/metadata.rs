@@ -10,7 +10,7 @@
 //! * A hook is run at least once for each document that was written: an agent that was killed during it runs it again.
 //! * The generation of this node falls only by a return: the group's record and the page are read one after the other, and if
 //!   they do not belong together, the node keeps its document until the next record.
-//! * A document that failed is applied again after growing pauses; its last signal stands.
+//! * A document that failed is applied again after growing pauses; its last signal counts.
 
 mod apply;
 mod kept;
@@ -206,7 +206,7 @@ impl Follower {
         }
     }
 
-    /// Tells how this node fared, once for each document.
+    /// Signals this node's success or failure, once for each document.
     async fn signal(
         &mut self,
         store: &Store,
@@ -264,7 +264,7 @@ fn take_in(wanted: &mut Option<Group>, seen: Seen) {
                 if let Change::Put(entry) = change {
                     put(wanted, entry);
                 }
-                // A group that is gone says nothing about the document: the last one stands.
+                // A group that is gone says nothing about the document: the last one is kept.
             }
         }
         _ => {}

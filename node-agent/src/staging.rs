@@ -139,7 +139,7 @@ impl Stager {
         journal.staged.keys().find(|tag| !kept(tag)).cloned()
     }
 
-    /// How it stands for the release that the accepted directive wants to be started.
+    /// The state of staging of the release that the accepted directive wants to be started.
     pub(crate) fn state(&self, journal: &Journal) -> Staging {
         let Some(Disposition::Replace { release }) = journal.disposition() else {
             return Staging::Ready;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!            claimed by a transaction       its runner has begun        outcome found
-//!   taking ────────────────────────► begun ───────────────────► (runs) ──────────────► ended ──► told, forgotten
+//!   taking ────────────────────────► begun ───────────────────► (runs) ──────────────► ended ──► reported, forgotten
 //! ```
 //!
 //! # Invariants
@@ -184,7 +184,7 @@ impl Worker {
         Stage::Ended { claim: Revision::ABSENT, end: TaskEnd::short(Outcome::Failed { why }) }
     }
 
-    /// What there is to do with a task that has a result, and of which the journal knows nothing.
+    /// What to do with a task that has a result but is not in the journal.
     fn claimed_before(&self, id: &TaskId, entry: &Entry) -> Option<Stage> {
         let Ok(Value::TaskResult(result)) = &entry.value else {
             tracing::error!(task = %id, "its result cannot be read; it is left alone");
@@ -279,7 +279,7 @@ impl Worker {
         self.runs.start(&active.id, &argv, &env, hook.timeout).map_err(|e| format!("could not start it: {e}"))
     }
 
-    /// Tells how it ended, where it is still asked for, and forgets it.
+    /// Reports how it ended, where it is still asked for, and forgets it.
     async fn report(
         &mut self,
         store: &Store,

@@ -1,5 +1,5 @@
-//! A conditional write, as data: what must hold, and what is written if it does. One commit is one transaction of
-//! the store; whoever plans it has no client, and whoever carries it out has no choice.
+//! A conditional write, as data: what must hold, and what is written if it does. One commit is one transaction of the
+//! store; its planner has no client, and its executor has no choice.
 
 use crate::{Key, Revision, Value, key::Kind};
 

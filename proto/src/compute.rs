@@ -1,4 +1,4 @@
-//! Compute releases: their numbers, and what whoever posts one says.
+//! Compute releases: their numbers, and the fields of a request that posts one.
 
 mod fraction;
 mod number;

@@ -27,8 +27,8 @@ pub struct NotADeclaredDigest(NotADigest);
 const ABSENT_WORD: &str = "absent";
 
 impl Digest {
-    /// What stands for a digest where a node's own configuration declares that there is none to verify. It is written as
-    /// 64 zeros, so that a binary that does not know it refuses to stage, because no artifact has it.
+    /// Replaces a digest where a node's own configuration declares that there is none to verify. It is written as 64
+    /// zeros, so that a binary that does not know it refuses to stage, because no artifact has it.
     pub const ABSENT: Self = Self([0; 32]);
 
     /// Whether it was declared that there is none.

@@ -10,7 +10,7 @@ use std::fmt;
 /// How many flaws are listed.
 pub const MOST: usize = 50;
 
-/// The name in an example that stands for any name.
+/// The placeholder for any name in an example.
 pub const ANY_NAME: &str = "*";
 
 /// One thing that is wrong with a document, with its place.

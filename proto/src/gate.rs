@@ -62,7 +62,7 @@ impl FromStr for GateTag {
 /// One of the two artifacts of an upgrade. In a key: `<version>-<sha256>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Artifact {
-    /// The service version that it carries. It tells apart artifacts of which it was declared that they have no digest.
+    /// The service version that it carries. It distinguishes artifacts that are declared to have no digest.
     pub version: ServiceVersion,
     /// Its sha256; [`Digest::ABSENT`] where it was declared that there is none.
     pub sha256: Digest,

@@ -17,9 +17,9 @@
 //! <prefix>/certificates/<upgrade>/<part>        coordinator
 //! <prefix>/events/<subject>/<seq>               coordinator, append-only
 //! <prefix>/waiting/<upgrade>                    coordinator, for people
-//! <prefix>/maintenance/<node>                   coordinator (an operator's wish)
-//! <prefix>/tokens/<token>                       coordinator: who may call, and as what
-//! <prefix>/reconciliation                       coordinator: a person's word that a restored store is the one to obey
+//! <prefix>/maintenance/<node>                   coordinator (an operator's request)
+//! <prefix>/tokens/<token>                       coordinator: an API token and its role
+//! <prefix>/reconciliation                       coordinator: an operator's confirmation of a restored store
 //! <prefix>/leader                               the leading coordinator, leased
 //! <prefix>/terms/<term>                         coordinator
 //! <prefix>/streams/<stream>                     coordinator: settings and heads; every change of a stream rewrites it

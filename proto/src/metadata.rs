@@ -24,7 +24,7 @@ pub const MAX_MEMBERS: usize = 5_000;
 /// The most kinds of failure that may be expected.
 pub const MAX_EXPECTED: usize = 50;
 
-/// The kind of failure of an instance that told nothing in time.
+/// The kind of failure of an instance that signalled nothing in time.
 pub const TIMEOUT: &str = "timeout";
 
 /// The kind of failure that has no other name.

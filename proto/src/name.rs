@@ -1,5 +1,5 @@
-//! The names of things: a type for each, so that one cannot stand where another belongs, and none of them can
-//! ever be a path or reach outside its place in a key.
+//! The names of things: a type for each, so that one cannot be used where another belongs, and none of them can ever be
+//! a path or reach outside its place in a key.
 
 use crate::text::{parsed_from_text, written_as_text};
 use serde::{Deserialize, Serialize};
@@ -110,7 +110,7 @@ name!(
     "release branch"
 );
 name!(
-    /// A compute, as whoever starts computes calls it. May be pinned to a release.
+    /// A compute, as the compute's starter calls it. May be pinned to a release.
     ComputeId,
     "compute"
 );
@@ -135,7 +135,7 @@ name!(
     "metadata group"
 );
 name!(
-    /// A kind of failure, as whoever tells of it calls it: `timeout`, `hook`. Those that are expected are named by it.
+    /// A kind of failure, as its reporter calls it: `timeout`, `hook`. Expected failures are listed by this name.
     FailureName,
     "kind of failure"
 );

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A revision of the store: the state after its n-th write. 0 stands for "no such key" in a comparison.
+/// A revision of the store: the state after its n-th write. 0 means "no such key" in a comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub i64);
@@ -12,12 +12,12 @@ impl Revision {
     /// No such key.
     pub const ABSENT: Self = Self(0);
 
-    /// Whether it stands for a key that exists.
+    /// Whether it is the revision of an existing key.
     pub fn exists(self) -> bool {
         self.0 > 0
     }
 
-    /// Whether it stands for none.
+    /// Whether it means "no such key".
     pub fn is_absent(&self) -> bool {
         !self.exists()
     }

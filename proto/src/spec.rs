@@ -169,7 +169,7 @@ pub enum DatabaseSource {
 }
 
 impl DatabaseSource {
-    /// The variable: the name by which the database is told, because the URL holds a password.
+    /// The variable: messages name the database by it, because the URL holds a password.
     pub fn name(&self) -> &str {
         let Self::FromEnv(variable) = self;
         variable

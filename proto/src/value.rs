@@ -1,4 +1,4 @@
-//! The record that belongs to each kind of key, so that whoever has a key and bytes has one way to read them.
+//! The record that belongs to each kind of key, so that a key and bytes are read in one way only.
 
 use crate::key::{Key, Kind};
 use crate::record::{

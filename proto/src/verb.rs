@@ -24,7 +24,7 @@ pub struct Verb {
 pub struct Route {
     /// GET, PUT, POST or DELETE.
     pub method: &'static str,
-    /// With a name in braces for each field that stands in the path.
+    /// With a name in braces for each field that is in the path.
     pub path: String,
     /// The field that the body is; none = it is an object of every field that is not in the path.
     pub body: Option<FieldDescriptor>,
@@ -55,7 +55,7 @@ impl Verb {
 }
 
 impl Route {
-    /// The fields that stand in the path, in its order.
+    /// The fields in the path, in its order.
     pub fn in_path(&self) -> impl Iterator<Item = &str> {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
     }

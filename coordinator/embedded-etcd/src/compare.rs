@@ -38,7 +38,7 @@ fn holds_for(compare: &PbCompare, kv: &PbKeyValue) -> bool {
     }
 }
 
-/// How the key's own attribute stands to the given one; an absent or foreign operand reads as zero or empty.
+/// How the key's own attribute compares to the given one; an absent or foreign operand reads as zero or empty.
 fn order(compare: &PbCompare, kv: &PbKeyValue) -> Ordering {
     let union = compare.target_union.as_ref();
     let Ok(target) = PbCompareTarget::try_from(compare.target) else { return Ordering::Equal };

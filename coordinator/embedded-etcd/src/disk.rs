@@ -70,7 +70,7 @@ impl Disk {
         Ok((Self { messages, file }, loaded, durable))
     }
 
-    /// Hands over the next change. Where the thread has ended, `durable` says why to everyone who waits.
+    /// Hands over the next change. Where the thread has ended, `durable` gives the reason to every waiter.
     pub(crate) fn send(&self, sequence: u64, record: Record) {
         drop(self.messages.send(Message::Write(sequence, record)));
     }
@@ -104,7 +104,7 @@ fn lock_and_load(dir: &Path, holder: &str) -> Result<(DirLock, Database, Loaded)
     Ok((lock, database, loaded))
 }
 
-/// However the thread ends, nobody waits for it in vain.
+/// However the thread ends, its waiters are released.
 struct Ending<'a>(&'a Durable);
 
 impl Drop for Ending<'_> {

@@ -38,7 +38,7 @@ impl Durable {
     }
 
     /// Everything up to change number `sequence` is durable; `revisions` are those that were not before. Watches are
-    /// told first: who has its answer finds its own write in every watch's past.
+    /// notified first: a client that has its answer finds its own write in every watch's past.
     pub(crate) fn reached(&self, sequence: u64, revisions: &[Arc<Revision>]) {
         if !revisions.is_empty() {
             self.hub.publish(revisions);

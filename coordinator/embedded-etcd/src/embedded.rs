@@ -70,8 +70,8 @@ pub enum ServeError {
 }
 
 impl Embedded {
-    /// Opens the store in `dir`, or makes it, and locks it. `holder` is what a second opener is told besides this
-    /// process' id: the advertised address, say. All leases get their whole TTL anew.
+    /// Opens the store in `dir`, or makes it, and locks it. `holder` is reported to a second opener besides this
+    /// process' id: the advertised address, say. All leases restart with their whole TTL.
     ///
     /// # Errors
     /// [`OpenError::Lock`] if the store is open already, here or in another process; others if the directory or the
@@ -85,9 +85,9 @@ impl Embedded {
         Ok(Self { engine })
     }
 
-    /// A store with nothing on disk, for tests and simulation. It starts no thread and keeps to tokio's time, also
-    /// when that is paused. Letting paused time jump by more than two seconds at once looks to it like a stall of
-    /// the process, after which all leases start anew: sleep through such spans instead.
+    /// A store with nothing on disk, for tests and simulation. It starts no thread and keeps to tokio's time, also when
+    /// that is paused. A jump of paused time by more than two seconds at once looks to it like a stall of the process,
+    /// after which all leases restart: sleep through such spans instead.
     pub fn in_memory() -> Self {
         let identity = Identity { cluster: rand::random(), member: rand::random(), term: 1 };
         let durable = Arc::new(Durable::new(FIRST_REVISION));

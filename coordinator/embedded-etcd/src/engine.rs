@@ -1,5 +1,5 @@
-//! The store itself: one lock over keys and leases, numbered changes, and the rule that nothing is told before it
-//! is durable.
+//! The store itself: one lock over keys and leases, numbered changes, and the rule that no change is visible to a
+//! client before it is durable.
 //!
 //! # Invariants
 //! * Every answer, also of a read, waits until the last change that it could have seen is on the disk. So no
@@ -116,8 +116,8 @@ impl Engine {
         }
     }
 
-    /// Looks at the state as it is in memory, durable or not: only for what is not told to a client, or is asked for
-    /// at revisions that are known to be durable.
+    /// Looks at the state as it is in memory, durable or not: only for what is not sent to a client, or is asked for at
+    /// revisions that are known to be durable.
     pub(crate) fn peek<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.lock())
     }
@@ -206,7 +206,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts a lease's TTL anew; answers it, 0 if there is no such lease, and the current revision.
+    /// Restarts a lease's TTL; answers it, 0 if there is no such lease, and the current revision.
     pub(crate) async fn keep_alive(&self, id: i64) -> Result<(i64, i64), Refusal> {
         self.read(|state| {
             let now = Instant::now();

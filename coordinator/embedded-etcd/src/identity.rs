@@ -5,6 +5,6 @@
 pub(crate) struct Identity {
     pub(crate) cluster: u64,
     pub(crate) member: u64,
-    /// How often the store was opened; stands for etcd's raft term.
+    /// How often the store was opened; returned as etcd's raft term.
     pub(crate) term: u64,
 }

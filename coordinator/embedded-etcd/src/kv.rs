@@ -34,7 +34,7 @@ pub(crate) struct Kv {
     compacted: i64,
     keys: BTreeMap<Vec<u8>, History>,
     log: Log,
-    /// Bytes of the live keys and values, for the size that `status` tells.
+    /// Bytes of the live keys and values, for the size that `status` returns.
     live_bytes: i64,
 }
 
@@ -110,7 +110,7 @@ impl Kv {
         self.keys.get(key)?.latest()
     }
 
-    /// A key as it was at `revision`, or `None` where that can no longer be told.
+    /// A key as it was at `revision`, or `None` where that is no longer known.
     pub(crate) fn at(&self, key: &[u8], revision: i64) -> Option<&Arc<PbKeyValue>> {
         if revision < self.compacted {
             return None;

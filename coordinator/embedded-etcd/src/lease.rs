@@ -1,7 +1,7 @@
-//! Leases: which exist, until when, and which keys hang on them. Pure: the present is an argument.
+//! Leases: which exist, until when, and which keys are attached to them. Pure: the present is an argument.
 //!
-//! Deadlines live in memory only. After a restart, and after a stall of this process, every lease gets its whole TTL
-//! anew: its holder could not have renewed it meanwhile, so its silence says nothing.
+//! Deadlines live in memory only. After a restart, and after a stall of this process, every lease restarts with its
+//! whole TTL: its holder could not have renewed it meanwhile, so its silence says nothing.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -32,7 +32,7 @@ struct Lease {
     keys: BTreeSet<Vec<u8>>,
 }
 
-/// What `time_to_live` tells of a lease, times in seconds.
+/// What `time_to_live` returns about a lease, times in seconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remaining {
     pub(crate) granted: i64,
@@ -104,7 +104,7 @@ impl Leases {
         Ok(ttl)
     }
 
-    /// Starts a lease's TTL anew; answers it, or `None` if there is no such lease or it has lapsed.
+    /// Restarts a lease's TTL; answers it, or `None` if there is no such lease or it has lapsed.
     pub(crate) fn keep_alive(&mut self, id: i64, now: Instant) -> Option<i64> {
         if !self.contains(id) && mutant::is("lease-is-revived-by-a-late-keep-alive") {
             return self.grant(id, MIN_TTL, now).ok();

@@ -9,9 +9,10 @@
 //! more runs a real etcd, and nothing else changes. It forgets revisions that are older than
 //! an hour.
 //!
-//! # The rooms
-//! `kv` the keys and their history · `txn`, `compare` what a transaction does · `lease` who is alive · `hub`, `watch` who is
-//! told · `disk` the file · `durable` how far it has come · `retention` how long history is kept · `engine` all of these under one lock · `server` the doors.
+//! # Modules
+//! `kv` the keys and their history · `txn`, `compare` what a transaction does · `lease` which clients are alive ·
+//! `hub`, `watch` notifications · `disk` the file · `durable` the last durable change · `retention` how long history is
+//! kept · `engine` all of these under one lock · `server` the gRPC services.
 
 mod compare;
 mod disk;
@@ -38,6 +39,6 @@ pub use crate::{
     lock::LockError,
 };
 
-/// The version that `status` tells. Clients compare it with etcd releases, and this store has no bugs of one: it
-/// claims the series whose semantics it keeps, with a patch number that no release of etcd bears.
+/// The version that `status` returns. Clients compare it with etcd releases, and this store has no bugs of one: it
+/// claims the series whose semantics it keeps, with a patch number that no release of etcd has.
 pub const VERSION: &str = "3.5.99-embedded";

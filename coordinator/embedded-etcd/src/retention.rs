@@ -1,7 +1,7 @@
 //! How long history is kept: a store that runs for years must not remember every revision of them.
 //!
-//! What etcd does when it is told `--auto-compaction-retention=1h`. Watches that resume need seconds of history; one
-//! that slept longer lists anew, as it must with any etcd.
+//! The same as etcd with `--auto-compaction-retention=1h`. Watches that resume need seconds of history; one that slept
+//! longer lists again, as it must with any etcd.
 
 use std::{
     collections::VecDeque,

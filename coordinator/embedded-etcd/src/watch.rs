@@ -1,4 +1,4 @@
-//! Watches: who waits for what, and how each stream is told.
+//! Watches: which client waits for what, and how each stream is notified.
 
 mod deliver;
 pub(crate) mod stream;

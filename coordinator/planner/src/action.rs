@@ -8,8 +8,8 @@ use tidegate_proto::{Commit, Digest, GroupName, ReleaseRevision, StreamName, Upg
 /// The outcome of a turn's thinking.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// In this order; the first of a subject that fails ends what that subject has in this turn, and the next turn plans
-    /// anew.
+    /// In this order; the first failed action of a subject ends that subject's actions in this turn, and the next turn
+    /// plans again.
     pub actions: Vec<Action>,
     /// Why each active upgrade does not move further.
     pub waiting: BTreeMap<UpgradeId, Vec<Reason>>,
@@ -31,7 +31,7 @@ pub enum Action {
         /// Which job.
         job: SchemaJob,
     },
-    /// Read everything anew at one revision, look into the database, and make the certificate.
+    /// Read every record again at one revision, look into the database, and make the certificate.
     Certify {
         /// For which upgrade.
         upgrade: UpgradeId,

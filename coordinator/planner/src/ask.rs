@@ -51,7 +51,7 @@ pub enum RefusalKind {
     Invalid,
     /// What was asked for is larger than is allowed.
     TooLarge,
-    /// Not as things stand.
+    /// Not in the current state.
     #[strum(serialize = "refused")]
     State,
 }
@@ -114,7 +114,7 @@ fn find_active<'a>(fleet: &'a Fleet, id: &UpgradeId, verb: &str) -> Result<&'a S
     Ok(upgrade)
 }
 
-/// A commit under the leader's fence, with the event that tells of it.
+/// A commit under the leader's fence, with the event that records it.
 fn with_event(moment: &Moment, subject: Subject, asker: &Asker, from: &str, to: &str) -> Commit {
     let words = [from.to_owned(), to.to_owned()];
     moment.with_event(Commit::new(), (subject, moment.next_event), words, &asker.who, &asker.why)

@@ -1,5 +1,5 @@
 //! The proof on which a contract runs (rule 1): what was read, at one revision, of every service that shares the
-//! schema, and of the database. It holds the evidence itself, so that whoever has the text can check every condition
+//! schema, and of the database. It holds the evidence itself, so that a reader of the text can check every condition
 //! again, without a store.
 //!
 //! # Invariants

@@ -1,9 +1,9 @@
 //! What contracted schemas require of a service: no lower version may run again, whichever upgrade has contracted.
 //!
 //! # Invariants
-//! * Unknown closes: a schema record that cannot be read may require anything of anybody.
-//! * Entering contract puts the schema record, and whoever sets a window compares that none was put since: the two
-//!   cannot cross.
+//! * Unknown closes: a schema record that cannot be read may require anything of any service.
+//! * Entering contract puts the schema record, and a commit that sets a window compares that none was put since: the
+//!   two cannot cross.
 
 use crate::fleet::{Fleet, ServiceFleet, Stored};
 use tidegate_proto::commit::{Commit, Precondition};
@@ -64,7 +64,7 @@ pub(crate) fn lowest_floor(fleet: &Fleet, service: &ServiceName) -> ServiceVersi
     highest(fleet, service).map_or(ServiceVersion::ABSENT, |(_, _, requires)| requires)
 }
 
-/// The lowest version of a service that can serve with what contracted schemas left: what its window tells agents.
+/// The lowest version of a service that can serve with what contracted schemas left: its window carries this to agents.
 /// None where that is not known: a schema record cannot be read, or the store was reconciled with a former one and may
 /// have lost some.
 pub(crate) fn bound(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersion> {

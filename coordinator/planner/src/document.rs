@@ -11,11 +11,11 @@ use serde::de::DeserializeOwned;
 /// The most aliases of one text. Specs and manifests that share settings between sections have a few.
 const MAX_ALIASES: usize = 100;
 
-/// The most values that all aliases together stand for. Each may be as long as the text, so this also bounds the memory
+/// The most values that all aliases together expand to. Each may be as long as the text, so this also bounds the memory
 /// that a text takes, as a multiple of its length.
 const MAX_REPLAYED: usize = 1_000;
 
-/// How deep aliases may stand within what other aliases name.
+/// How deep aliases may be nested within what other aliases name.
 const MAX_ALIAS_DEPTH: usize = 8;
 
 /// Reads YAML; JSON is YAML too. Two identical keys in one object are refused.

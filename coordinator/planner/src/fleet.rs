@@ -1,5 +1,5 @@
 //! Everything observed at one revision: the records, by service and node, with the indexes that make reading them
-//! cheap. Pure data; it is told of keys and asks for nothing.
+//! cheap. Pure data: it receives keys and queries nothing.
 
 mod cause;
 mod causes;
@@ -68,7 +68,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// A fleet of which nothing is known.
+    /// An empty fleet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -195,7 +195,7 @@ impl Fleet {
             (key @ Key::GateVerdict(..), Value::GateVerdict(record)) => {
                 self.gates.insert(key, Stored { record, at });
             }
-            // Events, waiting, certificates and the leader are read by whoever needs them.
+            // Events, waiting, certificates and the leader are read by their users.
             (key, value) => self.compute.put(key, value, at),
         }
     }
@@ -301,9 +301,9 @@ impl Fleet {
         }
     }
 
-    /// Who is in which wave now that a page was put or removed: whoever it names, and whoever its `former` form named. Of
-    /// pages that name the same node, as waves that are half drawn again do, the last one counts. Pages come in order when
-    /// they are drawn or read anew, so that nothing else has to be looked through then.
+    /// Assigns waves after a page was put or removed: to every node that it names or that its `former` form named. Of
+    /// pages that name the same node (a redraw that is half written), the last one counts. Pages come in order when
+    /// they are drawn or read again, so that no other page has to be searched then.
     fn assign_waves(&mut self, id: &UpgradeId, page: u32, former: Option<Stored<WavePage>>) {
         let Some(service) = self.upgrades.get(id).map(|u| u.spec.service.clone()) else { return };
         if self.active_upgrade(&service).is_none_or(|(active, _)| active != id) {

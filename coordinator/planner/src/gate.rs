@@ -48,12 +48,12 @@ use tidegate_proto::record::need::Hold;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::{ReleaseRevision, ReleaseTag, ServiceVersion, StreamName};
 
-/// What an instance told of its failure.
+/// An instance's signal of failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignalledFailure {
     /// The kind of failure.
     pub kind: String,
-    /// What happened, where that was told.
+    /// What happened, where that was reported.
     pub why: String,
 }
 
@@ -68,7 +68,7 @@ pub struct NeededBy {
     pub needs: ServiceVersion,
 }
 
-/// What computes have told of a canary, and what is asked.
+/// The signals of a canary's computes, and the required numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "its fields are what it names")]
 pub struct CanaryCount {

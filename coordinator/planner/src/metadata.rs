@@ -1,15 +1,15 @@
-//! A metadata group (Heat): who belongs to it, what each instance is served, how an update stands, and what follows from
+//! A metadata group (Heat): its members, what each instance is served, the state of an update, and what follows from
 //! that.
 //!
 //! ```text
-//!            exposed                told, or too late            the last batch
+//!            exposed             signalled or timed out       the last batch
 //!   set ──────────────► batch n ─────────────────────► batch n+1 ───────────────► finished
 //!                          │ more failed than is borne
 //!                          └──────────────────────────────────────────────────► returned
 //! ```
 //!
-//! Everything that is counted follows from the records: who is drawn, what each told, how long the last batch has been
-//! exposed. So a leader that takes over goes on where the one before was.
+//! Everything that is counted follows from the records: the batches, each instance's signal, how long the last batch
+//! has been exposed. So a new leader continues where the former one was.
 
 use crate::fleet::{Fleet, Instance};
 use crate::gate::metadata::{batch_passed, readable};
@@ -64,9 +64,9 @@ pub fn document_of(
 pub struct Tally {
     /// How many are exposed.
     pub exposed: usize,
-    /// Those that told of success.
+    /// Those that signalled success.
     pub succeeded: usize,
-    /// Those that told of a failure that counts, or of nothing in time, where that counts; with what was told.
+    /// Those that signalled a failure that counts, or nothing in time, where that counts; with the signal.
     pub failed: BTreeMap<NodeId, SignalledFailure>,
     /// How many failed in a way that is expected.
     pub excused: usize,
@@ -138,9 +138,9 @@ pub fn drawn<'a>(
 pub enum Next {
     /// The next batch is exposed.
     Expose,
-    /// The new document is everybody's.
+    /// The new document is in effect for all.
     Finish(String),
-    /// The former document is everybody's again.
+    /// The former document is in effect for all again.
     Return(String),
     /// Not yet.
     Wait(Vec<Reason>),

@@ -88,7 +88,7 @@ pub struct Moment {
     pub elapsed: BTreeMap<UpgradeId, Elapsed>,
     /// The number of the next event of this term.
     pub next_event: u64,
-    /// By release stream: milliseconds since this leader saw its record as it stands, which the record's counts lack.
+    /// By release stream: milliseconds since this leader saw its current record, which the record's counts lack.
     pub uncounted: BTreeMap<StreamName, u64>,
     /// The same by metadata group.
     pub group_uncounted: BTreeMap<GroupName, u64>,

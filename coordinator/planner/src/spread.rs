@@ -55,7 +55,7 @@ impl Spread {
         self.by_version.keys().next_back().copied()
     }
 
-    /// Whether every instance is known to be at this version: nobody silent, nobody unknown, at least one there.
+    /// Whether every instance is known to be at this version: none silent, none unknown, at least one there.
     pub fn is_all_at(&self, version: ServiceVersion) -> bool {
         self.silent == 0
             && self.unknown == 0

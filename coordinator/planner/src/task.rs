@@ -1,4 +1,4 @@
-//! How far a task is: what its agent tells of it, and what a person states where the agent cannot.
+//! A task's state: what its agent reports, and what an operator states where the agent cannot.
 
 pub(crate) mod image;
 
@@ -7,7 +7,7 @@ use tidegate_proto::record::stream::Head;
 use tidegate_proto::record::task::{Ended, Outcome};
 use tidegate_proto::{Digest, NodeId, StreamName, TaskId};
 
-/// How much of what an agent tells is repeated, in characters: it ends up in records of the coordinator.
+/// How much of an agent's report is repeated, in characters: it ends up in records of the coordinator.
 const MOST: usize = 500;
 
 /// What a task's hook is run for.
@@ -49,7 +49,7 @@ pub enum TaskState {
     /// No agent has claimed it.
     #[strum(serialize = "waiting")]
     Untaken,
-    /// Its agent has claimed it, and tells when it has ended.
+    /// Its agent has claimed it, and reports when it has ended.
     Claimed,
     /// It was claimed, and its agent cannot find out how it ended: a person states it.
     Unknown(String),

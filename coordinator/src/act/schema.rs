@@ -1,6 +1,6 @@
-//! The schema worker: one job at a time on the schema of each upgrade, in its own task, on the leader only. What it
-//! sees in the database goes to the planner as facts and wakes the leader loop; nothing is believed but the database's own
-//! history. Deposed or told to stop, it cancels: what was under way is taken back or stands in that history.
+//! The schema worker: one job at a time on the schema of each upgrade, in its own task, on the leader only. It reports
+//! what it sees in the database to the planner as facts and wakes the leader loop; only the database's own history is
+//! believed. When deposed or cancelled, it stops: unfinished work is undone or recorded in that history.
 
 mod bind;
 mod bound;
@@ -31,8 +31,8 @@ const FIRST_REST: Duration = Duration::from_millis(500);
 /// A database is not asked more often than this, however long it is away.
 const LONGEST_REST: Duration = Duration::from_secs(15);
 
-/// How long a job that was told to stop may take to do so. One that waits for a database that does not answer is
-/// dropped then: its connection ends with it, and what it had not committed.
+/// How long a cancelled job may take to stop. One that waits for a database that does not answer is then dropped: its
+/// connection is closed, and its uncommitted work is lost.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a worker is at.
@@ -45,7 +45,7 @@ enum Task {
 struct Running {
     task: Task,
     cancel: CancellationToken,
-    /// Set before the planner is told, so that the turn which that wakes may begin the next job.
+    /// Set before the facts are reported to the planner, so that the turn that they wake may begin the next job.
     ended: Arc<AtomicBool>,
     handle: JoinHandle<bool>,
 }
@@ -104,8 +104,8 @@ impl Workers {
         }
     }
 
-    /// Ends the jobs that a turn no longer asks for: the upgrade is paused, or nothing acts. What was under way is taken
-    /// back or stands in the database's history, and goes on from there when it is asked for again.
+    /// Ends the jobs that a turn no longer asks for: the upgrade is paused, or nothing acts. Unfinished work is undone
+    /// or recorded in the database's history, and continues from there when the job is requested again.
     pub fn rest_but(&self, plan: &Plan) {
         let wanted: BTreeSet<&UpgradeId> = plan.actions.iter().filter_map(Action::schema_of).collect();
         for (upgrade, running) in held(&self.running).iter() {
@@ -174,7 +174,7 @@ impl Workers {
                     let succeeded = done.is_ok();
                     ended.store(true, Ordering::Release);
                     match done {
-                        // Nobody asked for its end to be told: it is looked at anew when it is asked for again.
+                        // A cancelled job reports no end: its schema is read again when the job is requested again.
                         Err(_) if cancel.is_cancelled() => job::forget(&leadership, &upgrade),
                         done => job::report_end(&leadership, &upgrade, done),
                     }

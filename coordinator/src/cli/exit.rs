@@ -110,7 +110,7 @@ impl From<OperationError> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        // Whoever read our output has seen enough: `tidegate … | head`.
+        // The reader has closed the pipe: `tidegate … | head`.
         let code = if error.kind() == io::ErrorKind::BrokenPipe { 0 } else { 1 };
         Self { code, message: format!("could not write the output: {error}") }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// How often the files are looked at; whoever cannot wait sends SIGHUP.
+/// How often the files are checked; SIGHUP checks them at once.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// Reads them, where they are configured.

@@ -1,6 +1,6 @@
-//! Connections of both doors: plain ones as they come; those over TLS when their handshake is done. Handshakes go on
-//! beside each other and with a limit, so that a caller that never finishes one holds nobody up. How many connections a
-//! door has is limited too.
+//! Connections of both listeners: plain ones as they come; those over TLS when their handshake is done. Handshakes run
+//! concurrently and with a limit, so that a caller that never finishes one delays no other. The number of connections
+//! per listener is limited too.
 
 use super::crowd::{self, Crowd, Place};
 use super::tls::Config;
@@ -168,7 +168,7 @@ async fn shake_hands(tcp: TcpListener, config: Config, crowd: Crowd, shaken: mps
         tokio::spawn(async move {
             let _permit = permit;
             match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                // Nobody listens any more: the connection ends with that.
+                // The listener is closed: the connection ends with it.
                 Ok(Ok(stream)) => drop(shaken.send((stream, from, place)).await),
                 Ok(Err(error)) => tracing::debug!(%from, %error, "a TLS handshake did not succeed"),
                 Err(_) => tracing::debug!(%from, "a TLS handshake was not finished in time"),

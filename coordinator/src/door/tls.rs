@@ -1,4 +1,4 @@
-//! The certificates of this coordinator, read anew when they are renewed: what was read last and is whole is used.
+//! The certificates of this coordinator, reloaded when they are renewed: the last complete set is used.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -89,7 +89,7 @@ pub enum Unreachable {
         #[source]
         source: std::io::Error,
     },
-    /// Nobody answers.
+    /// No coordinator answers.
     #[error("no coordinator answers at {url}")]
     Connect {
         /// Where.

@@ -1,6 +1,6 @@
-//! What only the leader may do goes to the leader: here, if this coordinator leads, else forwarded, once, in the name of
-//! whoever asked. The leader judges the caller by itself: by the caller's own token, or by the certificate that the
-//! forwarding coordinator vouches for with the token that the coordinators share.
+//! Calls that only the leader may carry out: handled here if this coordinator leads, else forwarded to the leader,
+//! once, in the caller's name. The leader authorizes the caller by itself: by the caller's own token, or by the
+//! certificate that the forwarding coordinator vouches for with the token that the coordinators share.
 
 use super::client::{self, Connection, Trust};
 use crate::context::Context;
@@ -115,7 +115,7 @@ impl Peers {
         }
     }
 
-    /// The token that a forwarded call bears.
+    /// The token of a forwarded call.
     fn in_the_name_of(&self, principal: &Principal, leader: &str) -> Result<Token, Status> {
         match (&principal.by, &self.own) {
             (By::Token(token), _) => Ok(token.clone()),
@@ -142,8 +142,8 @@ pub(super) fn forwarded<T>(request: Request<T>, principal: &Principal) -> Reques
     again
 }
 
-/// What a caller is told that asked for a change: the leader's own words, or, where the connection broke or the answer did
-/// not come in time, that the outcome is not known.
+/// The error for the caller of a mutation: the leader's own status, or, where the connection broke or the answer was
+/// late, that the outcome is unknown.
 pub(super) fn unanswered(status: Status) -> Status {
     match is_of_the_leader(&status) {
         true => status,
@@ -168,7 +168,7 @@ fn is_of_the_leader(status: &Status) -> bool {
         && !matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded)
 }
 
-/// Waits a moment until this coordinator too sees what the leader wrote, so that whoever asks here next finds it; if it
+/// Waits a moment until this coordinator too sees what the leader wrote, so that the next request here finds it; if it
 /// is late, the request is carried out all the same.
 pub(super) async fn seen(context: &Context, revision: i64) {
     context.mirror.reaches_within(Revision(revision), SYNC_LIMIT).await;

@@ -119,7 +119,7 @@ fn json(view: &impl serde::Serialize) -> Response<JsonReply> {
     Response::new(JsonReply { json: view::text(view) })
 }
 
-/// Who calls, as the guard has it. A call that did not come through the guard is nobody's.
+/// The caller, as the guard has it. A call that did not come through the guard has no principal.
 fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
     let principal = request.extensions().get::<Principal>().cloned();
     principal.ok_or_else(|| Status::unauthenticated("the caller is not known"))

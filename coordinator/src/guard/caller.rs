@@ -6,11 +6,11 @@ use axum::http::{HeaderMap, header};
 use tidegate_proto::record::token::CommonName;
 use tonic::metadata::{Ascii, MetadataValue};
 
-/// The header in which a coordinator that forwards tells the leader of its caller's certificate; believed only beside
-/// the coordinators' own token.
+/// The header in which a forwarding coordinator passes its caller's certificate to the leader; believed only beside the
+/// coordinators' own token.
 pub const VOUCHED: &str = "tidegate-certificate";
 
-/// What a call bears in its `authorization` header.
+/// The content of a call's `authorization` header.
 #[derive(Clone)]
 pub enum Borne {
     /// There is none.
@@ -26,7 +26,7 @@ pub enum Borne {
 pub struct Caller {
     /// Whether the call comes from this machine.
     pub local: bool,
-    /// What it bears.
+    /// Its credentials.
     pub borne: Borne,
     /// The certificate of its connection, which the authority signed.
     pub shown: Shown,
@@ -41,7 +41,7 @@ impl Caller {
         let borne = match (borne.next(), borne.next()) {
             (None, _) => Borne::Nothing,
             (Some(value), None) => Token::of_header(value.as_bytes()).map_or(Borne::Malformed, Borne::Token),
-            // Two of them: which one is meant is nobody's guess.
+            // Two of them: it is ambiguous which one is meant.
             (Some(_), Some(_)) => Borne::Malformed,
         };
         Self {

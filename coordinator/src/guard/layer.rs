@@ -51,7 +51,7 @@ pub async fn grpc(State(guard): State<Guard>, mut request: Request, next: Next) 
 /// Before the routes of HTTP.
 pub async fn http(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let Some(path) = request.extensions().get::<MatchedPath>() else {
-        // No such route: there is nothing to keep anyone from.
+        // No such route: there is nothing to protect.
         return next.run(request).await;
     };
     let Need::Role(need) = needs::of_route(request.method().as_str(), path.as_str()) else {

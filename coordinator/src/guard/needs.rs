@@ -9,7 +9,7 @@ use tidegate_proto::verb::VERBS;
 /// What a route of HTTP needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Anyone may ask: whether a process lives is asked by machines that have no token.
+    /// Any caller may ask: liveness is queried by machines that have no token.
     Nothing,
     /// This role.
     Role(Role),

@@ -20,7 +20,7 @@ const SHORTEST: usize = 16;
 /// The longest that is looked at.
 const LONGEST: usize = 512;
 
-/// A token that a caller bears, or that we bear. Never printed.
+/// A token that a caller sends, or that we send. Never printed.
 #[derive(Clone)]
 pub struct Token(String);
 
@@ -104,13 +104,13 @@ impl Token {
         good.then(|| Self(text.to_owned()))
     }
 
-    /// The token of an `authorization` header; none where it bears none that could be good.
+    /// The token of an `authorization` header; none where it has none that could be good.
     pub fn of_header(value: &[u8]) -> Option<Self> {
         let (scheme, token) = std::str::from_utf8(value).ok()?.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| Self::of(token.trim())).flatten()
     }
 
-    /// As a call bears it.
+    /// As a call sends it.
     pub fn header(&self) -> MetadataValue<Ascii> {
         let mut value: MetadataValue<Ascii> =
             format!("Bearer {}", self.0).parse().expect("visible ASCII is a header value");
@@ -140,7 +140,7 @@ impl Token {
     }
 }
 
-/// A new id, which nobody has yet.
+/// A new id that no token has yet.
 ///
 /// # Errors
 /// When the system has no randomness.

@@ -1,4 +1,4 @@
-//! How metadata groups stand.
+//! The state of metadata groups.
 
 use super::count;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -31,7 +31,7 @@ impl Groups {
         r.register("group_update", help, self.update.clone());
     }
 
-    /// Reads them anew.
+    /// Reads them again.
     pub(super) fn read(&self, fleet: &Fleet) {
         self.instances.clear();
         self.update.clear();
@@ -70,7 +70,7 @@ fn state(group: &Group) -> &'static str {
     match (&group.update, &group.last) {
         (Some(_), _) => "running",
         (None, Some(last)) => last.outcome.word(),
-        // A first document that everybody had at once.
+        // A first document that all instances had at once.
         (None, None) => UpdateOutcome::Finished.word(),
     }
 }

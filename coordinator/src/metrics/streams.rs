@@ -1,4 +1,4 @@
-//! How release streams stand.
+//! The state of release streams.
 
 use super::count;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -38,7 +38,7 @@ impl Streams {
         r.register("storage_below_need_instances", help, self.below.clone());
     }
 
-    /// Reads them anew.
+    /// Reads them again.
     pub(super) fn read(&self, fleet: &Fleet) {
         // A store that was restored may have fewer.
         self.pending.clear();

@@ -8,7 +8,7 @@ use tidegate_proto::record::report::{BalancerReport, Health, Report, Rotation, S
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::wire::v1;
 
-/// Where an upgrade stands, in a line.
+/// An upgrade's state, in a line.
 pub(super) fn summary(fleet: &Fleet, id: &UpgradeId, upgrade: &Stored<Upgrade>) -> v1::UpgradeSummary {
     let service = fleet.service(&upgrade.spec.service);
     let active = fleet.active_upgrade(&upgrade.spec.service).is_some_and(|(active, _)| active == id);

@@ -25,7 +25,7 @@ pub fn json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     serde_json::from_str(text)
 }
 
-/// Any JSON, of which nothing is kept.
+/// Any JSON; its content is discarded.
 struct EachKeyOnce;
 
 impl<'de> Deserialize<'de> for EachKeyOnce {

@@ -31,7 +31,7 @@ pub async fn explain_upgrade(
     })
 }
 
-/// An upgrade that is not over and holds no lock is moved by nobody.
+/// An upgrade that is not over and holds no lock is not advanced by any leader.
 fn lost(view: &View, id: &UpgradeId, lock: &Key) -> Option<String> {
     let service = &view.fleet.upgrade(id)?.spec.service;
     let holder = view.fleet.lock(service).map(|(holder, _)| holder);

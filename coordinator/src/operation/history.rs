@@ -32,7 +32,7 @@ async fn of(
     Ok(found.entries.into_iter().map(read).collect())
 }
 
-/// An event as it is told, or why it cannot be.
+/// An event as it is shown, or why it cannot be read.
 pub(super) fn read(entry: Entry) -> Event {
     match entry.value {
         Ok(Value::Event(record)) => record.body.into(),

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use tidegate_proto::wire::v1::LeaderReply;
 
-/// Tells who leads, and how far this coordinator sees.
+/// Reports which coordinator leads, and up to which revision this one sees.
 pub fn leader(context: &Context) -> LeaderReply {
     let trouble = context.trouble();
     let view = context.mirror.view();

@@ -111,7 +111,7 @@ async fn settle_on_any_store<P, W: Mutation, F: Future<Output = Result<P, Operat
         };
         match leadership.commit(commit).await {
             Ok(committed) => {
-                // Whoever asks next sees it; if the watch is late, it was applied all the same.
+                // The next request sees it; if the watch is late, it was applied all the same.
                 context.mirror.reaches_within(committed.revision, PATIENCE).await;
                 return Ok((asked_for, committed.revision));
             }

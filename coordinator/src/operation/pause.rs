@@ -1,4 +1,4 @@
-//! A person holds an upgrade where it stands.
+//! An operator pauses an upgrade in its phase.
 
 use super::{OperationError, explaining, mutation, parse};
 use crate::context::Context;

@@ -68,7 +68,7 @@ pub(super) fn unless_away<T>(
     }
 }
 
-/// What stands in the way, and the waves as they would be drawn now.
+/// The findings that block it, and the waves as they would be drawn now.
 fn previewed(
     fleet: &Fleet,
     id: &UpgradeId,

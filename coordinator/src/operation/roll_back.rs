@@ -7,7 +7,7 @@ use tidegate_planner::ask;
 use tidegate_proto::UpgradeId;
 use tidegate_proto::wire::v1::{Done, RollBackUpgradeRequest};
 
-/// Rolls an upgrade back, from where it stands.
+/// Rolls an upgrade back, from its phase.
 pub async fn roll_back_upgrade(
     context: &Context,
     leadership: &Leadership,

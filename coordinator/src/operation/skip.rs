@@ -1,4 +1,4 @@
-//! A person excuses an instance from its wave.
+//! An operator skips an instance of a wave.
 
 use super::{OperationError, explaining, mutation, parse};
 use crate::context::Context;
@@ -7,7 +7,7 @@ use tidegate_planner::ask;
 use tidegate_proto::wire::v1::{Done, SkipInstanceRequest};
 use tidegate_proto::{NodeId, UpgradeId};
 
-/// Excuses an instance from its wave; never from remove or contract.
+/// Skips an instance of its wave; never of remove or contract.
 pub async fn skip_instance(
     context: &Context,
     leadership: &Leadership,

@@ -9,7 +9,7 @@ use tidegate_proto::UpgradeId;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::wire::v1::{PreviewUpgradeReply, StartUpgradeReply, StartUpgradeRequest};
 
-/// Starts an upgrade. The door answers as soon as the record is there; the next turn sees it.
+/// Starts an upgrade. The call returns as soon as the record is there; the next turn sees it.
 pub async fn start_upgrade(
     context: &Context,
     leadership: &Leadership,
@@ -25,7 +25,7 @@ pub async fn start_upgrade(
         return Ok(StartUpgradeReply { findings, waves, ..StartUpgradeReply::default() });
     }
     let request = StartRequest { id: id.clone(), spec, schema, asker };
-    // The database is claimed only for an upgrade that nothing else stands in the way of.
+    // The database is claimed only for an upgrade that passes every other check.
     mutation::validate(context, leadership, |fleet, moment| ask::start(fleet, moment, request.clone()))
         .await?;
     if !obstacles.is_empty() {

@@ -1,4 +1,4 @@
-//! Where an upgrade stands, with what a live view of it needs.
+//! The status of an upgrade, with what a live view of it needs.
 
 use super::{OperationError, answer, find, parse, upgrade_certificate};
 use crate::context::Context;
@@ -8,10 +8,10 @@ use tidegate_proto::wire::v1::{
 };
 use tidegate_proto::{Digest, UpgradeId};
 
-/// Unless told otherwise; `fleet list` streams them all.
+/// The default; `fleet list` streams them all.
 const INSTANCES: usize = 1000;
 
-/// Tells where an upgrade stands.
+/// Returns the status of an upgrade.
 pub async fn upgrade_status(
     context: &Context,
     asked: &UpgradeStatusRequest,

@@ -32,7 +32,7 @@ pub async fn list_tasks(
     }
 }
 
-/// States how a task ended of which its agent cannot tell.
+/// Records how a task ended where its agent cannot report it.
 pub async fn settle_task(
     context: &Context,
     leadership: &Leadership,

@@ -47,7 +47,7 @@ pub async fn create_token(
     })
 }
 
-/// Everybody who may call, by the id of the token; no whole digest is told.
+/// Every token, by its id; no whole digest is returned.
 pub async fn list_tokens(
     context: &Context,
     asked: &ListTokensRequest,

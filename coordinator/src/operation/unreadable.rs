@@ -25,7 +25,7 @@ pub(super) fn in_order(trouble: Option<String>, record: Option<String>) -> Optio
     }
 }
 
-/// Refuses a request about records of which one cannot be read. It asks for the view: none may be held meanwhile.
+/// Refuses a request if one of its records cannot be read. It reads the view: the caller must not hold one.
 pub(super) fn refuse(context: &Context, what: &str, keys: &[Key]) -> Result<(), OperationError> {
     let trouble = context.trouble();
     let view = context.mirror.view();

@@ -1,5 +1,5 @@
-//! What happens to an upgrade, as it happens: its events from the first on, the reasons for which it waits, where it
-//! stands; and, last, how it ended.
+//! What happens to an upgrade, as it happens: its events from the first on, the reasons for which it waits, its status;
+//! and, last, how it ended.
 
 use super::{OperationError, answer, find, parse};
 use crate::context::Context;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Where it stands is told at most so often: a large wave changes it with every report.
+/// The least time between two status messages: a large wave changes the status with every report.
 const SPACING: Duration = Duration::from_millis(200);
 
 /// A reader that is slower than this many messages holds its own stream back, and nothing else.
@@ -50,7 +50,7 @@ struct Watcher {
     last_reasons: Option<Reasons>,
 }
 
-/// The receiver is gone, or everything was told.
+/// The receiver is gone, or everything was sent.
 struct Ended;
 
 impl Watcher {

@@ -54,7 +54,7 @@ pub async fn look_after(store: Reader, mirror: Arc<Mirror>, leadership: Arc<Lead
     }
 }
 
-/// Removes every result that belongs to no task; how many of which node.
+/// Removes every result that belongs to no task; returns how many per node.
 ///
 /// # Errors
 /// [`NotSwept`]; what was removed until then stays removed.

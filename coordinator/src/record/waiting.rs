@@ -27,7 +27,7 @@ pub type Reasons = BTreeMap<UpgradeId, Vec<Reason>>;
 
 /// The task that writes them, for one leadership.
 pub struct Recorder {
-    /// None until the first turn: what a former leader left stands until then.
+    /// None until the first turn: what a former leader wrote is kept until then.
     reasons: watch::Sender<Option<Reasons>>,
     task: JoinHandle<()>,
 }
@@ -90,7 +90,7 @@ impl Writer {
         let mut later = None;
         for (id, wanted) in self.changed(reasons) {
             let due = self.recorded.get(&id).map(|(_, at)| *at + SPACING).filter(|due| *due > Instant::now());
-            // The end of a wait is told at once: nobody should act on reasons that are gone.
+            // The end of a wait is written at once, so that no operator acts on reasons that are gone.
             if let (Some(due), false) = (due, wanted.reasons.is_empty()) {
                 later = Some(later.map_or(due, |other: Instant| other.min(due)));
                 continue;
@@ -120,7 +120,7 @@ impl Writer {
         written.is_ok()
     }
 
-    /// What differs from what people were last told.
+    /// The reasons that differ from those recorded last.
     fn changed(&self, reasons: &Reasons) -> Vec<(UpgradeId, Waiting)> {
         let view = self.context.mirror.view();
         let ids: BTreeSet<&UpgradeId> =
@@ -145,7 +145,7 @@ impl Writer {
     }
 }
 
-/// What people are told, where they were last told this.
+/// The record to write, where `last` is the record written last.
 fn recorded(id: &UpgradeId, reasons: &[Reason], last: Option<&Waiting>) -> Waiting {
     let (at, last) = (now(), last.map_or(&[][..], |last| &last.reasons));
     let first = reasons.iter().take(MOST).map(|reason| reason.explained(Waits::Upgrade(id)));
@@ -155,8 +155,8 @@ fn recorded(id: &UpgradeId, reasons: &[Reason], last: Option<&Waiting>) -> Waiti
     Waiting { more: (reasons.len() - first.len()) as u64, reasons: first, at }
 }
 
-/// Since when this is waited for, where it was already: the same sentence, else the oldest of its kind, of which counts
-/// and names change as it goes on.
+/// Since when this has been waited for: the time of the same sentence in the last record, else of the oldest reason of
+/// its kind, because counts and names change while the wait goes on.
 fn since(reason: &WaitingFor, last: &[WaitingFor]) -> Option<Timestamp> {
     let same =
         last.iter().find(|other| (&other.kind, &other.blocked_on) == (&reason.kind, &reason.blocked_on));
@@ -177,7 +177,7 @@ mod tests {
         })
     }
 
-    /// What was told a second after 1970.
+    /// The reasons as recorded a second after 1970.
     fn long_ago(reasons: &[Reason]) -> Waiting {
         let mut waiting = recorded(&"u".parse().unwrap(), reasons, None);
         waiting.reasons.iter_mut().for_each(|reason| reason.since = Some(Timestamp(1_000)));

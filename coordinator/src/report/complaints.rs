@@ -1,4 +1,4 @@
-//! Log lines about bad keys, limited in rate: whoever may write keys must not be able to fill the log.
+//! Log lines about bad keys, limited in rate: a client that may write keys must not be able to fill the log.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ const MOST: u32 = 20;
 /// For how long lines are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// How many were told in the present window.
+/// How many were logged in the present window.
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
     began: Option<Instant>,
@@ -18,7 +18,7 @@ pub(super) struct Complaints {
 }
 
 impl Complaints {
-    /// Tells that a key is bad, unless too many were told within the last minute.
+    /// Logs that a key is bad, unless too many were logged within the last minute.
     pub(super) fn log(&mut self, key: &dyn Display, why: &dyn Display, what: &'static str) {
         let may = self.may_log(Instant::now());
         if let Some(kept_back) = may.1 {
@@ -29,7 +29,7 @@ impl Complaints {
         }
     }
 
-    /// Whether one more may be told, and how many were kept back in the window that has ended.
+    /// Whether one more may be logged, and how many were suppressed in the window that has ended.
     fn may_log(&mut self, now: Instant) -> (bool, Option<u64>) {
         let mut kept_back = None;
         if self.began.is_none_or(|began| now.duration_since(began) >= WINDOW) {

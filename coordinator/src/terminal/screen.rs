@@ -78,7 +78,7 @@ impl Drop for Screen {
     }
 }
 
-/// Each row is erased before it is written: after a full row, the cursor still stands on its last character.
+/// Each row is erased before it is written: after a full row, the cursor is still on its last character.
 fn frame(lines: &[String], first: bool, resized: bool, rows: usize) -> String {
     let mut text = if first { OPEN.to_owned() } else { String::new() };
     text.push_str(if first || resized { "\x1b[2J\x1b[H" } else { "\x1b[H" });

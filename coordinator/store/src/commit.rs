@@ -24,7 +24,7 @@ pub struct Committed {
     pub revision: Revision,
 }
 
-/// A commit that was not carried out, or of which that is not known.
+/// A commit that was not carried out, or whose outcome is not known.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CommitError {
     /// A precondition did not hold, so nothing was written. What was read before is out of date.
@@ -38,9 +38,9 @@ pub enum CommitError {
     /// It breaks a limit or a rule; nothing was sent.
     #[error(transparent)]
     Invalid(#[from] InvalidCommit),
-    /// No answer came; what the store holds shows that it was not carried out by then. It is not sent again here:
-    /// plan anew from what the store holds. A transaction still under way somewhere would find its preconditions
-    /// broken by whatever is written next in its place.
+    /// No answer came; what the store holds shows that it was not carried out by then. It is not sent again here: plan
+    /// again from what the store holds. A transaction still under way somewhere would find its preconditions broken by
+    /// whatever is written next in its place.
     #[error("the commit brought no answer, and what the store holds shows that it was not carried out")]
     NotApplied {
         /// Why there was no answer.
@@ -62,7 +62,7 @@ pub enum CommitError {
 }
 
 impl CommitError {
-    /// Whether a commit planned anew from fresh state may succeed without anybody changing anything.
+    /// Whether a commit planned again from fresh state may succeed without any other change.
     pub fn retryable(&self) -> bool {
         match self {
             Self::Conflict { .. } | Self::NotApplied { .. } | Self::Unknown { .. } => true,

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A connection to every member, and the version of the one that answered first.
 ///
 /// # Errors
-/// Where no member answered: an error that another try would not mend, if there was one, else the last.
+/// Where no member answered: an error that another try would not fix, if there was one, else the last.
 pub(crate) async fn dial(
     endpoints: &Endpoints,
     options: &ConnectOptions,

@@ -1,5 +1,5 @@
-//! Where the store is and how one is let in. Certificates and keys arrive as PEM, read by whoever has the
-//! configuration; nothing here opens a file.
+//! The store's endpoints and credentials. The caller that has the configuration reads certificates and keys and passes
+//! them as PEM; this module opens no file.
 
 use crate::error::StoreError;
 use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
@@ -9,8 +9,8 @@ use std::time::Duration;
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A connection that is silent for this long is pinged, and given up when no answer comes for as long again: a
-/// member that vanished without a word is noticed within 10 s.
+/// A connection that is silent for this long is pinged, and dropped when no answer comes for as long again: a vanished
+/// member is noticed within 10 s.
 const PING_AFTER: Duration = Duration::from_secs(5);
 
 /// Where the store is.

@@ -78,7 +78,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Whether the same call may succeed later without any other change.
     pub fn retryable(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Compacted { .. })
     }
@@ -123,7 +123,7 @@ impl Error for Cause {}
 pub(crate) enum Meaning {
     /// No connection was made, so nothing was sent.
     NeverSent,
-    /// Nobody can say whether it was carried out.
+    /// It is not known whether it was carried out.
     Unknown,
     Authentication,
     Refused,

@@ -1,5 +1,5 @@
-//! Leadership: a leased key made by a transaction, whose create revision is the fence that every commit of the
-//! leader carries ([`Fenced`]). Its loss is noticed at once, and may always come before it is noticed: the fence decides.
+//! Leadership: a leased key made by a transaction, whose create revision is the fence that every commit of the leader
+//! carries ([`Fenced`]). A loss is signalled at once; a write between the loss and its signal is stopped by the fence.
 
 mod campaign;
 mod fence;
@@ -16,7 +16,7 @@ use tidegate_proto::record::leader::Leader;
 use tidegate_proto::{Key, Record, Revision, TermId, Value};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// A leadership that was won. Dropped, it is given up within its TTL; [`Leadership::resign`] gives it up at once.
+/// A leadership that was won. Dropped, it lapses within its TTL; [`Leadership::resign`] ends it at once.
 pub struct Leadership {
     /// The create revision of the leader's key: the number of this term.
     pub create_revision: Revision,
@@ -30,8 +30,8 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Whether it still stands, by the clock and not only by what was told: to be asked before each act, so that a
-    /// leader that was stopped for longer than its TTL does nothing more.
+    /// Whether it is still held, by the clock and not only by what was signalled: to be checked before each act, so
+    /// that a leader that was stopped for longer than its TTL does nothing more.
     pub fn stands(&self) -> bool {
         if self.lease.state() != LeaseState::Held {
             self.lost.cancel();

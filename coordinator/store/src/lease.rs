@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How a lease stands.
+/// The state of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseState {
     /// Confirmed within its TTL.
@@ -80,13 +80,13 @@ impl Lease {
         self.ttl
     }
 
-    /// How it stands, to be looked at and waited on.
+    /// Its state, to be looked at and waited on.
     pub fn watch(&self) -> watch::Receiver<LeaseState> {
         self.state.clone()
     }
 
-    /// How it stands now, by the clock and not only by what the background task has got round to: a process that
-    /// was stopped for longer than the TTL learns it here first.
+    /// Its state now, by the clock and not only by what the background task has got round to: a process that was
+    /// stopped for longer than the TTL learns it here first.
     pub fn state(&self) -> LeaseState {
         match *self.state.borrow() {
             LeaseState::Held if self.pulse.confirmed().elapsed() >= self.ttl => LeaseState::Overdue,
@@ -103,7 +103,7 @@ impl Lease {
     /// Waits until the store says that the lease is gone.
     pub async fn lost(&self) {
         let mut state = self.state.clone();
-        // The task ends only after it has told so, or with this lease.
+        // The task ends only after it has signalled the loss, or with this lease.
         let _ = state.wait_for(|state| *state == LeaseState::Lost).await;
     }
 

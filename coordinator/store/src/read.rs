@@ -14,8 +14,8 @@ const PAGE: i64 = 5_000;
 /// found too large, so few tries count for more than full pages.
 const SMALLER: i64 = 8;
 
-/// How often a read over several calls starts anew because its revision was compacted meanwhile, before its caller is
-/// told. Stores compact every few minutes; a read takes a second.
+/// How often a read over several calls starts again because its revision was compacted meanwhile, before it returns an
+/// error. Stores compact every few minutes; a read takes a second.
 const FRESH_STARTS: usize = 10;
 
 /// How many records are read in one go, at a few microseconds each.
@@ -95,7 +95,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads a scope whole, in pages of one revision; starts anew where that revision is compacted meanwhile.
+    /// Reads a scope whole, in pages of one revision; starts again where that revision is compacted meanwhile.
     ///
     /// # Errors
     /// Any of [`StoreError`].
@@ -135,7 +135,7 @@ impl Reader {
                 let reading = tokio::spawn(take_in(self.prefix().clone(), page, std::mem::take(into)));
                 let next = self.page(range, from, &mut size, at_revision(at));
                 let (next, read) = tokio::join!(next, reading);
-                // Never cancelled; where it broke, so does whoever waits for it.
+                // Never cancelled; its panic is passed on to the caller.
                 *into = read.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()));
                 (page, _) = next?;
             }

@@ -19,7 +19,7 @@ impl Clock for RuntimeClock {
 pub(crate) struct Retry(ExponentialBackoff<RuntimeClock>);
 
 impl Retry {
-    /// For a call that somebody waits for: first after 50 ms, and not beyond `patience` in all.
+    /// For a call that a caller waits for: first after 50 ms, and not beyond `patience` in all.
     pub(crate) fn within(patience: Duration) -> Self {
         Self::new(Duration::from_millis(50), Duration::from_secs(1), Some(patience))
     }
@@ -43,7 +43,7 @@ impl Retry {
         })
     }
 
-    /// Starts anew, after something has succeeded.
+    /// Restarts the backoff, after something has succeeded.
     pub(crate) fn reset(&mut self) {
         self.0.reset();
     }

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tidegate_proto::{Prefix, Revision};
 
-/// How long a read is tried again before its caller is told.
+/// How long a read is retried before it returns an error.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The largest message of a watch: whole revisions, up to 1,000 of them at once when it catches up. What exceeds it
-/// is listed anew instead.
+/// The largest message of a watch: whole revisions, up to 1,000 of them at once when it catches up. What exceeds it is
+/// listed again instead.
 const MAX_WATCH_BYTES: usize = 32 * 1024 * 1024;
 
 /// One connection to the store that reads, watches and campaigns, cheap to clone: a coordinator's. What a leader writes, it

@@ -1,5 +1,5 @@
-//! A watch that goes on: over lost connections it resumes where it was, after a compaction it lists anew, and a
-//! store that fell back behind what was seen is reported as `Restored`, also where its revisions have caught up since.
+//! A watch that goes on: over lost connections it resumes where it was, after a compaction it lists again, and a store
+//! that fell back behind what was seen is reported as `Restored`, also where its revisions have caught up since.
 //!
 //! # What is guaranteed
 //! * The first item is `Listed` (`Lost` before it while the store is away). Each `Listed` replaces all before it.

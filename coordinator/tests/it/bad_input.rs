@@ -172,7 +172,7 @@ async fn over_http_it_is_refused_with_status_word_and_sentence_and_changes_nothi
         assert_eq!(house.revision().await, before, "{} changed the store", asked.path);
     }
 
-    // Whoever is not known, or may not.
+    // Callers that are unknown or lack the role.
     let reader = ["token", "create", "--name", "reader", "--role", "read"];
     let reader = house.daemon.ask(&reader).out.trim().to_owned();
     let before = house.revision().await;
@@ -208,7 +208,7 @@ async fn on_the_command_line_it_ends_with_a_code_and_a_sentence_and_changes_noth
     assert!(house.revision().await > before, "what is good does change the store");
 }
 
-/// What is typed, its exit code, and what is told: of a file its name, and where in it.
+/// What is typed, its exit code, and what is printed: of a file its name, and where in it.
 fn typed(dir: &Path) -> Vec<(Vec<String>, i32, &'static [&'static str])> {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let with = |line: &str, name: &str, text: &str| {

@@ -1,4 +1,4 @@
-//! A coordinator that does not lead forwards wishes, and knows what became of them when it answers.
+//! A coordinator that does not lead forwards requests, and knows their outcome when it answers.
 
 use crate::process::Daemon;
 

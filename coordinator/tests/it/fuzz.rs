@@ -41,7 +41,7 @@ fn spec(bytes: &[u8]) {
 }
 
 fn specs() -> Border {
-    // Aliases may stand for a thousand values, each as long as the text.
+    // Aliases may expand to a thousand values, each as long as the text.
     Border::new(ROOT, "spec", Form::Yaml)
         .with([Seed::new("example", operation::spec::EXAMPLE)])
         .within(Limits { base: 512 * 1024, per_byte: 1_024, turnover: 4 })

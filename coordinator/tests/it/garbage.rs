@@ -1,4 +1,4 @@
-//! Records that nobody of ours wrote: each is told of with its key, closes its gates, and crashes nothing.
+//! Records that no program of ours wrote: each is reported with its key, closes its gates, and crashes nothing.
 
 use crate::world::{spec, store, world};
 use etcd_client::GetOptions;

@@ -63,7 +63,7 @@ impl House {
             open.clone(),
         ));
         let router = api::router(coordinator.context.clone(), services, guard.clone()).merge(
-            // A route that nobody has put into the table.
+            // A route that is not in the table.
             axum::Router::new()
                 .route("/unlisted", axum::routing::get(|| async { "changed everything" }))
                 .layer(axum::middleware::from_fn_with_state(guard, guard::http)),
@@ -165,7 +165,7 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
     let past = Known { expires: Some(Timestamp(1)), ..known("old", Role::Operate, &expired) };
     put(&store(&embedded).await, "expired", past).await;
     tokens.push((None, expired));
-    // The id of a good token with another secret, an id that nobody has, and a text that is no token of ours.
+    // The id of a good token with another secret, an id without a token, and a text that is no token of ours.
     let operate = tokens[2].1.id().unwrap();
     for wrong in
         [format!("tgt_{operate}_{}", "0".repeat(64)), format!("tgt_x_{}", "0".repeat(64)), "x".repeat(64)]
@@ -219,7 +219,7 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
     assert_eq!(call(&house, Some(&house.own), &none, "NoSuchMethod").await, Code::Unimplemented);
 }
 
-/// What stands in `events/fleet`: who, and what came of it.
+/// The records in `events/fleet`: who, and the outcome.
 async fn events(store: &Store) -> Vec<(String, String)> {
     let found = store.list(&Scope::Within(Kind::Event, Subject::Fleet.to_string())).await.unwrap();
     let reported = found.entries.into_iter().filter_map(|entry| match entry.value {
@@ -277,7 +277,7 @@ async fn http_answers_with_a_status_a_word_and_a_sentence() {
         ("/metrics", Some(&read), 200),
         ("/metrics", Some(&token("tgt_x_0123456789abcdef")), 401),
         ("/nothing", None, 404),
-        // What nobody has put into the table is the operator's alone.
+        // What is not in the table is the operator's alone.
         ("/unlisted", None, 401),
         ("/unlisted", Some(&read), 403),
         ("/unlisted", Some(&house.own), 200),

@@ -65,7 +65,7 @@ async fn with_a_document(coordinator: &Coordinator) -> Door {
     door
 }
 
-/// Waits until the group stands so.
+/// Waits until the group is in this state.
 async fn until(coordinator: &Coordinator, door: &Door, holds: impl Fn(&Json) -> bool) -> Json {
     let mut sync_status = coordinator.context.mirror.sync_status();
     let there = async {
@@ -83,7 +83,7 @@ async fn until(coordinator: &Coordinator, door: &Door, holds: impl Fn(&Json) -> 
     }
 }
 
-/// Whether the metrics tell so of the group, and count nobody else.
+/// Whether the metrics have these numbers of the group, and count no other instance.
 fn counts(coordinator: &Coordinator, instances: &[(&str, u32)], update: &str) {
     let text = coordinator.context.metrics.text(&coordinator.context.mirror.view()).unwrap();
     let said: Vec<&str> = text.lines().filter(|line| line.starts_with("tidegate_group_")).collect();

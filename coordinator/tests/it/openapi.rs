@@ -37,7 +37,7 @@ pub(crate) struct Answer {
 }
 
 impl Door {
-    /// The door of every rpc of a coordinator, as CI knocks at it.
+    /// The HTTP listener of a coordinator with every rpc, called as CI calls it.
     pub(crate) async fn of(context: &Context, base: &'static str, part: fn(&str) -> bool) -> Self {
         // That route asks the guard itself: the call comes from this machine.
         let guard = Guard::new(context.mirror.clone(), None);

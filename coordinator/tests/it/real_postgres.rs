@@ -37,7 +37,7 @@ fn succeed(command: &mut Command) {
 impl Postgres {
     fn init() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // Whoever runs it must be able to make its files here.
+        // The server's user must be able to make its files here.
         std::os::unix::fs::chown(dir.path(), owner(), None).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let postgres = Self { dir, port };
@@ -72,7 +72,7 @@ impl Postgres {
         succeed(program("pg_ctl").args(["stop", "-m", "immediate", "-w", "-D"]).arg(self.data()));
     }
 
-    /// From the next start on, whoever comes under this name has to show a password.
+    /// From the next start on, a client with this user name needs a password.
     fn asks_for_a_password(&self, user: &str) {
         let file = self.data().join("pg_hba.conf");
         let rules = std::fs::read_to_string(&file).unwrap();

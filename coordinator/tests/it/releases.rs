@@ -262,7 +262,7 @@ async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() 
     held["requires"] = json!({ (service.as_str()): 2 });
     assert_eq!(door.post("", &held).await.body["status"], "pending");
 
-    // Two agents say that they obeyed a term of which this store knows nothing.
+    // Two agents say that they obeyed a term that this store does not know.
     let lease = store.lease(Duration::from_secs(60)).await.unwrap();
     let reports = store.list(&Scope::Kind(Kind::Report)).await.unwrap().entries;
     for report in reports.iter().take(2) {

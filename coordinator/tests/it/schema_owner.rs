@@ -83,7 +83,7 @@ fn daemon(place: &Path, url: &str) -> Daemon {
     })
 }
 
-/// Four instances at version 1, of which one breaks at 2; they work until the token is cancelled.
+/// Four instances at version 1; one breaks at 2; they work until the token is cancelled.
 async fn herd(daemon: &Daemon) -> CancellationToken {
     let end = CancellationToken::new();
     tokio::spawn(daemon.herd(4).await.break_at_2(1).run(end.clone()));

@@ -30,7 +30,7 @@ impl Door {
     }
 }
 
-/// The descriptions are part of the documentation: whoever changes an address, a role or a field sees it in the diff.
+/// The descriptions are part of the documentation: a change of an address, a role or a field shows in the diff.
 #[tokio::test(flavor = "multi_thread")]
 async fn descriptions_are_those_that_are_checked_in() {
     let (_embedded, coordinator, _herd) = world(0).await;

@@ -62,7 +62,7 @@ impl Coordinator {
         led.expect("it leads within the limit").unwrap();
     }
 
-    /// Ends it as SIGTERM would: the action under way is finished, the leadership given up.
+    /// Ends it as SIGTERM would: the action under way is finished, and it resigns.
     pub(crate) async fn stop(self) {
         self.cancel.cancel();
         self.leader_loop.await.unwrap();
@@ -116,7 +116,7 @@ impl Coordinator {
         phase
     }
 
-    /// Waits until an upgrade stands in this phase.
+    /// Waits until an upgrade is in this phase.
     pub(crate) async fn reaches(&self, id: &str, phase: &str) -> UpgradeStatusReply {
         let mut sync_status = self.context.mirror.sync_status();
         let there = async {
@@ -137,7 +137,7 @@ impl Coordinator {
     }
 }
 
-/// What a coordinator at this URL stands in.
+/// The context of a coordinator at this URL.
 pub(crate) fn context(
     store: Reader,
     mirror: Arc<Mirror>,

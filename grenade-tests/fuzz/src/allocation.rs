@@ -39,7 +39,7 @@ pub fn measure<T>(call: impl FnOnce() -> T) -> (T, Usage) {
     (value, Usage { peak, total: counts.total })
 }
 
-/// Counts `held` bytes more, or fewer, of which `new` were allocated now; false where that is beyond the ceiling.
+/// Counts `held` bytes more, or fewer; `new` of them were allocated now; false where that is beyond the ceiling.
 fn count(held: i64, new: usize) -> bool {
     let counted = COUNTS.try_with(|cell| {
         let mut counts = cell.get();

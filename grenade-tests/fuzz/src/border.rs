@@ -179,8 +179,8 @@ impl Border {
             begun.elapsed()
         };
         let (mut few, mut many) = (Duration::ZERO, Duration::MAX);
-        // As many small inputs as make up the large one, right before it: a busy machine delays both alike. Where it has
-        // delayed one of them alone, another round excuses it.
+        // As many small inputs as make up the large one, right before it: a busy machine delays both alike. Where it
+        // has delayed one of them alone, another round is taken.
         for _ in 0..8 {
             few = time_of(small, ratio.ceil() as usize);
             many = time_of(large, 1);

@@ -42,7 +42,7 @@ pub enum Change {
 }
 
 impl Health {
-    /// A server of which nothing was seen.
+    /// A server that was not checked yet.
     pub fn unseen(thresholds: Thresholds) -> Self {
         Self { thresholds, counter: 0 }
     }

@@ -25,12 +25,12 @@ const HEAD_LIMIT: Duration = Duration::from_secs(10);
 /// At the end, requests in flight may take so long.
 const LAST_REQUESTS_LIMIT: Duration = Duration::from_secs(10);
 
-/// What the balancer is told; all of it was parsed at the door.
+/// The balancer's configuration; all of it was parsed at the border.
 #[derive(Debug, Clone)]
 pub struct BalancerOptions {
     /// Where clients connect.
     pub listen: SocketAddr,
-    /// Where it tells what it knows.
+    /// Where it reports its servers' state.
     pub stats_socket: PathBuf,
     /// How it checks.
     pub check: CheckPlan,

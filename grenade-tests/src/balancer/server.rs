@@ -187,8 +187,8 @@ impl Servers {
 
     /// The next server that is up, with a session on it; `None` when none is up.
     ///
-    /// The session is counted before health is read: whoever sees a server down and no session on it can rely on no
-    /// request being on its way there.
+    /// The session is counted before health is read: a reader that sees a server down and no session on it can rely on
+    /// no request being on its way there.
     pub fn pick(&self) -> Option<Session> {
         let start = self.next.fetch_add(1, Ordering::Relaxed);
         (0..self.all.len()).find_map(|offset| {

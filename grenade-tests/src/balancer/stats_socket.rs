@@ -1,4 +1,4 @@
-//! The unix socket on which the balancer tells what it knows, in the form of HAProxy's runtime API.
+//! The unix socket on which the balancer reports its servers' state, in the form of HAProxy's runtime API.
 //!
 //! One line with one or more commands, divided by `;`, then the answers, then the end of the connection. Only reads:
 //! nothing can be changed here.
@@ -19,7 +19,7 @@ const LONGEST_LINE: u64 = 16 << 10;
 /// How long a client may take to send its line.
 const LINE_LIMIT: Duration = Duration::from_secs(10);
 
-/// What the socket tells.
+/// What the socket reports.
 #[derive(Debug, Clone)]
 pub struct Told {
     /// The servers.

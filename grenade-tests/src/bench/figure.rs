@@ -15,7 +15,7 @@ pub struct Figure {
     pub value: f64,
     /// Its unit; `x` for a ratio.
     pub unit: &'static str,
-    /// The most that is allowed; none = told for information.
+    /// The most that is allowed; none = for information.
     pub limit: Option<f64>,
     /// Whether the limit is kept.
     pub kept: bool,

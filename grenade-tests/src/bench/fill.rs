@@ -137,7 +137,7 @@ fn beside(felt: &[Vec<Felt>; 5], repeat: u32) -> Vec<Figure> {
     ]
 }
 
-/// In how many of the runs somebody waited for longer than a stall may last, of 1.
+/// The share of runs, of 1, in which a transaction waited longer than a stall may last.
 fn stalled(felt: &[Felt]) -> f64 {
     felt.iter().filter(|felt| felt.longest > STALL).count() as f64 / felt.len() as f64
 }

@@ -144,7 +144,7 @@ fn upgrade(size: usize) -> Upgrade {
     }
 }
 
-/// Which node of a fleet is draining: the one in the middle, of which everyone before is at version 2.
+/// Which node of a fleet is draining: the one in the middle; every node before it is at version 2.
 pub fn draining(size: usize) -> usize {
     size / 2
 }
@@ -191,8 +191,8 @@ pub fn records(size: usize) -> Vec<(Key, Value, Revision)> {
     records.into_iter().enumerate().map(|(index, (key, value))| (key, value, at(index))).collect()
 }
 
-/// Every record of a fleet of `size` that is staging, with as much to do as there can be: everyone is told, and nobody
-/// has the new release yet nor has acknowledged the window.
+/// Every record of a fleet of `size` that is staging, with as much to do as there can be: every instance has its
+/// directive, and none has the new release yet nor has acknowledged the window.
 pub fn staging(size: usize) -> Vec<(Key, Value, Revision)> {
     let serve = || directive(Disposition::Serve { returning: false });
     let mut records = records(size);

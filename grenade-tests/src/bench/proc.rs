@@ -12,7 +12,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// it has waited for.
 ///
 /// # Errors
-/// When there is no such process, or the system tells it in a form that we do not know.
+/// When there is no such process, or the system reports it in a form that we do not know.
 pub fn cpu(pid: u32, with_children: bool) -> anyhow::Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| format!("could not read {path}"))?;

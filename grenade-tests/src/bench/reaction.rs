@@ -115,7 +115,7 @@ async fn watch(mut seen: WatchStream, agents: Agents) -> anyhow::Result<Stamps> 
                 _ => {}
             }
             let at = Revision(kv.mod_revision());
-            // The agents end only after us, or with an error that is told below.
+            // The agents end only after us, or with an error that is reported below.
             let _ = tell.send((key, value, at));
         }
     }
@@ -174,7 +174,7 @@ impl Agents {
         self.put(Key::Report(fleet::service(), fleet::node(n)), report).await.map(|_| ())
     }
 
-    /// Does what agents do, at once, until nothing more is told; makes one plain put before each answer.
+    /// Does what agents do, at once, until no more directives come; makes one plain put before each answer.
     async fn obey(
         mut self,
         mut told: mpsc::UnboundedReceiver<(Key, Value, Revision)>,

@@ -1,4 +1,4 @@
-//! Building the fleet anew from a real etcd, beside the plain read of the same keys by the same client: what decoding
+//! Building the fleet again from a real etcd, beside the plain read of the same keys by the same client: what decoding
 //! and indexing cost on top of it.
 
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub async fn measure(dir: &Path) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// Writes the records as a fleet would have: what a report tells of other records is what etcd has of them.
+/// Writes the records as a fleet would have: what a report says of other records is what etcd has of them.
 async fn fill(client: &mut Client, prefix: &Prefix) -> anyhow::Result<usize> {
     let mut records = fleet::records(KEYS / 3);
     let mut written: BTreeMap<Revision, Revision> = BTreeMap::new();
@@ -104,7 +104,7 @@ async fn read_plainly(client: &mut Client, prefix: &Prefix, keys: usize) -> anyh
     Ok(ms)
 }
 
-/// Milliseconds until every record is decoded, and until the fleet stands.
+/// Milliseconds until every record is decoded, and until the fleet is built.
 async fn rebuild(store: &Store, keys: usize) -> anyhow::Result<(f64, f64)> {
     let began = Instant::now();
     let snapshot = store.list(&Scope::All).await?;

@@ -27,7 +27,7 @@ use traffic::Traffic;
 /// How many releases a short history and a long one have.
 const SHORT: u64 = 10;
 const LONG: u64 = 10_000;
-/// Gets and creates of which the mean is taken.
+/// The number of gets and creates in the mean.
 const GETS: u64 = 200;
 const CREATES: u64 = 50;
 /// Questions of one round, and how many are asked at once.

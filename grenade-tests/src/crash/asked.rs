@@ -57,7 +57,7 @@ async fn answer(mut stream: UnixStream, process: String, reaper: Reaper) -> std:
         _ => false,
     };
     match killed {
-        // Nothing is told to a process that is ending.
+        // A process that is ending gets no answer.
         true => stream.readable().await,
         false => stream.write_all(b"g").await,
     }

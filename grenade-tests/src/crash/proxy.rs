@@ -1,5 +1,5 @@
-//! Stands between one process and etcd, passes everything on as it is, and tells the reaper of each write: of each
-//! transaction that puts or deletes, and of each lease that is granted or revoked.
+//! A proxy between one process and etcd: it passes everything on as it is, and reports each write to the reaper: each
+//! transaction that puts or deletes, and each lease that is granted or revoked.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::world::WorldError;
 
 /// The length of what precedes a message on the wire: a flag and four bytes of length.
 const FRAME: usize = 5;
-/// What a process that was killed would be told if it could still hear it, and how much later.
+/// What a killed process would be answered if it could still receive it, and how much later.
 const DEAD: (&str, Duration) = ("this process was killed", Duration::from_secs(5));
 
 /// A proxy of one process; it ends with this value.
@@ -62,7 +62,7 @@ impl Proxy {
         Ok(Self { address, _end: end.drop_guard() })
     }
 
-    /// What the process is told is etcd.
+    /// The process' address of etcd.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -93,7 +93,7 @@ impl Line {
         }
     }
 
-    /// Passes on a write; `took_place` tells from a good answer whether it did.
+    /// Passes on a write; `took_place` says from a good answer whether it did.
     async fn write(
         self,
         kind: &str,

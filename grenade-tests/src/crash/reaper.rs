@@ -83,12 +83,12 @@ impl Reaper {
         pid.and_then(|pid| book.pids.insert(process.to_owned(), pid));
     }
 
-    /// Begins: until then nothing counts and nobody is killed.
+    /// Begins: until then nothing counts and no process is killed.
     pub fn wakes(&self) {
         self.book().awake = true;
     }
 
-    /// Ends: nothing counts and nobody is killed any more.
+    /// Ends: nothing counts and no process is killed any more.
     pub fn rests(&self) {
         self.book().awake = false;
     }
@@ -124,7 +124,7 @@ impl Reaper {
     }
 
     async fn reaches(&self, process: &str, kind: &str, when: When) -> bool {
-        // What a process had sent just before it was killed must not pass as a step that nobody saw.
+        // What a process had sent just before it was killed must not pass as an unseen step.
         if self.book().dead.contains(process) {
             return true;
         }

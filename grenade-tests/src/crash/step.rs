@@ -4,7 +4,7 @@ use etcd_client::proto::{PbTxnOpRequest, PbTxnRequest};
 use tidegate_proto::key::Subject;
 use tidegate_proto::{Key, Prefix, Value};
 
-/// Kinds of which there are as many as time passes; only the first that a process carries out is a point.
+/// Kinds whose number grows with time; only the first that a process carries out is a point.
 pub fn follows_the_clock(kind: &str) -> bool {
     ["report", "reasons", "checkpoint", "lease", "journal", "database a batch"]
         .iter()
@@ -57,7 +57,7 @@ fn by_key(write: &Write) -> String {
     }
 }
 
-/// `drain node-2` is a drain, whoever is drained.
+/// `drain node-2` is a drain, of whichever node.
 fn without_numbers(to: &str) -> String {
     let words: Vec<&str> =
         to.split(' ').filter(|word| !word.contains(|c: char| c.is_ascii_digit())).collect();

@@ -15,7 +15,7 @@ use crate::gate::spectator::Spectator;
 /// What waits for a person is shown so long before the operator of the demo acts.
 const READ_FIRST: Duration = Duration::from_millis(1500);
 
-/// Shows what goes on. Nobody may be reading: what cannot be written is lost, and the demo goes on.
+/// Shows what goes on. The reader may be gone: what cannot be written is lost, and the demo goes on.
 #[derive(Debug)]
 pub struct Display {
     began: Instant,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::gate::picture::{InstanceSeen, Picture, UpgradeSeen};
 
-/// Requests change all the time: they are told so often.
+/// Requests change all the time: they are printed so often.
 const REQUESTS_EVERY: Duration = Duration::from_secs(2);
 
-/// What was told last.
+/// What was printed last.
 #[derive(Debug, Default)]
 pub struct Lines {
     last: Picture,
@@ -45,8 +45,8 @@ impl Lines {
     }
 }
 
-/// Phases that were left, the phase and the wave, where one of them changed. A phase that was over before anybody
-/// looked is told all the same.
+/// Phases that were left, the phase and the wave, where one of them changed. A phase that was over before the first
+/// look is printed all the same.
 fn moved(before: Option<&UpgradeSeen>, now: &UpgradeSeen) -> Vec<String> {
     let mut lines = Vec::new();
     let told = before.map_or(0, |before| before.left.len());

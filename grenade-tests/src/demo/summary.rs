@@ -14,14 +14,14 @@ use crate::ideal::{Ideal, IdealTerms, ideal, sequential_slots};
 use crate::load::departure::departures;
 use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE};
 
-/// The ideal of this run: of a rollback, the way there and the way back.
+/// The ideal of this run: of a rollback, the upgrade and the rollback.
 ///
 /// # Errors
 /// When the gate file lacks a term.
 pub fn ideal_of(plan: &DemoPlan, alone: &Alone, gate: &Gate, upgraded: &Upgraded) -> anyhow::Result<Ideal> {
     let forward = sequential_slots(&upgraded.ended.waves, MAX_UNAVAILABLE);
     // Those before the broken one go there and back; the broken one leaves rotation once and comes back once, and its
-    // start is borne until the spec's deadline.
+    // start is waited for until the spec's deadline.
     let (slots, broken_start) = match plan.break_at {
         None => (forward, Duration::ZERO),
         Some(at) => (2 * (at - 1) + 1, alone.stop + span(gate, "health", "healthy_deadline")?),

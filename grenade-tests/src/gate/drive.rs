@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const SILENCE: Duration = Duration::from_secs(15);
 /// How long a command of the operator may take to be seen in the status.
 const SEEN: Duration = Duration::from_secs(10);
-/// How long an agent stands still.
+/// How long an agent is stalled.
 const STALL: Duration = Duration::from_secs(2);
 
 /// How an upgrade ended.
@@ -103,7 +103,7 @@ async fn show(
     spectator.look(&Picture::of(doing, status, &instances, balancer.as_ref(), load.progress()));
 }
 
-/// Only looks, for a while; after an upgrade also at where that stands.
+/// Only looks, for a while; after an upgrade also at its status.
 ///
 /// # Errors
 /// When a process has ended that must not.
@@ -208,7 +208,7 @@ impl Drive<'_, '_> {
         }
     }
 
-    /// Does what is to be done where it stands; answers how it ended.
+    /// Does what is to be done in the current phase; answers how it ended.
     async fn look(
         &mut self,
         status: &UpgradeStatusReply,
@@ -230,7 +230,7 @@ impl Drive<'_, '_> {
             self.begin_again(done, steps).await?;
             return Ok(None);
         }
-        // A gate job has no operator who would mend the fleet and resume what the coordinator paused.
+        // A gate job has no operator to fix the fleet and resume what the coordinator paused.
         let paused = status.upgrade.as_ref().is_some_and(|upgrade| upgrade.paused);
         if seen.over || paused {
             let word = if seen.over { seen.phase } else { "paused".to_owned() };

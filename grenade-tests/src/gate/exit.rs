@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// It could not be told.
+/// The result is not known.
 pub const INCONCLUSIVE: u8 = 2;
 /// The gate file or the command line is wrong.
 pub const BAD_INPUT: u8 = 3;

@@ -149,7 +149,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Lets the coordinator stand still for so long.
+    /// Stalls the coordinator for so long.
     ///
     /// # Errors
     /// When it is not there.
@@ -168,7 +168,7 @@ impl Ground {
         Ok(agent.restart(world)?)
     }
 
-    /// Lets the agent of a node stand still for so long.
+    /// Stalls the agent of a node for so long.
     ///
     /// # Errors
     /// When it is not there.

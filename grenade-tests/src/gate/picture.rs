@@ -24,7 +24,7 @@ pub struct Picture {
     pub doing: String,
 }
 
-/// Where the upgrade stands.
+/// The upgrade's state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UpgradeSeen {
     /// The phase.

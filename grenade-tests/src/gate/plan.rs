@@ -165,7 +165,7 @@ fn drawn(dice: &mut StdRng, gate: &Gate) -> PlanStep {
     };
     let events: Vec<Event> = events.into_iter().filter(can_happen).collect();
     let event = events[dice.random_range(0..events.len())];
-    // There is a way back only while some are not at the target.
+    // A rollback is possible only while some are not at the target.
     let by_count = event == Event::RollBack || dice.random_bool(0.7);
     let when = match by_count {
         true => When::Upgraded(dice.random_range(1..gate.instances)),

@@ -107,7 +107,7 @@ impl Fleet {
     }
 }
 
-/// What the command is told.
+/// The input of the command.
 fn fleet(gate: &Gate, balancer: &RunningBalancer, nodes: Vec<Value>) -> Value {
     json!({
         "service": gate.service.name,

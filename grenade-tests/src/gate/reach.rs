@@ -63,7 +63,7 @@ pub enum Unasked {
 }
 
 impl Unasked {
-    /// Tells it, and the code to exit with.
+    /// Prints it; returns the code to exit with.
     pub fn exit(&self) -> ExitCode {
         self.to_string().lines().for_each(|line| eprintln!("grenade: {line}"));
         ExitCode::from(match self {

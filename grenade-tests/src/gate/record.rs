@@ -166,7 +166,7 @@ impl Record {
         })
     }
 
-    /// The tags that are asked for, each of which the report must have.
+    /// The requested tags; the report must have each.
     fn chosen<'a>(&self, report: &'a Report) -> Result<Vec<&'a Judged>, Unasked> {
         let has = || report.tags.iter().map(|judged| judged.tag.word()).collect::<Vec<_>>().join(", ");
         let find = |tag: &GateTag| {

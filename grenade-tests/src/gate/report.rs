@@ -27,7 +27,7 @@ use crate::load::entry::Entry;
 
 /// The form of the JSON; raised when a field changes its meaning.
 const FORM: u32 = 1;
-/// How many failures are told in full.
+/// How many failures are reported in full.
 const FIRST: usize = 10;
 
 /// The whole report.

@@ -12,7 +12,7 @@ use crate::gate::file::source::{Commit, Source};
 use crate::gate::launcher::{self, found};
 use crate::world::{Spawn, World};
 
-/// Before a branch it stands for the last commit that this one and the branch have in common.
+/// Before a branch it means the last commit that this one and the branch have in common.
 const MERGE_BASE: &str = "merge-base ";
 /// How long git may take.
 const GIT: std::time::Duration = std::time::Duration::from_secs(120);
@@ -145,8 +145,8 @@ async fn build(
     Ok(())
 }
 
-/// Waits until no other run builds the same. A lock that is asked for again and again can be given up; one that is waited
-/// for would hold this process beyond Ctrl-C.
+/// Waits until no other run builds the same. Polling for a lock can be interrupted; a blocking wait would hold this
+/// process beyond Ctrl-C.
 async fn alone(lock: File, directory: &Path, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<File> {
     let mut waits = false;
     loop {

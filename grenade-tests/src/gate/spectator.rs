@@ -6,7 +6,7 @@ use crate::gate::picture::Picture;
 
 /// Sees it, and shows it to a person.
 pub trait Spectator: Sync {
-    /// Hears what is done now.
+    /// Receives what is done now.
     fn say(&self, what: &str);
 
     /// Sees one instant.

@@ -287,7 +287,7 @@ fn unfailed(check: &str, entries: &[Entry], overloaded: Option<String>) -> Check
 /// Statuses by which an instance says that it cannot keep up.
 const BUSY: [u16; 3] = [429, 503, 504];
 
-/// A wrong answer of a known instance is nobody's load.
+/// A wrong answer of a known instance is not caused by load.
 fn is_wrong(entry: &Entry) -> bool {
     let refused = entry.status.is_some_and(|status| !BUSY.contains(&status));
     entry.failure() == "wrong content" || (refused && !entry.node.is_empty())

@@ -38,7 +38,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Makes the file anew.
+    /// Creates the file empty.
     ///
     /// # Errors
     /// When it cannot be written.

@@ -76,7 +76,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Of a request that is sent now and of which nothing more is known.
+    /// Of a request that is sent now; its outcome is not known yet.
     pub fn begun(due: Due, kind: impl Into<Cow<'static, str>>, own_length: Duration) -> Self {
         let now = Instant::now();
         Self {

@@ -30,7 +30,7 @@ pub struct Pace {
     /// Each request is due somewhere in its own part of time, as this seed decides; absent: always at the beginning. What
     /// happens at regular intervals on the machine meets requests of two even schedules unevenly.
     pub jitter: Option<u64>,
-    /// Where each request is written down: a CSV file, made anew.
+    /// Where each request is written down: a CSV file, created empty.
     pub ledger: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! Texts and JSON values with `{name}` in them. `{{` and `}}` stand for braces.
+//! Texts and JSON values with `{name}` in them. `{{` and `}}` mean braces.
 
 use std::fmt::Write;
 

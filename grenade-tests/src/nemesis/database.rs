@@ -19,7 +19,7 @@ const PORT: u16 = 5432;
 /// How long a replica may take to follow.
 const FOLLOWS: Duration = Duration::from_secs(30);
 
-/// As on a server whose clients come and go over a network: who is not heard any more is let go within seconds, or its
+/// As on a server whose clients come and go over a network: a silent client is disconnected within seconds, or its
 /// session would look connected for hours.
 const SETTINGS: [&str; 7] = [
     "tcp_keepalives_idle=2",

@@ -255,7 +255,7 @@ pub(super) async fn end(testbed: &mut Testbed, undo: &Undo) -> anyhow::Result<()
     Ok(())
 }
 
-/// The hosts that a cut stands between.
+/// The pairs of hosts that a cut separates.
 fn pairs(testbed: &Testbed, cut: Cut) -> Vec<(String, String)> {
     let coordinator = |n: usize| testbed.coordinators[n].plan.name.clone();
     let all_members = |from: String| (0..MEMBERS).map(move |n| (from.clone(), member(n))).collect();

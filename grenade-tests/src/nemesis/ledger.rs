@@ -35,8 +35,8 @@ pub(super) struct Requests {
     pub created: BTreeSet<u64>,
 }
 
-/// Reads the ledger of a load that began at `began` in the event log, in milliseconds. Excuses begin at whole ones, rounded down:
-/// so a request that failed within the millisecond of a fault is one that the fault may explain.
+/// Reads the ledger of a load that began at `began` in the event log, in milliseconds. Each excuse begins at a
+/// whole millisecond, rounded down: so a fault may explain a request that failed within its millisecond.
 ///
 /// # Errors
 /// When it cannot be read.

@@ -51,7 +51,7 @@ impl Said {
 }
 
 impl Operator {
-    /// Who knows these coordinators, and bears the token of this file.
+    /// An operator that knows these coordinators, and has the token of this file.
     pub(super) fn new(coordinators: Vec<SocketAddr>, token: PathBuf, log: &EventLog) -> Self {
         Self { coordinators, token, log: log.clone(), last: Arc::default() }
     }

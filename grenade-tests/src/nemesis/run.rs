@@ -30,7 +30,7 @@ const PERSON_LOOKS: Duration = Duration::from_millis(700);
 const DEAD_END: Duration = Duration::from_secs(240);
 /// How long the fleet may take to serve at one version.
 const SERVES: Duration = Duration::from_secs(120);
-/// How long an upgrade may be refused: instances may have to be heard first.
+/// How long an upgrade may be refused: reports of instances may be needed first.
 const STARTS: Duration = Duration::from_secs(90);
 /// Before one of so many upgrades the leader is killed with nothing else wrong.
 const FIGURE_EVERY: usize = 3;

@@ -194,7 +194,7 @@ impl Testbed {
     /// Ends that.
     pub(super) fn mend_disk(&mut self, name: &str) {
         for (_, process) in self.slowed.extract_if(.., |(of, _)| of == name) {
-            // It lets go of the process before it ends; its drop ends it in any case.
+            // It detaches from the process before it ends; its drop ends it in any case.
             let _ = process.signal(Signal::INT);
             std::thread::sleep(std::time::Duration::from_millis(50));
         }

@@ -29,7 +29,7 @@ pub enum DatabaseError {
     /// The URL names neither engine.
     #[error("database URL begins with `{found}`; postgres://… or sqlite:PATH is allowed")]
     Scheme {
-        /// What stands before the first colon; never the rest, which may hold a password.
+        /// The text before the first colon; never the rest, which may hold a password.
         found: String,
     },
     /// The URL names an engine, but the rest of it is malformed.
@@ -119,7 +119,7 @@ impl Database {
     }
 
     /// Like [`Database::open`], and makes the SQLite file in WAL mode where there is none. PostgreSQL databases are
-    /// made by whoever runs the server.
+    /// made by the server's operator.
     pub async fn create(url: &DatabaseUrl, session: &str) -> Result<Self, DatabaseError> {
         let DatabaseUrl::Sqlite(path) = url else { return Self::open(url, session) };
         let options = sqlite(path).create_if_missing(true).journal_mode(SqliteJournalMode::Wal);

@@ -1,4 +1,4 @@
-//! The catalogue over HTTP. Only translates: parses at the door, asks the store, words the answer.
+//! The catalogue over HTTP. Only translates: parses at the border, asks the store, words the answer.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::sample::store::{Store, StoreError};
 const LARGEST_WISH: usize = 64 << 10;
 /// The largest file of an image, in bytes.
 const LARGEST_FILE: u64 = 64 << 20;
-/// A body that brings nothing for so long is given up.
+/// A body that brings nothing for so long is dropped.
 const BODY_SILENCE: Duration = Duration::from_secs(30);
 /// Images in one page, and the most that may be asked for.
 const PAGE: i64 = 25;
@@ -70,7 +70,7 @@ impl From<StoreError> for Refusal {
             StoreError::Corrupt { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             StoreError::Database { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
-        // A test tells what was answered, and the cause must be in it: this is no service for strangers.
+        // Tests print the answer, and the cause must be in it: this is no service for strangers.
         let text = match std::error::Error::source(&error) {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),

@@ -1,4 +1,4 @@
-//! The words of the catalogue: an image, who may see it, and what a client may ask for. Parsed at the door.
+//! The words of the catalogue: an image, who may see it, and what a client may ask for. Parsed at the border.
 
 use serde_json::{Map, Value, json};
 use thiserror::Error;

@@ -48,7 +48,7 @@ pub async fn count(State(in_flight): State<InFlight>, request: Request, next: Ne
     response.map(|body| Body::new(Guarded::new(body, guard)))
 }
 
-/// A body that keeps something until it was sent or given up.
+/// A body that keeps something until it was sent or dropped.
 #[derive(Debug)]
 pub struct Guarded<B, G> {
     body: B,

@@ -31,7 +31,7 @@ pub struct Ops {
     pub disable_file: PathBuf,
     /// Catalogue requests in flight.
     pub in_flight: InFlight,
-    /// Set by the start-up, read by everybody.
+    /// Set by the start-up, read by every handler.
     pub readiness: Arc<RwLock<Readiness>>,
 }
 

@@ -27,7 +27,7 @@ use crate::sample::store::Store;
 /// How often a database that does not answer yet is asked again.
 const READY_RETRY: Duration = Duration::from_millis(100);
 
-/// How an instance is run; all of it was parsed at the door.
+/// How an instance is run; all of it was parsed at the border.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     /// Where to listen.

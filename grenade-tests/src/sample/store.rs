@@ -125,7 +125,7 @@ impl Store {
         }
     }
 
-    /// Gives an image another name and says anew whether everybody may see it.
+    /// Renames an image and sets again whether everybody may see it.
     pub async fn update(&self, id: &str, wish: &Wish) -> Result<(), StoreError> {
         let begin = self.database.begin_writing();
         let rows = on_either!(&self.database, pool => async {

@@ -34,7 +34,7 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
         }
         Command::Record(from, to) => return record(world, current, (from, to)).await,
         Command::Look | Command::Window(..) | Command::Other(_) => return false,
-        // Only what is known to be switched off is given up.
+        // Only what is known to be switched off is decommissioned.
         Command::Decommission(instance) => {
             let node = instance.split_once('/').and_then(|(_, node)| world.testbed.names().node(node));
             if !node.is_some_and(|node| world.left.contains(&node)) && !is_of_byzantine(world, instance) {

@@ -32,7 +32,7 @@ pub(super) const IMPOSTOR: &str = "impostor";
 
 /// The agent of one node, as a process.
 pub(super) struct Agent {
-    /// What stands between it and everything else.
+    /// The gate between it and everything else.
     pub gate: Gate,
     /// Its line to the store.
     pub line: Line,

@@ -86,7 +86,7 @@ impl Auditor {
         falsified.breaches()
     }
 
-    /// The names of everybody who is in the history of events.
+    /// Every name in the history of events.
     pub(super) fn names(&self) -> BTreeSet<String> {
         let trace = self.trace();
         let written = trace.revisions.iter().flat_map(|revision| &revision.writes);
@@ -176,7 +176,7 @@ async fn follow(mut client: Client, testbed: Testbed, trace: Arc<Mutex<Trace>>, 
     }
 }
 
-/// Takes in what was written; without a revision it is known already, and what stands now is set back to it.
+/// Takes in what was written; without a revision it is known already, and the current state is set back to it.
 fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
     let now = testbed.now();
     let mut state = testbed.state();

@@ -29,7 +29,7 @@ static LED: Mutex<Led> = Mutex::new(Led { started: Vec::new(), sessions: BTreeMa
 struct Led {
     /// Every coordinator that was started, with what it knows of its own leadership.
     started: Vec<(Gate, watch::Receiver<Option<Arc<Leadership>>>)>,
-    /// By the name of the session, which bears the term.
+    /// By the name of the session, which contains the term.
     sessions: BTreeMap<String, Gate>,
 }
 
@@ -68,11 +68,11 @@ pub(super) fn goes_on(session: &str) -> BoxFuture<'static, ()> {
 
 /// One coordinator, as a process.
 pub(super) struct Coordinator {
-    /// What stands between it and everything else.
+    /// The gate between it and everything else.
     pub gate: Gate,
     /// Its line to the store.
     pub line: Line,
-    /// What its operations stand in.
+    /// The context of its operations.
     pub context: Context,
     cancel: CancellationToken,
     loops: [JoinHandle<()>; 2],

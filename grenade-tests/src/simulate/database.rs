@@ -128,7 +128,7 @@ impl Database {
 
     async fn open(&mut self) -> Asked<&mut SqliteConnection> {
         if self.connection.is_none() {
-            // Nobody else can end the wait of a thread that holds the runtime's.
+            // No other task can end the wait of a thread that holds the runtime's.
             let options = SqliteConnectOptions::new()
                 .filename(&self.path)
                 .create_if_missing(true)
@@ -339,7 +339,7 @@ impl Database {
         Ok(true)
     }
 
-    /// Nobody looks for the file any more that the copy took the place of.
+    /// Nothing looks any more for the file that the copy replaced.
     pub(super) fn stays_older(&mut self) {
         self.newest = None;
     }

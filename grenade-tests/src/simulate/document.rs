@@ -3,7 +3,7 @@
 /// The group's name.
 pub(super) const GROUP: &str = "edge";
 
-/// Where the document stands on each node.
+/// The path of the document on each node.
 pub(super) const METADATA_FILE: &str = "/srv/edge.json";
 
 /// A node that shows an earlier document than before.

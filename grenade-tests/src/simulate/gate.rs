@@ -1,4 +1,4 @@
-//! What stands between a simulated process and everything outside of it. A process that is stalled (SIGSTOP) or killed
+//! The gate between a simulated process and everything outside of it. A process that is stalled (SIGSTOP) or killed
 //! gets nothing through; what it had not sent by then is never sent, what it had is carried out without it.
 
 use std::sync::Arc;

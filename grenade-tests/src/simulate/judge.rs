@@ -13,7 +13,7 @@ use tidegate_proto::record::upgrade::PhaseName;
 /// noticed, and a change of leaders.
 pub(super) const OLD: u64 = 15_000;
 
-/// So long it takes at most until a coordinator hears of a change, in milliseconds.
+/// The longest delay until a coordinator sees a change, in milliseconds.
 const LAG: u64 = 2_000;
 
 /// No stop lasts longer, in milliseconds.
@@ -84,7 +84,7 @@ pub(super) struct Facts {
     pub byzantine: BTreeSet<usize>,
     /// Release streams.
     pub streams: StreamFacts,
-    /// When a person let an instance in again that they had kept out.
+    /// When an operator enabled an instance again that they had disabled.
     pub shown: BTreeMap<At, u64>,
     /// Until when the leader may read the store late, in milliseconds.
     pub disturbed_until: u64,
@@ -131,7 +131,7 @@ impl Facts {
             return;
         }
         if slots.get(&at).is_some_and(|slot| slot.lied_since(ordered_at.saturating_sub(OLD), now)) {
-            // Nobody could know that what said another version served requests.
+            // No component could know that what reported another version served requests.
             return;
         }
         let of_it =

@@ -161,7 +161,7 @@ impl Line {
             tokio::time::sleep(Duration::from_millis(late)).await;
         }
         if self.state.borrow().cut || self.throw(|dice, w| u64::from(dice.percent(w.lost_requests))) > 0 {
-            // As long as a connection takes to be given up.
+            // As long as a connection takes to be dropped.
             tokio::time::sleep(Duration::from_millis(500)).await;
             self.gate.passes().await;
             return Err(away("the connection was reset before the request arrived"));

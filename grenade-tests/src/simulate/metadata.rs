@@ -1,7 +1,7 @@
 //! The people of a metadata group: they set one document after the other. What a node shows is judged by its file.
 //!
 //! * A node shows a former document again only where the update to the later one was returned from or cancelled.
-//! * Once nothing else goes on, every node shows the document that is everybody's.
+//! * Once nothing else goes on, every node shows the document that is in effect for all.
 //!
 //! Neither is asked where the store was replaced: what it knew of the group may be gone.
 
@@ -98,7 +98,7 @@ impl MetadataPeople {
         done.is_ok()
     }
 
-    /// What differs from the document that is everybody's, on a node whose agent runs.
+    /// What differs from the document that is in effect for all, on a node whose agent runs.
     fn shows_another(&self, world: &World) -> Option<String> {
         let seen = Seen::of(world);
         let group = seen.group.as_ref().filter(|_| !world.store_lost)?;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinHandle;
 
-/// What is known of everybody's requests.
+/// What is known of all operators' requests.
 #[derive(Debug, Default)]
 struct Asked {
     /// Names under which something was asked that was refused, each with what that was.
@@ -20,7 +20,7 @@ struct Asked {
     disturbed_at: AtomicU64,
 }
 
-/// Everybody who is at work.
+/// All operators at work.
 #[derive(Debug, Default)]
 pub(super) struct Operators {
     asked: Arc<Asked>,

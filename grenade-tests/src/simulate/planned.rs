@@ -14,7 +14,7 @@ use super::world::World;
 use crate::gate::file::{Gate, Schema};
 use crate::gate::plan::{Event, Plan, When};
 
-/// What a stalled agent stands still for, and what a killed process is away for, in milliseconds, as in a gate job.
+/// How long a stalled agent stalls, and a killed process is away, in milliseconds, as in a gate job.
 const AWAY: u64 = 2_000;
 /// Rows that the migration fills.
 const ROWS: u64 = 20;

@@ -60,7 +60,7 @@ pub(super) struct Known {
     pub service: String,
     /// Nodes of the service.
     pub nodes: Vec<String>,
-    /// Instances that people may give up: those of nodes that are switched off, and, to be refused, those that report.
+    /// Instances that operators may decommission: on nodes that are off, and, to be refused, those that report.
     pub to_decommission: Vec<String>,
     /// The spec of the upgrade.
     pub spec: Json,

@@ -126,7 +126,7 @@ pub enum Change {
 /// One upgrade.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpgradePlan {
-    /// Of which service.
+    /// Its service.
     pub service: usize,
     /// From this version to the next.
     pub from: u32,
@@ -138,7 +138,7 @@ pub struct UpgradePlan {
     pub max_unavailable: u64,
     /// Whether zones are looked at.
     pub by_zone: bool,
-    /// Failures that are borne.
+    /// Failures that are allowed.
     pub tolerate: u64,
     /// `rollback` or `pause`.
     pub then: String,

@@ -100,7 +100,7 @@ pub(super) struct Slot {
     pub hooks: BTreeMap<&'static str, HookRun>,
     /// The hook that ended last, by its set.
     pub ended: BTreeMap<&'static str, String>,
-    /// Sets of which a hook was begun before the node lost its power, and none since.
+    /// Sets with a hook that was begun before the node lost its power, and none since.
     pub booted: BTreeSet<&'static str>,
     /// Until when a hook that is begun hangs.
     pub hangs_until: u64,
@@ -184,7 +184,7 @@ impl Slot {
     /// What it says of its version.
     pub(super) fn said_version(&self, now: u64) -> Option<u32> {
         let run = self.listens(now)?;
-        // A version that nobody is about to run: one that says what is expected next is believed by everybody.
+        // A version that no upgrade leads to: every component would believe one that is expected next.
         let lie = self.has(Hiccup::Lies, now).then_some(run.is.version + 5);
         Some(lie.or(run.is.says).unwrap_or(run.is.version))
     }

@@ -161,7 +161,7 @@ impl StreamPeople {
         world.testbed.log(format!("{STREAM}: {command:?}: {done}"));
     }
 
-    /// Somebody goes back with the storage, while its new version is needed already.
+    /// The storage is rolled back, while its new version is needed already.
     async fn take_storage_back(&mut self, world: &World) {
         let found = {
             let state = world.testbed.state();

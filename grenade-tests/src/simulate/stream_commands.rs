@@ -21,7 +21,7 @@ pub(super) const STREAM: &str = "compute";
 /// So many of a hundred rollbacks do not wait for the prewarm.
 const WITHOUT_PREWARM: u64 = 30;
 
-/// How a task ended of which its agent knows nothing, as who looks at the node sees it; none while it runs.
+/// How a task ended that its agent knows nothing of, as an operator at the node sees it; none while it runs.
 pub(super) fn truth(world: &World, node: &str, task: &str, tag: &str) -> Option<&'static str> {
     let place = world.testbed.names().node(node)?;
     let state = world.testbed.state();
@@ -147,7 +147,7 @@ async fn promote(world: &World, deploys: bool) -> Answer {
     let stream = stream(world);
     let waits = stream.pending.last().or(stream.canary.as_deref()).map(|head| &head.release);
     let revision = waits.map_or(latest(world), |release| release.revision.get());
-    // A person's word stands for the prewarm too.
+    // An operator's word also replaces the prewarm.
     if let Some(release) = waits.filter(|release| release.status == ReleaseStatus::Pending) {
         world.testbed.state().facts.streams.promoted.insert(release.tag.to_string());
     }

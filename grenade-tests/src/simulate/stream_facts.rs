@@ -8,7 +8,7 @@ use tidegate_proto::record::stream::{Head, Stream};
 /// The streams, as the auditor sees them.
 #[derive(Debug, Default)]
 pub(super) struct StreamFacts {
-    /// The record of each stream as it stands.
+    /// The current record of each stream.
     pub now: BTreeMap<String, Stream>,
     /// What each revision that was ever seen is.
     pub releases: BTreeMap<(String, u64), ComputeRelease>,
@@ -23,7 +23,7 @@ fn in_use(status: ReleaseStatus) -> bool {
 }
 
 impl Facts {
-    /// An image was removed from a node: nothing that starts or is kept to go back to bears its tag.
+    /// An image was removed from a node: nothing that starts or is kept to go back to has its tag.
     pub(super) fn image_removed(&mut self, now: u64, node: &str, tag: &str) {
         if self.streams.lost {
             return;

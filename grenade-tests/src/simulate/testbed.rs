@@ -74,7 +74,7 @@ impl Testbed {
         }
     }
 
-    /// Told when an upgrade entered another phase.
+    /// Notified when an upgrade entered another phase.
     pub(super) fn changed(&self) -> &Notify {
         &self.changed
     }

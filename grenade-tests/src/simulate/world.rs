@@ -183,7 +183,7 @@ impl World {
     /// None in practice.
     pub(super) async fn audit_new_store(&mut self) -> Result<(), etcd_client::Error> {
         self.former.extend(self.auditor.breaches(None));
-        // What is put in its place is a copy of the store that stood when the snapshot was made, or blank.
+        // It is replaced by a copy of the store from the time of the snapshot, or by a blank one.
         let history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
         self.auditor = Auditor::follow_copy(history, &self.place.store(), self.testbed.clone()).await?;
         Ok(())
@@ -256,8 +256,8 @@ impl World {
         }
     }
 
-    /// Where a node came back after the upgrade of a service, at a version that may not run any more, a person builds it anew
-    /// with the lowest one that may.
+    /// Where a node came back after the upgrade of a service, at a version that may not run any more, an operator
+    /// reinstalls it with the lowest one that may.
     pub(super) fn reinstall(&mut self, service: usize) {
         let now = self.testbed.now();
         let too_old: Vec<(usize, u32)> = {

@@ -22,7 +22,7 @@ use super::{Put, Revision, Trace, Written};
 pub enum FalseRecord {
     /// The leader's key is gone while there are orders.
     LeaderIsLost,
-    /// A directive bears the term of a leader that was deposed.
+    /// A directive has the term of a leader that was deposed.
     DirectiveOfADeposedTerm,
     /// An event is written a second time.
     EventIsWrittenAgain,

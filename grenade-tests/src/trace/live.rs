@@ -13,7 +13,7 @@ use super::revision::{Revision, Written};
 use super::rules::Broken;
 use super::seen::{Instance, Seen};
 
-/// The records as they stand, and since when too few are in rotation.
+/// The current records, and since when too few are in rotation.
 #[derive(Debug, Default)]
 pub struct Live {
     seen: Seen,
@@ -30,15 +30,15 @@ struct Few {
 }
 
 impl Live {
-    /// What stands at the end of a history.
+    /// The state at the end of a history.
     pub(super) fn after(trace: &Trace) -> Self {
         let mut live = Self::default();
         trace.revisions.iter().for_each(|revision| live.seen.take_in(revision));
         live
     }
 
-    /// Takes in one key as it is written at a time; what stands in the store for `known` milliseconds is known to whoever
-    /// leads.
+    /// Takes in one key as it is written at a time; what has been in the store for `known` milliseconds is known to
+    /// every leader.
     pub fn take_in(&mut self, number: i64, written: &Written, now: u64, known: u64) -> Option<Broken> {
         let broken = self.stopped_without_capacity(number, written, now.saturating_sub(known));
         self.seen.take_in(&Revision { number, writes: vec![written.clone()] });
@@ -63,8 +63,8 @@ impl Live {
         few.possibly = if possibly < least { few.possibly.or(Some(now)) } else { None };
     }
 
-    /// One that was drained is told to stop although too few have been in rotation since before `then`: it is put back where
-    /// it is healthy, and waits where it is not.
+    /// A drained instance is ordered to stop although too few have been in rotation since before `then`: it is put back
+    /// where it is healthy, and waits where it is not.
     fn stopped_without_capacity(&self, at: i64, written: &Written, then: u64) -> Option<Broken> {
         let (Key::Directive(service, node), Some(Value::Directive(directive))) =
             (&written.key, written.put.as_ref().map(|put| &put.value))

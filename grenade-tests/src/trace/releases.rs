@@ -59,8 +59,8 @@ fn storage(seen: &Seen, service: &ServiceName) -> Option<ServiceVersion> {
     }
 }
 
-/// No floor falls below a need that stands. A need may stand before its release is out, and wait for the floor: what is out
-/// is judged in `streams`.
+/// No floor falls below a need in effect. A need may exist before its release is out, and wait for the floor: what is
+/// out is judged in `streams`.
 fn floor_is_enough(judge: &mut Judge<'_>, service: &ServiceName) {
     let highest = judge.after.needs.get(service).and_then(|need| need.highest());
     let (Some((stream, holder)), Some(window)) = (highest, judge.after.windows.get(service)) else { return };

@@ -1,4 +1,4 @@
-//! The records as they stand at one revision, and what they say of an instance.
+//! The records at one revision, and what they say of an instance.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +124,7 @@ impl Seen {
         match &written.key {
             Key::Report(service, node) => {
                 let instance = self.instance(service, node);
-                // One that was overwritten with nonsense is removed by hand, and its agent's lease stands.
+                // One that was overwritten with nonsense is removed by hand, and its agent's lease is still held.
                 if instance.report.take().is_some() && written.gone {
                     instance.lapsed = revision;
                 }

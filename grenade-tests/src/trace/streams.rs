@@ -12,7 +12,7 @@ use tidegate_proto::{Key, ReleaseRevision, ReleaseTag, ServiceName, ServiceVersi
 use super::revision::{Revision, Written};
 use super::rules::Broken;
 
-/// Streams as they stand at one revision.
+/// Streams at one revision.
 #[derive(Default)]
 struct Seen {
     streams: BTreeMap<StreamName, Stream>,

@@ -19,7 +19,7 @@ pub const FALL: u32 = 2;
 /// Passed checks in a row that bring it back.
 pub const RISE: u32 = 2;
 
-/// What a balancer stands before.
+/// A balancer's servers, and their health check.
 #[derive(Debug, Clone)]
 pub struct Behind {
     /// The servers.
@@ -40,14 +40,14 @@ impl<T: AsRef<[(String, SocketAddr)]> + ?Sized> From<&T> for Behind {
     }
 }
 
-/// A balancer that runs: the built-in one or HAProxy; whoever uses it need not know.
+/// A balancer that runs: the built-in one or HAProxy; its users need not know which.
 #[derive(Debug)]
 pub struct RunningBalancer {
     /// Its process.
     pub process: Process,
     /// Where clients connect.
     pub address: SocketAddr,
-    /// Where it tells what it knows.
+    /// Where it reports its servers' state.
     pub stats_socket: PathBuf,
 }
 

@@ -25,7 +25,7 @@ impl Caller {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// When no server listens there.
     pub async fn connect(address: SocketAddr, token: Option<&str>) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -45,7 +45,7 @@ impl Caller {
         serde_json::from_slice(&body).with_context(|| format!("{path} answered no JSON"))
     }
 
-    /// Tells something; the body of the answer is null where it has none.
+    /// Sends a request with a body; the body of the answer is null where it has none.
     ///
     /// # Errors
     /// When there is no answer: whether it was carried out is not known then.

@@ -42,7 +42,7 @@ impl CoordinatorPlan {
         Self::on(Host::loopback(), name, store)
     }
 
-    /// The same, on a host. On one that is reached over a network, it is told that this is meant.
+    /// The same, on a host. On one that is reached over a network, it gets `--insecure`.
     ///
     /// # Errors
     /// When there is no free port.

@@ -39,7 +39,7 @@ pub fn below(ancestor: i32) -> Vec<i32> {
             if at == ancestor {
                 return true;
             }
-            // The table is no snapshot: a pid that was given anew could close a circle.
+            // The table is no snapshot: a reused pid could close a circle.
             if steps > table.len() {
                 break;
             }

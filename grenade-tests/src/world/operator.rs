@@ -29,10 +29,10 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Connects, and waits until somebody leads; for a service and the name of its upgrade.
+    /// Connects, and waits until a coordinator leads; for a service and the name of its upgrade.
     ///
     /// # Errors
-    /// When nobody answers or leads.
+    /// When no coordinator answers or leads.
     pub async fn of(grpc: SocketAddr, service: &str, upgrade: &str) -> anyhow::Result<Self> {
         let url = format!("http://{grpc}");
         let endpoint = Endpoint::from_shared(url.clone())?.timeout(ANSWER).tcp_nodelay(true);
@@ -102,7 +102,7 @@ impl Operator {
         Ok(())
     }
 
-    /// Where the upgrade stands.
+    /// The upgrade's status.
     ///
     /// # Errors
     /// When the coordinator does not answer.

@@ -1,4 +1,4 @@
-//! The demo's directory: made anew, never somebody else's, used by one demo at a time.
+//! The demo's directory: made for each demo, never another program's, used by one demo at a time.
 
 use std::fs::{self, File};
 use std::io;
@@ -56,10 +56,10 @@ pub struct Place {
     _locked: File,
 }
 
-/// Where the demo's files go unless told otherwise: `target/demo`, beside `target/<profile>` with this program.
+/// Where the demo's files go by default: `target/demo`, beside `target/<profile>` with this program.
 ///
 /// # Errors
-/// When the system does not tell where this program is.
+/// When the system does not report where this program is.
 pub fn default_dir() -> Result<PathBuf, PlaceError> {
     let here = std::env::current_exe().map_err(failed("find", Path::new("this program")))?;
     let target = here.parent().and_then(Path::parent).unwrap_or(Path::new("."));
@@ -70,7 +70,7 @@ impl Place {
     /// Empties an earlier run's directory, or makes it.
     ///
     /// # Errors
-    /// When it is somebody else's, in use, or cannot be made; then nothing in it was changed.
+    /// When it belongs to another program, is in use, or cannot be made; then nothing in it was changed.
     pub fn fresh(dir: &Path) -> Result<Self, PlaceError> {
         fs::create_dir_all(dir).map_err(failed("make", dir))?;
         let dir = fs::canonicalize(dir).map_err(failed("find", dir))?;

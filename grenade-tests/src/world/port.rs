@@ -23,7 +23,7 @@ const FIRST_OUTGOING: u16 = 32_768;
 /// How many ports are tried.
 const TRIES: u32 = 2000;
 
-/// A port that nobody listens on. Somebody may take it before its user does; whoever cannot bind says so.
+/// A port with no listener. Another process may take it before its user does; the user's bind then fails.
 ///
 /// # Errors
 /// When none of many is free.

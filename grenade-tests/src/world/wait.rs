@@ -1,4 +1,4 @@
-//! Waits for a level, with an end, and tells what was there instead.
+//! Waits for a level, with a time limit; its error says what was there instead.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use grenade_tests::world::{balancer, port};
 
 use crate::rig::{LIMIT, Rig, all_up, servers};
 
-/// The README's promise in small: out by the health check, drained, stopped, started, back in; nobody noticed.
+/// The README's promise in small: out by the health check, drained, stopped, started, back in; no request failed.
 #[tokio::test]
 async fn a_drained_restart_of_each_node_fails_no_request() {
     let rig = Rig::new();

@@ -1,5 +1,5 @@
-//! Whole upgrades on real processes, and what must never happen in them (rules 1 to 4 of the design), as somebody
-//! outside sees it: the balancer, the clients, the commands of an operator.
+//! Whole upgrades on real processes, and what must never happen in them (rules 1 to 4 of the design), as seen from
+//! outside: by the balancer, the clients, the commands of an operator.
 
 mod adopted;
 mod bad_input;

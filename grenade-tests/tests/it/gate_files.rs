@@ -84,7 +84,7 @@ fn compare_says_what_it_needs_and_names_bad_input() {
     assert!(code == Some(3) && said.contains("99000 ms is after the end of"), "{said}");
     let (code, said) = compare("1000\n", "upgraded.csv");
     assert!(code == Some(3) && said.contains("both the twin and the upgraded pool"), "{said}");
-    // As many requests, of which one failed in the upgraded pool alone.
+    // As many requests; one failed, in the upgraded pool alone.
     let bad = std::fs::read_to_string(file("upgraded.csv")).unwrap();
     std::fs::write(file("upgraded.csv"), bad.replacen("200,ok", "500,failed", 1)).unwrap();
     let (code, said) = compare("1000\n", "twin.csv");

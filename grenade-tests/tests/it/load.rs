@@ -75,7 +75,7 @@ async fn it_is_an_open_loop_with_every_kind_and_keeps_its_rate() {
     }
 }
 
-/// A service that answers well-formed lies: only the content tells.
+/// A service that answers well-formed lies: only the content shows it.
 #[tokio::test]
 async fn wrong_content_is_a_failure() {
     let rig = Rig::new();

@@ -1,5 +1,5 @@
-//! A private etcd comes up, survives the loss of a member, and comes back; and stories of compute releases and metadata on
-//! a real etcd that are told on the embedded store elsewhere.
+//! A private etcd comes up, survives the loss of a member, and comes back; and tests of compute releases and metadata
+//! on a real etcd that run on the embedded store elsewhere.
 
 use grenade_tests::world::etcd;
 use grenade_tests::world::wait::wait_for_200;

@@ -51,7 +51,7 @@ async fn both_tell_the_same_of_the_same_backends() {
     }
 }
 
-/// What HAProxy says while it checks nobody: within a check (`* ` before `check_status`) the code is 0.
+/// What HAProxy says while it checks no server: within a check (`* ` before `check_status`) the code is 0.
 async fn between_checks(haproxy: &RunningBalancer) -> ShowStat {
     wait_for("HAProxy between two checks", LIMIT, || async {
         let told = haproxy.show_stat().await?;

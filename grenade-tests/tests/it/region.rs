@@ -1,5 +1,5 @@
-//! A coordinator, agents and an operator's hands, on an embedded store or a real etcd: what stories about compute releases
-//! and metadata are told on.
+//! A coordinator, agents and an operator's commands, on an embedded store or a real etcd, for tests of compute releases
+//! and metadata.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// How a command ends when no coordinator answers, or none leads.
 const AWAY: i32 = 4;
 
-/// What it stands on.
+/// Its store.
 #[derive(Clone, Copy)]
 pub(crate) enum Ground {
     Embedded,
@@ -61,7 +61,7 @@ impl Region {
         Self { coordinator, agents, _etcd: etcd, rig }
     }
 
-    /// The coordinator is killed, and begins anew.
+    /// The coordinator is killed and restarted.
     pub(crate) async fn crash_coordinator(&mut self) {
         self.coordinator.process.crash().unwrap();
         self.coordinator = Coordinator::start(&self.rig.world, self.coordinator.plan.clone()).await.unwrap();

@@ -1,5 +1,5 @@
-//! Storage that Tidegate only watches: three real agents report it, no upgrade ever touches it, and a compute release waits
-//! until the last node was seen at what it requires, with nobody silent.
+//! Storage that Tidegate only watches: three real agents report it, no upgrade ever touches it, and a compute release
+//! waits until the last node was seen at what it requires, with none silent.
 
 use grenade_tests::world::pantry::Pantry;
 use serde_json::Value as Json;
@@ -52,7 +52,7 @@ async fn a_release_goes_out_once_the_last_node_of_storage_is_new_enough_and_none
     region.storage_is_at(2, 8100);
     region.until_deployed(1).await;
 
-    // Nobody knows what a silent one runs, however new it was when it was last heard of.
+    // The version of a silent one is not known, however new it was when it was last heard of.
     region.agents[2].process.crash().unwrap();
     let is_silent = |instance: &Json| instance["silent"] == true;
     region.until("it is silent", |region| region.json(&["fleet", "list"]).iter().any(is_silent)).await;

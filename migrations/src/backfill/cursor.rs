@@ -1,4 +1,4 @@
-//! Where a walk is, as it stands in the history.
+//! The position of a walk, as recorded in the history.
 
 use crate::database::Value;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! PostgreSQL's faster walk: by the table's own pages instead of a key.
 //!
-//! A range of pages needs no index and no query that finds where a batch ends, and reads each page once. A row that
-//! is written during the walk moves to another page: with a sync its new form is filled by the trigger, and without
-//! one the migration's verify query finds it and the next walk, which goes by key, fills it. A row may be visited
-//! twice, so this walk is for fills of which a second visit changes nothing.
+//! A range of pages needs no index and no query that finds where a batch ends, and reads each page once. A row that is
+//! written during the walk moves to another page: with a sync its new form is filled by the trigger, and without one
+//! the migration's verify query finds it and the next walk, which goes by key, fills it. A row may be visited twice, so
+//! this walk is for fills whose second visit changes nothing.
 
 use crate::database::{Dialect, Session, Value};
 use crate::error::Error;

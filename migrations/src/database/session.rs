@@ -1,4 +1,4 @@
-//! A session: one connection, its statements, and its end when the caller gives up.
+//! A session: one connection, its statements, and its end when the caller cancels.
 
 use super::url::Target;
 use super::{DatabaseUrl, Dialect, Failure, Kind, postgres, sqlite};
@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 /// How long a connection attempt may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a statement that is under way may go on after the caller gave up; a short one ends well
-/// inside it, and a connection to a host that is gone is left to itself after it.
+/// How long a statement that is under way may go on after the caller cancelled; a short one ends well inside it, and a
+/// connection to a host that is gone is left to itself after it.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 /// A plain value, to and from a statement.
@@ -65,7 +65,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Connects under `name`, which the database shows to whoever asks who is connected.
+    /// Connects under `name`, which the database shows in its list of sessions.
     pub(crate) async fn connect(
         url: &DatabaseUrl,
         name: &str,
@@ -179,7 +179,7 @@ async fn within<T>(
     if *left {
         return Err(Failure::new(Kind::Unreachable, "an earlier statement was left unanswered"));
     }
-    // Where the runtime's thread is held, the caller has no turn in which to give up.
+    // Where the runtime's thread is held, the caller has no turn in which to cancel.
     let given_up = async {
         cancel.cancelled().await;
         tokio::time::sleep(CANCEL_GRACE).await;

@@ -62,8 +62,8 @@ pub(super) fn described(
     .collect()
 }
 
-/// The objects that an undo in this owner's name must not remove: all but those that the history shows as made by
-/// steps that are taken back. A step that never ran made nothing, and what bears its name was there before.
+/// The objects that an undo in this owner's name must not remove: all but those that the history shows as made by steps
+/// that are taken back. A step that never ran made nothing, and an object with its name was there before.
 pub(super) fn kept(
     record: &Record<'_>,
     migration: &Migration,

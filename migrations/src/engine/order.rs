@@ -20,8 +20,8 @@ impl<'a> Record<'a> {
         Record { entries: entries.iter().filter(|e| e.migration == migration).collect() }
     }
 
-    /// Whether something of it was done, or at least intended. Contract has begun only with its
-    /// first step: until then nothing is lost, and there is a way back.
+    /// Whether something of it was done, or at least intended. Contract has begun only with its first step: until then
+    /// nothing is lost, and a rollback is possible.
     pub(super) fn begun(&self, phase: Phase) -> bool {
         let counts = |e: &Entry| phase != Phase::Contract || e.step != PHASE || e.state == State::Done;
         self.entries.iter().any(|e| e.phase == phase && counts(e))

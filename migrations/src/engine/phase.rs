@@ -73,7 +73,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Rows came after a fill that was done, and nobody filled them: its steps are opened again.
+    /// Rows came after a fill that was done, and were not filled: its steps are opened again.
     async fn fills_again(
         &mut self,
         phase: Phase,

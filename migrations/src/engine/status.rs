@@ -97,7 +97,7 @@ async fn read(session: &mut Session, set: &MigrationSet, counts_rows: bool) -> R
             && !record.begun(Phase::Undo);
         let pending_rows = if askable { Some(pending(session, migration).await?) } else { None };
         let migrate = match (state(Phase::Migrate), pending_rows) {
-            // Rows came after the fill that nobody filled: it runs again.
+            // Rows came after the fill and were not filled: it runs again.
             (PhaseState::Done, Some(1..)) => PhaseState::Running,
             (state, _) => state,
         };

@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::leader::Leader;
 use crate::unit::{Index, Name};
 
-/// How long a concurrent build may wait for others' transactions. Its lock lets readers and writers
-/// pass, so that nobody stalls behind it; each try that fails leaves an invalid index to clean up.
+/// How long a concurrent build may wait for others' transactions. Its lock lets readers and writers pass, so that no
+/// session stalls behind it; each try that fails leaves an invalid index to clean up.
 const BUILD_LOCK_LIMIT: &str = "SET lock_timeout = '10min'";
 
 /// Tries of a build that ends with an invalid index.

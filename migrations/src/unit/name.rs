@@ -46,7 +46,7 @@ pub(crate) fn quoted(name: &str) -> String {
     name.split('.').map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".")
 }
 
-/// Quoted, as it stands in generated SQL.
+/// Quoted, as in generated SQL.
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.0)

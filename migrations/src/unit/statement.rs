@@ -258,7 +258,7 @@ fn comment_end(text: &str) -> Option<usize> {
     None
 }
 
-/// Splits at commas that stand in no parentheses.
+/// Splits at commas that are in no parentheses.
 pub(crate) fn split_top(tokens: &[Token]) -> Vec<&[Token]> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_i32);
     for (at, token) in tokens.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The kinds of steps, as values. What each does stands in `step/`, `sync/` and `backfill/`.
+//! The kinds of steps, as values. Their work is in `step/`, `sync/` and `backfill/`.
 
 use super::{Name, Statement};
 use serde::{Deserialize, Serialize};

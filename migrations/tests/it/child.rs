@@ -1,5 +1,5 @@
-//! An engine in a process of its own, which a story may stop or kill: this test binary, run again
-//! with only the test below, told by its environment what to do.
+//! An engine in a process of its own, which a test may stop or kill: this test binary, run again with only the test
+//! below; its environment says what to do.
 
 use crate::support::{Database, patient, set_in, watcher, written};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The term: who may change a schema, and who is told that he may not.
+//! The term: which leader may change a schema, and which one is refused.
 
 on_both! { a_lower_term_changes_nothing, another_schema_than_the_one_asked_for_is_not_changed, the_same_revision_with_another_id_is_a_restored_store, looking_changes_nothing }
 

@@ -261,7 +261,7 @@ mod story {
         };
         let stopped = engine.contract(&set, &term(1), &proof(), &once, &watch, &cancel).await.unwrap_err();
         assert!(stopped.to_string().contains("node-8"), "{stopped}");
-        // No step of contract ran, so there is still a way back, and forth again.
+        // No step of contract ran, so a rollback is still possible, and forth again.
         engine.undo(&set, &term(1), &watch, &cancel).await.unwrap();
         engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
         engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();

@@ -1,4 +1,4 @@
-//! The acts of an agent, of which [`decide`](super::decide::decide) chooses the next.
+//! The acts of an agent; [`decide`](super::decide::decide) chooses the next.
 
 use crate::host::Target;
 use crate::journal::{Known, Order, Phase};

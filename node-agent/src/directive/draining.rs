@@ -125,7 +125,7 @@ impl Context<'_> {
         if unavailable < settled {
             return Err(Lacks::Settling(settled));
         }
-        // Balancers that can be asked are asked in any case; the settle time stands for those that cannot.
+        // Balancers that can be queried are queried in any case; the settle time replaces only those that cannot.
         match &self.seen.balancers {
             _ if self.timers.is_deregistered() || mutant::is("balancer-is-not-asked") => Ok(()),
             Balancers::Said { each, .. } => {

@@ -45,7 +45,7 @@ pub struct Seen {
     pub reconciled: Option<Revision>,
     /// The running version must be admitted again: the agent has just begun, or its lease was lost.
     pub readmit: bool,
-    /// How staging stands.
+    /// The state of staging.
     pub staging: Staging,
     /// The start hook, where hooks replace code.
     pub hook: HookState,
@@ -150,7 +150,7 @@ pub enum Balancers {
     Unreadable(String),
 }
 
-/// How staging stands for the release that a directive wants.
+/// The state of staging of the release that a directive wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Staging {
     /// Not needed, or present and verified.

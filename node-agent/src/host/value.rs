@@ -107,7 +107,7 @@ impl TaskEnd {
     }
 }
 
-/// How a run stands.
+/// The state of a run.
 #[derive(Debug, PartialEq)]
 pub enum RunState {
     /// The hook has not begun, and no runner is about to begin it.

@@ -61,9 +61,9 @@ impl Instance {
         }
     }
 
-    /// What the watch has shown of the records that an admission depends on: the window, and the revision of this agent's
-    /// report. None where they are not all known, or where the former admission may still stand: then it is read whether
-    /// anything has to be written at all.
+    /// What the watch has shown of the records that an admission depends on: the window, and the revision of this
+    /// agent's report. None where they are not all known, or where the former admission may still be valid: then it is
+    /// read whether anything has to be written at all.
     fn watched(&self, version: ServiceVersion) -> Option<(&Known, Revision)> {
         let stands = self.journal.admitted.as_ref().is_some_and(|last| last.version == version);
         let window = self.store.last.window.as_ref().filter(|_| !stands)?;

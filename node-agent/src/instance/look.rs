@@ -37,7 +37,7 @@ impl Instance {
         Ok(seen)
     }
 
-    /// Reads the store again; what was seen of the service stands.
+    /// Reads the store again; what was seen of the service is kept.
     pub(super) async fn take_in_news(&mut self, seen: &mut Seen) -> Result<(), Fatal> {
         seen.store = self.look_at_the_store().await?;
         seen.window = self.store.last.shown_window();

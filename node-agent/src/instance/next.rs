@@ -90,8 +90,8 @@ impl Cycle {
         }
     }
 
-    /// After `act`. `done`: whether it was carried out. `stands`: whether the new phase asks for no more than the last look
-    /// saw.
+    /// After `act`. `done`: whether it was carried out. `stands`: whether the new phase asks for no more than the last
+    /// look saw.
     pub(super) fn carried_out(&mut self, act: &Act, done: bool, stands: bool) -> Step {
         if !done {
             return Step::Rest { report: !act.is_reported_first() };

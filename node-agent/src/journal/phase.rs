@@ -4,7 +4,7 @@ use crate::host::Target;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::report::Step;
 
-/// Where an instance stands; see the drawing in `directive`.
+/// An instance's phase; see the drawing in `directive`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Phase {
@@ -46,7 +46,7 @@ pub enum Phase {
         at: String,
         /// What was tried and found.
         reason: String,
-        /// Whether the instance is kept out of rotation.
+        /// Whether the instance is disabled in rotation.
         hidden: bool,
     },
 }

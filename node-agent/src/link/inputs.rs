@@ -160,7 +160,7 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
                 if fresh.report.is_none() {
                     fresh.no_report_at = snapshot.revision;
                 }
-                // An unreadable record must not look like none: what was known of it stands.
+                // An unreadable record must not look like none: what was known of it is kept.
                 let kept = |key: Key| snapshot.get(&key).is_some_and(|e| e.value.is_err());
                 let window = kept(Key::Window(service.clone()));
                 out.send_if_modified(|now| {

@@ -202,7 +202,7 @@ impl Driver {
         }
     }
 
-    /// How the start hook stands, where hooks replace code.
+    /// The state of the start hook, where hooks replace code.
     pub fn start_hook(&self) -> HookState {
         match &self.kind {
             Kind::Process(_) => HookState::NotBegun,

@@ -20,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the kernel may take to end what was killed.
 const AFTER_KILL: Duration = Duration::from_secs(10);
 
-/// Hooks of which one at a time runs.
+/// Hooks that run one at a time.
 #[derive(Debug, Clone)]
 pub struct Hooks(RunningLock);
 
@@ -133,7 +133,7 @@ mod tests {
         let hooks = Hooks::of(room.path(), HookSet::Moving);
         let mut unsigned = begin_unsigned(&hooks, "start", "sleep 60; true");
         assert_eq!((hooks.look("start"), hooks.look("stop")), (HookState::Runs, HookState::NotBegun));
-        // Whoever killed the agent reaps it.
+        // The killer of the agent reaps it.
         let reaped = tokio::task::spawn_blocking(move || unsigned.wait().unwrap());
         hooks.end().await.unwrap();
         assert!(!reaped.await.unwrap().success());

@@ -128,7 +128,7 @@ impl host::ServiceProcess for ServiceProcess {
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or(0);
         let started = Started { pid, ticks: ticks(pid).unwrap_or(0) };
         let tag = target.tag.clone();
-        // Somebody has to take its exit status, or it stays in the process table.
+        // Its exit status must be read, or it stays in the process table.
         tokio::spawn(async move {
             match child.wait().await {
                 Ok(status) => tracing::info!(pid, release = %tag, %status, "the service's process ended"),

@@ -103,7 +103,7 @@ impl TaskRuns for Runs {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        // Somebody has to take its exit status, or it stays in the process table.
+        // Its exit status must be read, or it stays in the process table.
         tokio::spawn(async move { child.wait().await });
         Ok(())
     }

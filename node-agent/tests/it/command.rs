@@ -25,7 +25,7 @@ pub(crate) fn hooks(world: &World, stop: &str) -> String {
     hooks_that(world, stop, "", 2)
 }
 
-/// Hooks of which the one that starts does something `before`; each may take `seconds`.
+/// Hooks whose start hook does something `before`; each may take `seconds`.
 fn hooks_that(world: &World, stop: &str, before: &str, seconds: u32) -> String {
     let (room, program) = (world.path().display().to_string(), std::env::current_exe().unwrap());
     let start = format!(

@@ -68,7 +68,7 @@ async fn a_running_old_node_is_kept_out_of_rotation() {
     assert_eq!(report.version.map(|v| v.get()), Some(1));
     assert_eq!(world.store.inventory().await.unwrap().0, before);
     wait_for("DOWN", &world, || async { world.balancer.status() }, |s| s == "DOWN").await;
-    // Its way back is forward.
+    // It can only go forward.
     let wanted = release(&world, 2);
     let replace = directive(Disposition::Replace { release: wanted.clone() }, vec![wanted]);
     let generation = world.store.direct(replace).await;
@@ -118,7 +118,7 @@ async fn a_version_that_came_behind_the_agents_back_is_admitted_before_it_is_rep
     let good = world.store.set_window(1, 3).await;
     world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == good).await;
     let before = world.store.inventory().await.unwrap().0;
-    // Nobody can be asked: what authorises an admission cannot be read.
+    // The store does not answer: what authorises an admission cannot be read.
     let mut client = world.store.embedded.client().await.unwrap().kv_client();
     client.put("/tidegate/windows/pantry", "no window", None).await.unwrap();
     std::fs::write(world.path().join("changed-to"), "3").unwrap();

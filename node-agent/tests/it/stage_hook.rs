@@ -14,7 +14,7 @@ fn staged_by_hook(world: &World, more: &str) -> String {
     format!("{}\nstage = [\"sh\", \"-c\", {script:?}]", hooks(world, KILL))
 }
 
-/// Adopts version 1, of which the agent says that its digest is `known`, goes to version 2, and back.
+/// Adopts version 1, whose digest the agent reports as `known`, goes to version 2, and back.
 async fn forward_and_back(world: &World, known: Digest) {
     started_by_hand(world, 1).await;
     let _agent = world.agent();

@@ -195,8 +195,8 @@ impl Drop for World {
     }
 }
 
-/// A port that was free a moment ago, below those that the system gives to whoever asks for any: nothing runs there at
-/// first in most tests, and what another test began there would be taken for the service.
+/// A port that was free a moment ago, below the system's ephemeral ports: nothing runs there at first in most tests,
+/// and what another test began there would be taken for the service.
 pub(crate) fn free_port() -> u16 {
     let dice = RandomState::new();
     let mut ports = (0..2000_u64).map(|n| 10_240 + (dice.hash_one(n) % 22_000) as u16);

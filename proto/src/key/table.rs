@@ -12,7 +12,7 @@ use std::fmt;
 /// What the subject of a signal about metadata begins with.
 const GROUP: &str = "group-";
 
-/// Each row is a kind, its word, and its names with their types; how a number is padded stands behind its type.
+/// Each row is a kind, its word, and its names with their types; how a number is padded follows its type.
 macro_rules! keys {
     ($(
         $(#[$doc:meta])*

@@ -24,7 +24,7 @@ pub struct Directive {
     pub health: HealthTimes,
     /// The term that wrote it.
     pub term: TermId,
-    /// A person has declared that the service has stopped: that stands for the count of requests in flight where there
+    /// An operator has declared that the service has stopped: that replaces the count of requests in flight where there
     /// is none. It confirms no stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declared_stopped: bool,

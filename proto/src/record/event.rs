@@ -1,4 +1,4 @@
-//! One line of history, written in the transaction of the change that it tells of.
+//! One line of history, written in the transaction of the change that it describes.
 
 use super::{Body, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -18,7 +18,7 @@ pub struct Evidence {
     pub log: Option<Digest>,
     /// Who ran it.
     pub who: String,
-    /// When it was told.
+    /// When it was reported.
     pub at: Timestamp,
     /// The verdicts before it, the newest first: at most [`KEPT`]. Absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -91,7 +91,7 @@ pub enum Verdict {
     Pass,
     /// They do not.
     Fail,
-    /// It cannot be told. That is no pass.
+    /// The result is not known. That is no pass.
     Inconclusive,
 }
 

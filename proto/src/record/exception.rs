@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 /// Why an instance is not expected in its wave.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Exception {
-    /// It failed, and nobody has retried it since.
+    /// It failed, and was not retried since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// A person skipped it: that excuses it from its wave, never from remove or contract.
+    /// An operator skipped it: its wave passes without it, but never remove or contract.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<Word>,
 }

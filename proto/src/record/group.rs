@@ -1,8 +1,8 @@
 //! A metadata group: instances that share a document, and the update that brings them another one, batch by batch.
 //!
-//! Who is in which batch is drawn once, when an update begins, and stands in pages; the group's own record says how many
-//! batches are exposed. So exposing another batch, and returning all of them, is one small write, however many instances
-//! there are; and an instance learns what it is served from this record and one page.
+//! The batch of each instance is drawn once, when an update begins, and stored in pages; the group's own record says
+//! how many batches are exposed. So exposing another batch, and returning all of them, is one small write, however many
+//! instances there are; and an instance learns what it is served from this record and one page.
 
 use super::{Body, Timestamp};
 use crate::metadata::{MetadataGeneration, UpdateTerms};

@@ -13,7 +13,7 @@ pub struct Inventory {
     pub version: ServiceVersion,
     /// The release that was admitted, where the agent knows it.
     pub release: Option<ReleaseTag>,
-    /// Labels of the node: `zone` and the like, by which failure domains are told apart.
+    /// Labels of the node, such as `zone`: they name its failure domain.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Who admitted it.

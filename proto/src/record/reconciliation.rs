@@ -1,5 +1,5 @@
-//! A person's word that a store which was restored from a backup, or is blank, is the one to be obeyed from here on:
-//! what the witnesses of the former one had seen, and that somebody has looked at it.
+//! An operator's statement that a store which was restored from a backup, or is blank, is the one to obey from here on:
+//! it holds what the witnesses of the former one had seen, and who confirmed it.
 
 use super::{Body, Timestamp};
 use crate::{NodeId, Revision, ServiceName, ServiceVersion, TermId};

@@ -32,7 +32,7 @@ pub struct Report {
     /// Whether balancers send it requests.
     #[serde(default)]
     pub rotation: Rotation,
-    /// Where it stands in its lifecycle.
+    /// Its step in its lifecycle.
     #[serde(default)]
     pub step: Step,
     /// The generation of the last directive that the agent accepted and journalled; 0 for none.
@@ -42,7 +42,7 @@ pub struct Report {
     /// under this generation. Absent = it is, or an older agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
-    /// The mod_revision of the last window that the agent journalled (fsync) *before* it probed `version` anew.
+    /// The mod_revision of the last window that the agent journalled (fsync) *before* it probed `version` again.
     #[serde(default)]
     pub window: Revision,
     /// Every release that is present on the node, the running one included where it is kept there; digests verified.
@@ -69,8 +69,8 @@ pub struct Report {
     /// What goes wrong, or went wrong a short time ago, since the instance was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Box<Fault>>,
-    /// What its probe and its addresses answered, where it has not been well for some seconds while it should be; said
-    /// anew at most every 15 s.
+    /// What its probe and its addresses answered, where it has not been well for some seconds while it should be;
+    /// updated at most every 15 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<Box<str>>,
     /// The balancer that could not be asked last, and why; absent = none is configured, or each has answered.
@@ -104,7 +104,7 @@ pub struct BalancerReport {
 }
 
 impl BalancerReport {
-    /// Whether the balancer was told so, and no health check says it.
+    /// Whether this was set at the balancer, and not by a health check.
     pub fn is_by_hand(&self) -> bool {
         ["MAINT", "DRAIN", "NOLB"].iter().any(|word| self.status.starts_with(word))
     }
@@ -183,9 +183,9 @@ pub enum Rotation {
     In,
     /// On its way out: the disable-file is there.
     Leaving,
-    /// Out: the health URL was seen to answer 503 and every balancer has let go.
+    /// Out: the health URL was seen to answer 503 and every balancer has deregistered it.
     Out,
-    /// On its way back: the disable-file is gone, not every balancer says UP yet.
+    /// Returning to rotation: the disable-file is gone, not every balancer says UP yet.
     Returning,
     /// Out by a disable-file that a person made.
     Maintenance,
@@ -194,7 +194,7 @@ pub enum Rotation {
     Unknown,
 }
 
-/// Where an instance stands in its lifecycle (machine 2 of the design).
+/// An instance's step in its lifecycle (machine 2 of the design).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 #[serde(tag = "name", rename_all = "kebab-case")]
@@ -270,8 +270,8 @@ pub struct Abilities {
     /// before the instance is shown. Absent = they differ, or an older agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ready_by_health: bool,
-    /// Nothing tells it how many requests are in flight: it has no counter, and asks no balancer, so that a drain lasts until
-    /// its deadline. Absent = something does, or an older agent.
+    /// The number of requests in flight is not known: it has no counter, and asks no balancer, so that a drain lasts
+    /// until its deadline. Absent = it is known, or an older agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counts_nothing: bool,
 }

@@ -1,5 +1,5 @@
-//! How a compute fared with a canary, or an instance with a metadata document. One word each, the last one stands; absent =
-//! unmeasured, which is no success.
+//! How a compute fared with a canary, or an instance with a metadata document. One signal each, the last one counts;
+//! absent = unmeasured, which is no success.
 
 use super::{Body, Timestamp};
 use crate::{FailureName, MetadataGeneration};
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 /// The word of one compute, or of one instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Signal {
-    /// Of which metadata document; none = it is about a canary.
+    /// The metadata document that it is about; none = it is about a canary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<MetadataGeneration>,
     /// Whether it went well.
     pub success: bool,
-    /// What kind of failure it was, where whoever tells has a name for it.
+    /// The kind of failure, where the reporter has a name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureName>,
     /// What happened, where it did not.
     #[serde(default)]
     pub why: String,
-    /// Who told.
+    /// Who sent it.
     pub who: String,
-    /// When it was told.
+    /// When it was sent.
     pub at: Timestamp,
 }
 

@@ -32,7 +32,7 @@ pub struct Stream {
     /// Computes that start with a release of their own; at most [`MAX_PINS`].
     #[serde(default)]
     pub pins: BTreeMap<ComputeId, Pin>,
-    /// How many computes run each tag, as last told; at most [`MAX_RUNNING_TAGS`].
+    /// How many computes run each tag, as last reported; at most [`MAX_RUNNING_TAGS`].
     #[serde(default)]
     pub running: BTreeMap<ReleaseTag, Running>,
     /// Whether the settings had a removal hook before: the image of a collected release may be removed, although the
@@ -101,7 +101,7 @@ pub struct Head {
     /// places were salted, and its share stays as it was.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub salted: bool,
-    /// Whether it answers, as last told; none = nobody has said.
+    /// Whether it answers, as last reported; none = not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<bool>,
     /// Whether nothing but its availability holds it: then `trial_ms` counts.
@@ -119,7 +119,7 @@ pub struct Head {
     /// Milliseconds since it was superseded, as last stored.
     #[serde(default)]
     pub superseded_ms: u64,
-    /// How often a person had it tried again: hooks are then run anew.
+    /// How often an operator had it tried again: hooks then run again.
     #[serde(default)]
     pub attempt: u32,
     /// Of a rollback that waits: whether it goes out without a prewarm, as soon as no agent can begin to remove its

@@ -26,7 +26,7 @@ impl Body for Task {
     const SCHEMA: u32 = 1;
 }
 
-/// The compute release that a task is run for: what the hook is told of it.
+/// The compute release that a task is run for, as passed to the hook.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TaskRelease {
     /// Its stream.
@@ -88,7 +88,7 @@ impl FromStr for Ended {
 pub struct TaskResult {
     /// How far it is.
     pub outcome: Outcome,
-    /// When that was told, by the agent's clock.
+    /// When that was reported, by the agent's clock.
     pub at: Timestamp,
     /// The agent that claimed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

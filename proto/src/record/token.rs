@@ -109,9 +109,9 @@ impl fmt::Display for CommonName {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Credential {
-    /// Whoever bears the token with this sha256.
+    /// A caller with the token that has this sha256.
     Digest(Digest),
-    /// Whoever shows a certificate of this subject, signed by the authority that the coordinators trust.
+    /// A caller with a certificate of this subject, signed by the authority that the coordinators trust.
     Certificate(CommonName),
 }
 
@@ -129,7 +129,7 @@ pub struct Revoked {
 /// One way for a principal to prove who calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Token {
-    /// Who calls with it: what stands as `who` in events and records.
+    /// The caller's name: the `who` of events and records.
     pub name: PrincipalName,
     /// What they may do.
     pub role: Role,

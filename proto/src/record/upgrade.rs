@@ -1,5 +1,5 @@
-//! One run of a service from one version to the next: what was asked for, where it stands, and everything that
-//! another coordinator needs to take the next step and repeat none.
+//! One run of a service from one version to the next: what was requested, its phase, and everything that another
+//! coordinator needs to take the next step and repeat none.
 
 use super::{Body, Timestamp};
 use crate::name::{NodeId, SchemaName, ServiceName, UpgradeId};
@@ -20,7 +20,7 @@ pub struct Upgrade {
     pub by: String,
     /// When.
     pub at: Timestamp,
-    /// Where it stands.
+    /// Its phase.
     pub phase: Phase,
     /// Set while a person, or the failure budget, holds it.
     pub paused: Option<Pause>,
@@ -50,7 +50,7 @@ pub struct Upgrade {
     /// Milliseconds spent in this phase, as last stored.
     #[serde(default)]
     pub phase_ms: u64,
-    /// How many instances were done when `stalled_ms` last began anew; of an upgrade that is over, when it ended (0 in
+    /// How many instances were done when `stalled_ms` last restarted; of an upgrade that is over, when it ended (0 in
     /// records of earlier versions).
     #[serde(default)]
     pub done: u32,
@@ -67,7 +67,7 @@ impl Body for Upgrade {
     const SCHEMA: u32 = 2;
 }
 
-/// Where an upgrade stands (machine 1 of the design; its moves are the planner's).
+/// The phase of an upgrade (machine 1 of the design; its moves are the planner's).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Phase {
@@ -84,9 +84,9 @@ pub enum Phase {
         /// The wave that is being rolled, counted from 0.
         wave: u32,
     },
-    /// Old code is removed from the nodes; the floor stands.
+    /// Old code is removed from the nodes; the floor is in effect.
     Remove,
-    /// What only old code needed is dropped, on this certificate. There is no way back from here.
+    /// What only old code needed is dropped, on this certificate. No rollback is possible from here.
     Contract {
         /// The digest of the stored certificate.
         certificate: Digest,
@@ -220,7 +220,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What holds an upgrade where it stands.
+/// What holds an upgrade in its phase.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pause {
     /// Who: an operator, or `coordinator` for the failure budget.

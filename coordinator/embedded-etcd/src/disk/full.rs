@@ -57,7 +57,7 @@ pub(super) fn wait(
     durable.pause(&why.to_string());
     loop {
         match carried.take().map_or_else(|| inbox.recv_timeout(RETRY), Ok) {
-            // Changes that were made before anyone knew.
+            // Changes that were made before the failure was known.
             Ok(Message::Write(sequence, record)) => {
                 batch.push(record);
                 last = sequence;

@@ -8,7 +8,7 @@
 //! | `leases` | lease id | its TTL in seconds |
 //!
 //! So a write is one row. The state now is `settled` with the revisions above the compacted one applied to it; a
-//! compaction moves `settled` up and removes the revisions below. Which keys hang on a lease stands in the keys.
+//! compaction moves `settled` up and removes the revisions below. The keys themselves name their lease.
 
 use std::path::Path;
 

@@ -24,7 +24,7 @@ impl Change {
         }
     }
 
-    /// The event that tells of this change, without the previous state.
+    /// The event of this change, without the previous state.
     pub(crate) fn event(&self, revision: i64) -> PbEvent {
         match self {
             Self::Put(kv) => PbEvent { r#type: 0, kv: Some(kv.as_ref().clone()), prev_kv: None },

@@ -1,4 +1,4 @@
-//! Answers a range request: which keys, as of which revision, filtered, ordered and cut off as etcd does it.
+//! Answers a range request: which keys, at which revision, filtered, ordered and cut off as etcd does it.
 
 use std::{cmp::Ordering, sync::Arc};
 

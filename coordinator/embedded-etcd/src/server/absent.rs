@@ -26,7 +26,7 @@ pub(crate) trait Missing: Send + Sync + 'static {
     fn refuse(method: &str) -> Refusal;
 }
 
-/// Users, roles, passwords. etcd itself refuses to authenticate anybody before authentication is enabled.
+/// Users, roles, passwords. etcd itself refuses every authentication before it is enabled.
 #[derive(Clone)]
 pub(crate) enum Auth {}
 

@@ -86,7 +86,7 @@ impl PbLeaseService for Api {
 }
 
 impl Api {
-    /// A positive id that no lease bears.
+    /// A positive id that no lease has.
     fn free_id(&self) -> i64 {
         loop {
             let id = rand::random::<i64>() & i64::MAX;

@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status, Streaming, async_trait};
 use super::Api;
 use crate::watch::stream;
 
-/// Messages of one stream that may wait for their client; what it has not been told beyond them stays history.
+/// Messages of one stream that may wait for their client; later events stay in the history until it reads.
 const WAITING_MESSAGES: usize = 8;
 
 #[async_trait]

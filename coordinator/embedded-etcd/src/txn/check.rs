@@ -86,8 +86,8 @@ impl Deletes {
             [] => {
                 self.keys.insert(key.to_vec());
             }
-            // etcd takes the zero byte literally here, as an end below every key, and so lets such a delete
-            // stand beside any put. The operations are then carried out in their order.
+            // etcd takes the zero byte literally here, as an end below every key, and so allows such a delete beside
+            // any put. The operations are then carried out in their order.
             [0] => {}
             end => self.add_span(key.to_vec(), end.to_vec()),
         }
@@ -182,7 +182,7 @@ mod tests {
             let mut deletes = Deletes::default();
             let mut halves = [Deletes::default(), Deletes::default()];
             for (n, (start, end)) in ranges.iter().enumerate() {
-                // 0 stands for one key, as no end does.
+                // A single 0 byte means one key, as an empty end does.
                 let end = if *end == 0 { Vec::new() } else { vec![*end] };
                 deletes.add(&[*start], &end);
                 halves[n % 2].add(&[*start], &end);

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! * The events of one revision are never spread over two messages, unless the watch asked for fragments.
-//! * A message's header names the revision of its last event: everything up to it has been told.
+//! * A message's header names the revision of its last event: everything up to it has been sent.
 
 use etcd_client::proto::{PbEvent, PbWatchResponse};
 use prost::Message;
@@ -115,7 +115,7 @@ fn fragments(whole: PbWatchResponse) -> Vec<PbWatchResponse> {
     let mut bytes = FRAGMENT;
     let empty = PbWatchResponse { events: Vec::new(), ..whole.clone() };
     for event in whole.events {
-        // A field number and a length of up to three bytes stand before each event.
+        // A field number and a length of up to three bytes precede each event.
         let size = event.encoded_len() + 5;
         if bytes + size >= FRAGMENT {
             parts.push(PbWatchResponse { fragment: true, ..empty.clone() });

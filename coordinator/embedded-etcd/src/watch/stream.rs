@@ -1,7 +1,7 @@
-//! One watch stream of one client: takes its requests, and tells each of its watches what happened.
+//! One watch stream of one client: takes its requests, and sends each of its watches their events.
 //!
-//! A stream is one task. It reads history at the pace at which its client takes messages, so that a client that
-//! does not read keeps a few messages waiting here, and nobody else.
+//! A stream is one task. It reads history at the pace at which its client takes messages, so that a client that does
+//! not read delays only its own few messages here.
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -20,7 +20,7 @@ use tonic::Status;
 use super::deliver::{self, Piece, Subscription};
 use crate::{engine::Engine, kv::KeyRange, refusal::Refusal};
 
-/// How often a watch that asked for progress hears of it while nothing else is told: etcd's interval.
+/// How often a watch that asked for progress gets it while nothing else is sent: etcd's interval.
 const PROGRESS: Duration = Duration::from_secs(600);
 
 /// The watch id of an answer that concerns the stream and not one watch.
@@ -39,11 +39,11 @@ struct Session {
     stream: u64,
     watches: BTreeMap<i64, Subscription>,
     next_id: i64,
-    /// Watches with revisions to be told, and the span of these.
+    /// Watches with unsent revisions, and the span of these.
     backlog: VecDeque<(i64, i64, i64)>,
-    /// Whether the client asked how far it has been told.
+    /// Whether the client asked for the revision that was sent last.
     progress_asked: bool,
-    /// Watches that were told something since the last progress interval.
+    /// Watches that were sent something since the last progress interval.
     notified: HashSet<i64>,
 }
 
@@ -199,12 +199,12 @@ impl Session {
         self.notified.remove(&id);
     }
 
-    /// Takes up what was published since; when all of it is told, answers a request for progress.
+    /// Takes up what was published since; when all of it is sent, answers a request for progress.
     async fn take_news(&mut self) -> Result<(), Gone> {
         let (ready, published) = self.engine.durable().hub().take_ready(self.stream);
         for (id, from) in ready {
             match self.backlog.iter_mut().find(|(waiting, _, _)| *waiting == id) {
-                // Behind what the watch has to be told first, and nothing between concerns it.
+                // Queued behind the watch's earlier revisions; nothing between concerns it.
                 Some((_, _, last)) => *last = published,
                 None => self.backlog.push_back((id, from, published)),
             }
@@ -215,7 +215,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells one watch one piece of its backlog, and puts it behind the others.
+    /// Sends one watch one piece of its backlog, and puts it behind the others.
     async fn send_next(&mut self) -> Result<(), Gone> {
         if let Some((id, from, last)) = self.backlog.pop_front()
             && let Some(subscription) = self.watches.get(&id)
@@ -258,7 +258,7 @@ impl Session {
         .await
     }
 
-    /// Tells the watches that asked for it, and heard nothing for an interval, how far they are.
+    /// Sends progress to the watches that asked for it, and were sent nothing for an interval.
     async fn send_progress_of_watches(&mut self) -> Result<(), Gone> {
         let notified = std::mem::take(&mut self.notified);
         self.take_news().await?;

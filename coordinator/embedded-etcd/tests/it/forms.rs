@@ -96,7 +96,7 @@ async fn what_it_does_not_offer_it_says() {
     client.defragment().await.unwrap();
 }
 
-/// etcd 3.4 itself ends with a panic on this one, so that it can stand in no comparison.
+/// etcd 3.4 itself ends with a panic on this one, so that no comparison can use it.
 #[tokio::test]
 async fn a_key_deleted_and_kept_in_one_transaction_is_put_empty() {
     let store = Embedded::in_memory();

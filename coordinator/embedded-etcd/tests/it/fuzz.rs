@@ -70,7 +70,7 @@ impl Server {
             self.runtime.block_on(old.close());
         }
         self.answer(call);
-        // It still answers everybody else.
+        // It still answers every other client.
         let store = self.store.borrow().clone();
         self.runtime.block_on(async {
             let mut client = store.client().await.unwrap();
@@ -162,8 +162,7 @@ const PUT: usize = 2;
 const DELETE: usize = 3;
 const TXN: usize = 4;
 
-/// Transactions within transactions, of which the widths of all levels add up to what is allowed: more than 70,000
-/// operations would be.
+/// Nested transactions; the widths of all levels add up to what is allowed: more than 70,000 operations would be.
 fn nested(bytes: usize, operation: impl Fn(usize) -> (usize, Vec<u8>)) -> Vec<u8> {
     const WIDTH: usize = 36;
     let each = (bytes / WIDTH / WIDTH / 14).clamp(1, 56);

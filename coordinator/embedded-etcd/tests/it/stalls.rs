@@ -1,4 +1,4 @@
-//! Leases when this process stands still: nobody could renew them meanwhile, so nobody is taken for dead.
+//! Leases while this process stalls: no client could renew them meanwhile, so none is taken for dead.
 
 use std::time::Duration;
 

@@ -196,7 +196,7 @@ fn described(wanted: &Wanted) -> String {
     }
 }
 
-/// Who is in which batch; none where nobody is waited for.
+/// The batch of each instance; none where the update waits for no instance.
 fn drawn(
     name: &GroupName,
     generation: MetadataGeneration,

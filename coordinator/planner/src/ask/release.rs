@@ -1,6 +1,6 @@
-//! What persons and CI ask of compute releases. Each verb is a function from what is seen to the commit that grants
-//! it, to "that is so already", or to a refusal. What is asked of a stream that changes meanwhile fails by its
-//! preconditions and is asked anew.
+//! Mutations of compute releases by operators and CI. Each verb is a function from a snapshot to the commit that
+//! applies it, to "that is so already", or to a refusal. If the stream changes meanwhile, a precondition fails and the
+//! mutation is planned again.
 
 mod approve;
 mod configure;

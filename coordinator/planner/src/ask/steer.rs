@@ -71,7 +71,7 @@ pub fn approve(
     }))
 }
 
-/// Holds an upgrade where it stands. Instances that are under way finish what cannot be undone.
+/// Pauses an upgrade in its phase. Instances that are under way finish what cannot be undone.
 pub fn pause(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> Result<Commit, Refusal> {
     let stored = find_active(fleet, id, "pause")?;
     demand_why(asker, "pausing")?;
@@ -85,7 +85,7 @@ pub fn pause(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> R
     Ok(rewritten(moment, id, stored, asker, "paused", |body| body.paused = Some(pause)))
 }
 
-/// Lets a paused upgrade go on. Failures so far no longer count against its budget, and its waits begin anew.
+/// Resumes a paused upgrade. Failures so far no longer count against its budget, and its waits restart.
 pub fn resume(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> Result<Commit, Refusal> {
     let stored = find_active(fleet, id, "resume")?;
     if stored.paused.is_none() {
@@ -100,7 +100,7 @@ pub fn resume(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> 
     }))
 }
 
-/// Turns an upgrade back, where there is a way back.
+/// Rolls back an upgrade, where a rollback path exists.
 pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> Result<Commit, Refusal> {
     let stored = find_active(fleet, id, "roll back")?;
     demand_why(asker, "rolling back")?;
@@ -145,7 +145,7 @@ fn beyond_former(fleet: &Fleet, moment: &Moment, id: &UpgradeId, upgrade: &Upgra
     )))
 }
 
-/// Excuses an instance from its wave; never from remove or contract.
+/// Skips an instance of its wave; never of remove or contract.
 pub fn skip(
     fleet: &Fleet,
     moment: &Moment,
@@ -200,7 +200,7 @@ pub fn retry(
     Ok(match directive {
         Some(directive) => {
             let mut body = ordered_again(moment, directive, false);
-            // What the budget bears may be taken out.
+            // What the budget allows may be taken out.
             body.presumes_out &= serving.is_none();
             commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body))
         }
@@ -244,7 +244,7 @@ pub fn retry_stopped(
     let mut body = ordered_again(moment, directive, true);
     let commit = match body.disposition.takes_out() {
         true => commit,
-        // Its drain has failed, and it was let back since: what answers nobody is drained again.
+        // Its drain has failed, and it was enabled since: an instance that does not answer is drained again.
         false => {
             body.disposition = Disposition::Drain;
             under_budget(fleet, moment, (service, node), commit)
@@ -273,7 +273,7 @@ fn taken_out(
     Ok(under_budget(fleet, moment, (&spec.service, node), commit))
 }
 
-/// One instance more is out, as far as the budget's key tells and no person keeps it out.
+/// Counts one more instance as out, if the budget's key is unchanged and the instance is not in maintenance.
 fn under_budget(
     fleet: &Fleet,
     moment: &Moment,

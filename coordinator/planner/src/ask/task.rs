@@ -9,8 +9,8 @@ use tidegate_proto::key::Subject;
 use tidegate_proto::record::task::{Ended, Settlement};
 use tidegate_proto::{Key, NodeId, TaskId};
 
-/// The word; refused for a task that was not begun, and for one that has ended. It compares what the agent has told, so
-/// that an agent that finds out after all is first.
+/// Records the outcome that an operator states; refused for a task that was not begun, and for one that has ended. It
+/// compares what the agent has reported, so that an agent that finds out after all is first.
 ///
 /// # Errors
 /// A refusal that says what was found.

@@ -72,7 +72,7 @@ pub fn create_token(
         .put(key, body))
 }
 
-/// Lets nobody in with it any more.
+/// Revokes a token.
 pub fn revoke_token(fleet: &Fleet, moment: &Moment, id: &TokenId, asker: &Asker) -> Result<Commit, Refusal> {
     demand_why(asker, "revoking a token")?;
     let Some(stored) = fleet.token(id) else {

@@ -43,7 +43,7 @@ pub struct Made {
     pub commits: Vec<Commit>,
 }
 
-/// Makes the certificate of an upgrade from a fleet that was read anew at one revision, or says what is not so.
+/// Makes the certificate of an upgrade from a fleet read again at one revision, or says which condition is not met.
 pub fn certify(
     fleet: &Fleet,
     moment: &Moment,
@@ -161,8 +161,8 @@ fn gone(instance: &Instance) -> Option<Gone> {
     })
 }
 
-/// Removes what an earlier attempt, that did not enter contract, has stored of its certificate: nobody takes it for a
-/// proof, and none of its pages follow those of the next.
+/// Removes the stored certificate of an earlier attempt that did not enter contract, so that it is not taken for a
+/// proof and none of its pages follow those of the next.
 pub fn forget(fleet: &Fleet, id: &UpgradeId, former: &[Key]) -> Vec<Commit> {
     let at = fleet.upgrade(id).map_or(Revision::ABSENT, |upgrade| upgrade.at);
     let of_upgrade = || Commit::new().when(Precondition::At(Key::Upgrade(id.clone()), at));
@@ -243,7 +243,7 @@ fn compared(fleet: &Fleet, binding: &SchemaBinding, schema: &Stored<Schema>, rea
 }
 
 /// Adds to a commit that from now on the schema requires what the certificate has proved. The record is put even where
-/// nothing rises: whoever would set a window from an older sight of it fails.
+/// nothing rises, so that a commit that sets a window from an older snapshot fails.
 fn contracted(commit: Commit, binding: &SchemaBinding, schema: &Stored<Schema>) -> Commit {
     let mut body = schema.record.body.clone();
     for (service, requires) in &body.services {

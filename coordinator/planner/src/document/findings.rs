@@ -101,7 +101,7 @@ fn shown(value: Option<&Json>) -> String {
     }
 }
 
-/// Stands for a value where only its place is known.
+/// Replaces a value where only its place is known.
 const HERE: &str = "what is here";
 
 /// What a reader of YAML says, in plain words.

@@ -23,7 +23,7 @@ pub struct Cause {
     pub node: NodeId,
     /// Why it is not in service.
     pub why: String,
-    /// Whether its agent has given up, so that nothing more happens before a person has it tried again.
+    /// Whether its agent has failed, so that nothing more happens before an operator has it tried again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
 }
@@ -46,7 +46,7 @@ impl Causes {
         causes
     }
 
-    /// One whose agent has given up.
+    /// One whose agent has failed.
     pub fn failed(&self) -> Option<&NodeId> {
         self.first.iter().find(|cause| cause.failed).map(|cause| &cause.node)
     }

@@ -41,7 +41,7 @@ pub struct StoredSignal {
     pub places: Places,
 }
 
-/// How many computes told of success, and how many of failure.
+/// How many computes signalled success, and how many failure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SignalCount {
     /// Of success.
@@ -176,7 +176,7 @@ impl Fleet {
         self.compute.strays
     }
 
-    /// How many signals of a canary are stored, whether they count or not: [`crate::release::canary::counted`] tells those that do.
+    /// How many signals of a canary are stored; [`crate::release::canary::counted`] gives those that count.
     pub fn stored_signals(&self, subject: &SignalSubject) -> usize {
         self.compute.signals.get(subject).map_or(0, |signals| signals.words.len())
     }
@@ -194,7 +194,7 @@ impl Fleet {
         self.compute.signals.get(subject)?.words.get(compute)
     }
 
-    /// Every subject that anything was told of, with who told.
+    /// Every subject that has signals, with the computes that signalled.
     pub fn signals(&self) -> impl Iterator<Item = (&SignalSubject, impl Iterator<Item = &ComputeId>)> {
         self.compute.signals.iter().map(|(subject, signals)| (subject, signals.words.keys()))
     }

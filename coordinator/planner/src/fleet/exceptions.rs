@@ -1,5 +1,5 @@
-//! The instances of an upgrade that failed or were skipped: each has a record of its own. A record of an upgrade that an
-//! earlier version wrote holds them itself; what is written since stands before that.
+//! The instances of an upgrade that failed or were skipped: each has a record of its own. A record of an upgrade that
+//! an earlier version wrote holds them itself; records that were written since take precedence.
 
 use super::stored::Stored;
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ impl<'a> Exceptions<'a> {
         recorded.chain(self.upgrade.failed.iter().filter(move |(node, _)| !newer(node)))
     }
 
-    /// Everybody who was skipped.
+    /// Every instance that was skipped.
     pub fn skipped(&self) -> impl Iterator<Item = &'a NodeId> + use<'a> {
         let this = *self;
         let recorded = this.records.into_iter().flatten().filter(|(_, stored)| stored.skipped.is_some());
@@ -72,7 +72,7 @@ impl<'a> Exceptions<'a> {
         recorded.map(|(node, _)| node).chain(former)
     }
 
-    /// Everybody who failed or was skipped, some perhaps twice.
+    /// Every instance that failed or was skipped, some perhaps twice.
     pub fn exempt(&self) -> impl Iterator<Item = &'a NodeId> + use<'a> {
         self.failures().map(|(node, _)| node).chain(self.skipped())
     }

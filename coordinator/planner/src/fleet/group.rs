@@ -43,7 +43,7 @@ impl<K: Ord + Clone> Tally<K> {
         self.0.get(key).copied().unwrap_or(0)
     }
 
-    /// Those of which there are some, in their order.
+    /// The keys with a count above 0, in their order.
     pub(super) fn keys(&self) -> impl Iterator<Item = &K> {
         self.0.keys()
     }

@@ -25,10 +25,10 @@ pub(super) struct View {
     pub(super) last_wave: u32,
 }
 
-/// How an instance that was not seen serving an upgrade's target stands to it.
+/// The state, towards an upgrade, of an instance that was not seen serving its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Standing {
-    /// In service: it may be begun with.
+    /// In service: it may be started with.
     Ready,
     /// A directive has taken it out, or lets it back, and no report has shown it back yet.
     Ordered,
@@ -79,7 +79,7 @@ pub(super) struct Index {
     pub(super) returned: Groups<()>,
 }
 
-/// Where an instance stands in each index: computed from the instance alone, compared to move it between groups.
+/// An instance's group in each index: computed from the instance alone, compared to move it between groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facets {
     counts: bool,
@@ -182,7 +182,7 @@ impl Facets {
         }
     }
 
-    /// How the instance stands to the upgrade, and its wave; none where nothing is to be done, or it does not count.
+    /// The instance's state towards the upgrade, and its wave; none where nothing is to be done, or it does not count.
     pub(super) fn stands(&self) -> Option<(Standing, u32)> {
         self.standing.filter(|_| self.counts).map(|standing| (standing, self.wave))
     }
@@ -256,7 +256,7 @@ impl Index {
         self.shift(place, Some(facets), None);
     }
 
-    /// An instance stands elsewhere than before.
+    /// An instance's groups have changed.
     pub(super) fn change(&mut self, place: Place, before: &Facets, after: &Facets) {
         self.shift(place, Some(before), Some(after));
     }

@@ -57,7 +57,7 @@ impl Exposure {
 }
 
 impl Instance {
-    /// An instance of which nothing is known yet.
+    /// An instance without records.
     pub fn new(node: NodeId) -> Self {
         Self {
             node,

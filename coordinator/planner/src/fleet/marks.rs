@@ -1,5 +1,5 @@
-//! A set of places: a bit for each, in pages, of which there are only those that hold any. Whoever comes or goes
-//! touches one word, however many there are, and the first is found at once.
+//! A set of places: a bit for each, in pages; only pages that hold any exist. Adding or removing one touches one word,
+//! however many there are, and the first is found at once.
 
 use super::place::Place;
 

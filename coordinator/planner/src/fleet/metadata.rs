@@ -1,5 +1,5 @@
-//! What is observed of metadata groups: their records, who is in which batch, and what instances told. Documents are not
-//! here: no turn asks what they say.
+//! What is observed of metadata groups: their records, the batch of each instance, and the instances' signals.
+//! Documents are not here: no turn reads their content.
 
 use super::{Fleet, Stored};
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ impl Fleet {
         self.metadata.pages.get(name)?.get(&page_of(node, pages))
     }
 
-    /// What one instance told of a document.
+    /// One instance's signal for a document.
     pub fn group_word(
         &self,
         name: &GroupName,
@@ -95,12 +95,12 @@ impl Fleet {
         self.last_group_word(name, node).filter(|word| word.generation == Some(generation))
     }
 
-    /// What one instance told last, of whichever document.
+    /// One instance's last signal, for any document.
     pub fn last_group_word(&self, name: &GroupName, node: &NodeId) -> Option<&Stored<Signal>> {
         self.metadata.words.get(name)?.get(node)
     }
 
-    /// What every instance of a group told last, of whichever document.
+    /// The last signal of every instance of a group, for any document.
     pub fn group_words(&self, name: &GroupName) -> impl Iterator<Item = (&NodeId, &Stored<Signal>)> {
         self.metadata.words.get(name).into_iter().flatten()
     }

@@ -1,5 +1,5 @@
-//! Where a node stands in the order of names, as a small number: sets of places are bits, found without touching a
-//! name, and still go by the names.
+//! A node's position in the order of names, as a small number: sets of places are bits, found without touching a name,
+//! and still follow the order of names.
 
 use std::collections::BTreeMap;
 use tidegate_proto::NodeId;
@@ -11,7 +11,7 @@ pub(super) struct Place(pub(super) u32);
 /// How far apart names that come one after the other are placed: the first that come between two of them find room.
 const STEP: usize = 2;
 
-/// Nobody stands there.
+/// A free place.
 const FREE: u32 = u32::MAX;
 
 /// How many places a window has at least, in which room is made. A power of two, as all windows are.
@@ -53,17 +53,17 @@ impl Places {
         self.slots.iter().filter(|slot| **slot != FREE).map(|slot| *slot as usize)
     }
 
-    /// Who stands at a place that was given.
+    /// The slot at a place that was given.
     pub(super) fn slot(&self, place: Place) -> usize {
         self.slots[place.0 as usize] as usize
     }
 
-    /// Where the name of a slot stands.
+    /// The place of a slot.
     pub(super) fn of(&self, slot: usize) -> Place {
         self.places[slot]
     }
 
-    /// Places a name that has no place yet, in the next slot. Tells who had to make room for it.
+    /// Places a name that has no place yet, in the next slot. Returns the names that were moved to make room for it.
     pub(super) fn place(&mut self, node: NodeId) -> Vec<Moved> {
         let slot = self.places.len() as u32;
         let before = self.by_name.range(..&node).next_back().map(|(_, slot)| self.at(*slot));
@@ -82,9 +82,9 @@ impl Places {
         self.places[slot as usize].0 as usize
     }
 
-    /// Room for a newcomer right before the one that stands at `behind`: the smallest window around that is not too
-    /// full is spread out evenly. The larger a window, the emptier it must be, so that the next to come find room in a
-    /// smaller one, and on average only a few have to move.
+    /// Room for a newcomer right before the one at `behind`: the smallest window around that is not too full is spread
+    /// out evenly. The larger a window, the emptier it must be, so that the next to come find room in a smaller one,
+    /// and on average only a few have to move.
     fn make_room(&mut self, slot: u32, behind: usize) -> Vec<Moved> {
         let mut size = SMALLEST;
         let (start, mut here) = loop {
@@ -128,7 +128,7 @@ impl Places {
     }
 }
 
-/// How many may stand in a window: nearly all of a small one, half of one that holds a million.
+/// How many a window may hold: nearly all of a small one, half of one that holds a million.
 fn most(size: usize) -> usize {
     size - size * size.ilog2() as usize / 40
 }

@@ -17,7 +17,7 @@ impl Sample {
     /// How many are named.
     pub const NAMED: usize = 5;
 
-    /// A sample of `nodes`, of which there are `count`.
+    /// A sample of `nodes`; `count` is their number.
     pub fn of<'a>(nodes: impl Iterator<Item = &'a NodeId>, count: usize) -> Self {
         Self { first: nodes.take(Self::NAMED).cloned().collect(), count }
     }

@@ -19,7 +19,7 @@ use tidegate_proto::{NodeId, Revision, ServiceName, UpgradeId};
 /// What names are hashed with: without dice, so that two coordinators that saw the same do the same.
 const HASHER: FixedState = FixedState::with_seed(0);
 
-/// An instance, and where it stands in each index.
+/// An instance, and its group in each index.
 #[derive(Debug, Clone)]
 struct Member {
     facets: Facets,
@@ -35,7 +35,7 @@ pub struct ServiceFleet {
     /// By slot: in the order in which nodes came.
     members: Vec<Member>,
     /// The slots, by the hash of the names: a search by name itself touches memory at seventeen places among 100,000.
-    /// Their order here is nobody's: whoever goes through all of them goes by the places.
+    /// Their order here has no meaning: iteration goes by the places.
     slots: HashTable<u32>,
     places: Places,
     view: Option<View>,
@@ -59,7 +59,7 @@ impl<'a, I: Iterator<Item = &'a Instance>> Those<I> {
         Sample::of(self.each.map(|instance| &instance.node), self.count)
     }
 
-    /// The first names of those that are not excused; so many of the excused are among them.
+    /// The first names of those that are not skipped; `among` is the number of skipped ones.
     pub fn sample_but(self, excused: impl Fn(&NodeId) -> bool, among: usize) -> Sample {
         let names = self.each.map(|instance| &instance.node);
         Sample::of(names.filter(|node| !excused(node)), self.count - among)
@@ -133,7 +133,7 @@ impl ServiceFleet {
             return slot;
         }
         let moved = self.places.place(node);
-        // All leave before any comes: one may come where another stood.
+        // All leave before any comes: one may take another's former place.
         for Moved { slot, from, .. } in &moved {
             self.index.leave(*from, &self.members[*slot].facets);
         }

@@ -1,8 +1,8 @@
-//! Who contradicts the store: an agent that obeyed what this store does not know of shows that it was restored from a
-//! backup, or is blank. Witnesses outrank the store, until a person has reconciled it.
+//! Witnesses: an agent that obeyed what this store does not know of shows that the store was restored from a backup, or
+//! is blank. Witnesses outrank the store, until an operator has reconciled it.
 //!
-//! A store that only ever went forward is contradicted by nobody: its terms are kept for good, no revision that it
-//! ever gave is beyond its own records, and no directive of a term is younger than the term that followed.
+//! No agent can contradict a store that only ever went forward: its terms are kept for good, no revision that it ever
+//! gave is beyond its own records, and no directive of a term is younger than the term that followed.
 //!
 //! An agent's word counts for its own node. What contradicts the store on one node alone stops nothing else: that
 //! node's instances count as silent and out. Where a second node makes the same claim, or a database or a coordinator
@@ -40,12 +40,12 @@ enum Stance {
     Against(Against),
     /// That it is another one, and a person has disregarded that.
     Disregarded(Against),
-    /// A person has reconciled the store with it, and it still stands by what the former one told it last.
+    /// An operator has reconciled the store with it, and it still obeys the last directive of the former store.
     Former,
 }
 
-/// The terms that the store knows, and whoever contradicts it; kept while records come and go, so that a turn that
-/// finds nobody asks nobody.
+/// The terms that the store knows, and the agents that contradict it; updated as records come and go, so that a turn
+/// without contradictions searches nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Witnesses {
     terms: BTreeMap<TermId, Revision>,
@@ -109,7 +109,7 @@ impl Fleet {
         }
     }
 
-    /// Hears everybody: the terms have changed, or a person has spoken, or all was loaded.
+    /// Checks every instance: the terms have changed, or an operator has reconciled, or all was loaded.
     pub(super) fn recheck_all(&mut self) {
         if self.loading {
             return;
@@ -118,7 +118,7 @@ impl Fleet {
         services.iter().for_each(|service| self.recheck_service(service));
     }
 
-    /// Hears every instance of a service.
+    /// Checks every instance of a service.
     pub(super) fn recheck_service(&mut self, service: &ServiceName) {
         let window = self.window_is_readable(service);
         let Some(of) = self.services.get_mut(service).filter(|_| !self.loading) else { return };
@@ -134,7 +134,7 @@ impl Fleet {
         }
     }
 
-    /// Those of a service that stand by what a former store told them, and are to be told anew.
+    /// Those of a service that still obey the directives of a former store, and need new ones.
     pub(crate) fn of_a_former_store(&self, service: &ServiceName) -> impl Iterator<Item = &Instance> {
         let named = self.witnesses.former.get(service).into_iter().flatten();
         named.filter_map(|node| self.services.get(service)?.get(node))
@@ -355,8 +355,8 @@ impl Witnesses {
     }
 }
 
-/// Whether its agent has taken a reconciliation in, and the store has an order for it only from before: it stands by
-/// the last one that it obeyed, whichever that was, until it is told anew.
+/// Whether its agent has accepted a reconciliation, and the store's directive for it is older than that: the agent
+/// obeys the last directive that it accepted, whichever that was, until it gets a new one.
 pub(crate) fn awaits_new_directive(instance: &Instance) -> bool {
     let Some(report) = &instance.report else { return false };
     report.witness.reconciled.exists()

@@ -103,7 +103,7 @@ impl Budget {
         }
     }
 
-    /// Whether it allows nobody any more, of whatever domain.
+    /// Whether no further instance may be taken out, of whatever domain.
     pub fn is_spent(&self) -> bool {
         self.room == 0
     }
@@ -194,8 +194,8 @@ impl Budget {
         holds || reachable.overdue
     }
 
-    /// How many more do not answer well than the spec leaves, so that so many which are not stopped yet go back. Those
-    /// that are on their way back count as out until they are there.
+    /// How many more instances do not answer well than the spec allows: so many that are not stopped yet go back. Those
+    /// that are returning count as out until they are back.
     pub fn lacks(&self) -> usize {
         if self.domains_unwell > 1 {
             return usize::MAX;

@@ -73,7 +73,7 @@ pub fn is_run(fleet: &Fleet, storage: &ReleaseTag) -> bool {
     fleet.services().any(|service| in_use(fleet, service.name()).0.contains(storage))
 }
 
-/// The releases that the instances of a service run, and those of which that is not known.
+/// The releases that the instances of a service run, and the instances whose release is not known.
 fn in_use(fleet: &Fleet, name: &ServiceName) -> (BTreeSet<ReleaseTag>, Sample) {
     let (mut tags, mut unnamed) = (BTreeSet::new(), Vec::new());
     for instance in fleet.service(name).into_iter().flat_map(|service| service.instances()) {

@@ -30,7 +30,7 @@ pub(crate) fn is_to_drain(instance: &Instance) -> bool {
     drains && instance.unreadable.is_empty()
 }
 
-/// Whether instances get their orders from an upgrade now. One that is paused takes nobody out, and neither does this.
+/// Whether instances get their orders from an upgrade now. While it is paused, this takes no instance out either.
 fn is_moved_by_upgrade(fleet: &Fleet, service: &ServiceFleet) -> bool {
     let Some((id, _)) = fleet.lock(service.name()) else { return false };
     let Some(upgrade) = fleet.upgrade(id).map(|stored| &stored.record.body) else { return true };

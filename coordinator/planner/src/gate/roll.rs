@@ -146,7 +146,7 @@ pub(crate) fn unfit(nodes: Causes) -> Answer {
     }
 }
 
-/// Whether every instance that is not excused holds the releases.
+/// Whether every instance that is not skipped holds the releases.
 pub(crate) fn staged(view: &View<'_>, releases: &[Release]) -> Answer {
     let Some(service) = view.service() else { return Answer::closed() };
     let exceptions = view.exceptions();

@@ -1,5 +1,5 @@
-//! Whether the exposed waves have passed: every instance of them was seen serving the target, or is excused, and at least
-//! one of each wave was verified.
+//! Whether the exposed waves have passed: every instance of them was seen serving the target, or is skipped, and at
+//! least one of each wave was verified.
 
 use super::roll::{excused, stage_failures, unfit};
 use super::{Answer, Reason, RollGate, VersionGate};
@@ -8,7 +8,7 @@ use crate::upgrade::View;
 use std::collections::BTreeSet;
 use tidegate_proto::{NodeId, mutant};
 
-/// Those of the exposed waves that were not seen serving the target and are not excused.
+/// Those of the exposed waves that were not seen serving the target and are not skipped.
 pub(crate) struct Left<'a> {
     silent: Sample,
     in_maintenance: [Sample; 2],

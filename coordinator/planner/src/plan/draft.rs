@@ -194,7 +194,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// A new window for the service, with its preconditions; nothing where it stands already.
+    /// A new window for the service, with its preconditions; nothing where the window is the same already.
     pub(crate) fn window(&self, commit: Commit, floor: ServiceVersion, ceiling: ServiceVersion) -> Commit {
         self.window_above(commit, floor, ceiling, ServiceVersion::ABSENT)
     }
@@ -225,9 +225,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Stores how long the upgrade has waited, every few seconds, and anew when something was done or nothing is under
-    /// way: then it waits for a person, and that is no stall. Where it hardly waited before something was done, the next
-    /// move stores that, and no commit stands between.
+    /// Stores how long the upgrade has waited, every few seconds, and again when something was done or nothing is under
+    /// way: then it waits for an operator, and that is no stall. Where it hardly waited before something was done, the
+    /// next move stores that, without a commit between.
     pub(crate) fn checkpoint(&mut self, done: usize, idle: bool) {
         const EVERY_MS: u64 = 5_000;
         const HARDLY_MS: u64 = 1_000;

@@ -9,7 +9,7 @@ use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::{Key, NodeId, Release, Revision, ServiceVersion, mutant};
 
-/// What one instance is to be told.
+/// The directive for one instance.
 pub(super) struct Order<'a> {
     pub(super) instance: &'a Instance,
     pub(super) disposition: Disposition,
@@ -84,7 +84,7 @@ impl Draft<'_> {
         commit.when(Precondition::NonePutAfterWithin(Kind::Inventory, service, self.fleet.revision()))
     }
 
-    /// Tells every instance whose directive does not say so yet which releases should be present.
+    /// Orders, for every instance whose directive does not say so yet, which releases should be present.
     pub(super) fn direct(&mut self, releases: &[Release], because: &str) {
         let Some(service) = self.service() else { return };
         // What contradicts the store may obey an order a second time.
@@ -93,7 +93,7 @@ impl Draft<'_> {
         self.order(&orders, releases, "releases for", because);
     }
 
-    /// Plans directives that take nobody out who serves: as many commits as it needs, up to a few a turn.
+    /// Plans directives that take no serving instance out: as many commits as it needs, up to a few a turn.
     pub(super) fn order(&mut self, orders: &[Order<'_>], releases: &[Release], what: &str, because: &str) {
         const COMMITS_A_TURN: usize = 20;
         for batch in orders.chunks(BATCH).take(COMMITS_A_TURN) {

@@ -11,7 +11,7 @@
 //!       replica: {recovery_prefetch: "off"}
 //! ```
 //!
-//! What else a manifest holds (extensions, flags) is kept as it is: it means something to whoever starts computes.
+//! What else a manifest holds (extensions, flags) is kept as it is: the compute's starter interprets it.
 
 mod path;
 mod read;

@@ -1,5 +1,5 @@
 //! What storage must not fall below: the highest need of every release in canary, deployed, pinned or still run.
-//! Whoever changes a stream rewrites the stream's part of it; whoever lowers a floor compares it.
+//! A change of a stream rewrites the stream's part of it; a lowering of a floor compares it.
 
 use super::floor;
 use crate::fleet::Fleet;
@@ -90,7 +90,7 @@ pub fn lowest_floor(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersi
     fleet.need(service)?.highest().map(|(_, holder)| holder.minimum)
 }
 
-/// Adds to a commit that lowers a floor that nobody began to need more meanwhile.
+/// Adds the condition that the need has not changed meanwhile to a commit that lowers a floor.
 pub(crate) fn same(fleet: &Fleet, commit: Commit, service: &ServiceName) -> Commit {
     if mutant::is("need-is-not-compared") {
         return commit;

@@ -53,11 +53,11 @@ impl Move {
     }
 }
 
-/// A move that does not exist from where the release stands.
+/// A move that does not exist from the release's status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} does not lead on from {status}", .happened.word())]
 pub struct Refused {
-    /// Where it stands.
+    /// Its status.
     pub status: ReleaseStatus,
     /// What was said to have happened.
     pub happened: Move,

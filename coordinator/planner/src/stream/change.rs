@@ -122,7 +122,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// A release that failed waits again, as if it had just been created; its hooks are run anew.
+    /// Resets a failed release to waiting, as if it had just been created; its hooks run again.
     pub(crate) fn tried_again(&mut self, revision: ReleaseRevision) -> Result<(), Refused> {
         let failed =
             |head: &Head| head.release.revision == revision && head.release.status == ReleaseStatus::Error;
@@ -213,7 +213,7 @@ impl<'a> Change<'a> {
         self.events.push((key, event));
     }
 
-    /// The commit, with whatever it tells; counts that go on tell nothing.
+    /// The commit, with its events; counts that go on have none.
     pub(crate) fn commit(mut self) -> Commit {
         self.names_what_runs_below();
         let key = Key::Stream(self.name.clone());
@@ -281,7 +281,7 @@ fn step(head: &mut Head, happened: Move) -> Result<(), Refused> {
     Ok(())
 }
 
-/// The counts, as they stand now: the record says where they began, this leader counted on since it saw the record.
+/// The current counts: the record says where they began, this leader counted on since it saw the record.
 pub(crate) fn carry_on(stream: &mut Stream, ms: u64) {
     if let Some(canary) = &mut stream.canary {
         canary.canary_ms += ms;

@@ -5,7 +5,7 @@ use tidegate_proto::compute::ReleaseRequest;
 use tidegate_proto::record::stream::{Grouping, SemverLevel, Stream};
 use tidegate_proto::{GroupLabel, ReleaseRevision, ReleaseTag, StreamName};
 
-/// Why it cannot be told.
+/// Why the stream cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoGroup {
     /// The tag has no semantic version.
@@ -113,8 +113,8 @@ fn line(tag: &ReleaseTag, level: SemverLevel) -> Option<String> {
     })
 }
 
-/// The three numbers of the first semantic version in a text: digits that no letter or dot stands before (a `v` may),
-/// followed by nothing, a pre-release or build metadata. With where it begins.
+/// The three numbers of the first semantic version in a text: digits without a letter or dot before them (a `v` may
+/// be), followed by nothing, a pre-release or build metadata. With where it begins.
 fn semver(text: &str) -> Option<(usize, [u64; 3])> {
     let bytes = text.as_bytes();
     (0..text.len()).find_map(|at| {

@@ -45,7 +45,7 @@ pub enum Keep {
     },
     /// Computes run its tag.
     Running {
-        /// How many, as last told.
+        /// How many, as last reported.
         count: u64,
     },
 }

@@ -57,7 +57,7 @@ pub(crate) fn created_with_body(
         deployed_at: None,
         ..wanted.clone()
     });
-    // Whoever writes a tag's record rewrites the stream too, so the stream's compare is enough.
+    // A commit that writes a tag's record rewrites the stream too, so the stream's compare is enough.
     let key = Key::ReleaseTag(change.name.clone(), wanted.tag.clone());
     let body = TagRecord { revision, version: wanted.version };
     change.also(|commit| commit.put(key, body));

@@ -39,11 +39,11 @@ pub enum Move {
     Contracted,
     /// Go back, for this reason.
     RollBack(String),
-    /// A step of the way back is done.
+    /// A step of the rollback is done.
     RollbackStepDone,
 }
 
-/// A move that does not exist from where the upgrade stands.
+/// A move that does not exist from the upgrade's phase.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Contract began, or is done.
@@ -58,13 +58,13 @@ pub enum Refused {
     /// It has ended.
     #[error("it has ended: {0}")]
     Over(PhaseName),
-    /// It is on its way back already.
+    /// It is rolling back already.
     #[error("it is rolling back already")]
     TurnedAlready,
     /// No such edge.
     #[error("{happened} does not lead on from {phase}")]
     NoSuchMove {
-        /// Where it stands.
+        /// Its phase.
         phase: PhaseName,
         /// What was said to have happened.
         happened: &'static str,

@@ -54,8 +54,8 @@ fn dealt<'a>(seed: &str, nodes: impl Iterator<Item = (&'a NodeId, &'a str)>) -> 
     order
 }
 
-/// Divides anew what is left after a wave was emptied: who is done stays where it was drawn, the others fill the
-/// waves from the emptied one on, in their old order and the old sizes.
+/// Redraws the rest after a wave was emptied: finished instances stay in their waves, the others fill the waves from
+/// the emptied one on, in their old order and the old sizes.
 pub fn redraw(settled: Vec<(NodeId, u32)>, left: Vec<NodeId>, sizes: &[u32], from: u32) -> Drawn {
     let open = sizes.iter().enumerate().skip(from as usize);
     let last = (sizes.len() as u32).saturating_sub(1);

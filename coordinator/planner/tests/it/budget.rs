@@ -1,4 +1,4 @@
-//! What may be out at once, and how many failures are borne.
+//! What may be out at once, and how many failures are allowed.
 
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
@@ -90,7 +90,7 @@ fn an_instance_that_is_already_out_costs_no_budget_and_goes_first() {
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
 }
 
-/// Six at once, of which these are broken at the new version; how it ends.
+/// Six at once; these are broken at the new version; how it ends.
 fn with_broken(broken: &[usize], failures: serde_json::Value) -> (World, Plan) {
     let mut world = World::at_version_1(6);
     for n in broken {

@@ -64,7 +64,7 @@ fn what_an_earlier_attempt_has_stored_is_removed_before_the_next_is() {
     assert_eq!(commits.len(), 2, "128 operations a transaction");
     assert!(commits.iter().all(|commit| world.store.commit(commit)));
     assert!(pages.iter().all(|key| !world.store.keys.contains_key(key)));
-    // Whoever planned it before the upgrade moved on removes nothing: those may be the pages of the proof.
+    // A commit planned before the upgrade moved on removes nothing: those may be the pages of the proof.
     let late = forget(world.store.fleet(), &upgrade_id(), &pages[..1]);
     world.certify().unwrap();
     assert!(!world.store.commit(&late[0]));

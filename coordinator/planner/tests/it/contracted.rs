@@ -6,7 +6,7 @@ use tidegate_planner::ask::{self, Asker, Refusal};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::{Commit, Key, Revision, Value};
 
-/// Everybody runs version 2 and the floor stands: it is in remove.
+/// Every instance runs version 2 and the floor is in effect: it is in remove.
 fn in_remove() -> World {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({}))).unwrap();

@@ -11,7 +11,7 @@ use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{Failure, Phase, Upgrade};
 use tidegate_proto::{Key, NodeId, Revision, Value};
 
-/// The longest reason that is kept, in characters of which each takes six bytes in JSON.
+/// The longest reason that is kept, in characters that take six bytes each in JSON.
 fn long_reason() -> String {
     "\u{1}".repeat(500)
 }

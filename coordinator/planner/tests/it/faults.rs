@@ -9,7 +9,7 @@ use tidegate_proto::record::report::{Fault, Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{Key, NodeId, ServiceVersion, Write};
 
-/// Three waves of two, of which the first has passed; the nodes of the first.
+/// Three waves of two; the first has passed; the nodes of the first.
 fn in_the_second_wave(change: serde_json::Value) -> (World, Vec<NodeId>) {
     let mut world = World::at_version_1(6);
     let mut all = json!({"strategy": {"canary": {"steps": [2, 2, 2]}}, "min_in_service": 3});
@@ -99,7 +99,7 @@ fn failure_while_the_old_code_is_removed_is_counted() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({}))).unwrap();
     world.until("the old code is removed", |world| matches!(world.phase(), Phase::Remove));
-    // What is dead tells no version.
+    // What is dead reports no version.
     world.agents.get_mut(&node(1)).unwrap().report.version = None;
     fails(&mut world, &node(1), true, true);
     world.run();
@@ -205,7 +205,7 @@ fn drain_that_changes_nothing_pauses_before_any_stop_and_blames_no_version() {
         "{why}"
     );
     assert_eq!(world.versions(), [1, 1, 1]);
-    // Mended, retried and resumed, it goes on.
+    // Fixed, retried and resumed, it goes on.
     let n = drained[0].0.clone();
     world.agents.values_mut().for_each(|agent| agent.heedless = false);
     let asker = Asker { who: "op".into(), why: "mended".into(), accepts: Default::default() };

@@ -88,7 +88,7 @@ fn settings(bytes: &[u8]) {
     }
 }
 
-/// Tells what is wrong with a manifest and resolves settings from it, as a create and a start do.
+/// Finds what is wrong with a manifest and resolves settings from it, as a create and a start do.
 fn settings_of(read: &Json) {
     let found = manifest::findings(read);
     for finding in &found {

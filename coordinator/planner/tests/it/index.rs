@@ -244,7 +244,7 @@ proptest! {
     }
 }
 
-/// Stories rely on it: whoever asks for the first few is told the same names, in whatever order nodes came.
+/// Tests rely on it: a query for the first few returns the same names, in whatever order nodes came.
 #[test]
 fn groups_go_by_the_names_in_whatever_order_nodes_came() {
     let report = json!({"schema": 1, "version": 1, "identity": {"nonce": "n", "boot": "b"}});

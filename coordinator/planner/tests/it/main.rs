@@ -1,4 +1,4 @@
-//! The planner, told as stories of a fleet: a store and agents that are nothing but data, and the product's own
+//! The planner, tested by scenarios of a fleet: a store and agents that are nothing but data, and the product's own
 //! decisions between them.
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect in one word")]

@@ -1,4 +1,4 @@
-//! Metadata groups, told as stories: who is exposed to what, what is waited for, when all are returned.
+//! Scenarios of metadata groups: who is exposed to what, what is waited for, when all are returned.
 
 mod edge;
 mod properties;

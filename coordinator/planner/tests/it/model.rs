@@ -41,7 +41,7 @@ pub(crate) enum Happens {
     Break(NodeId),
     /// Another coordinator leads.
     Elect,
-    /// A person asks for the way back.
+    /// An operator requests a rollback.
     RollBack,
     /// Every readiness URL fails; every health URL goes on to answer 200.
     Hiccup,

@@ -1,4 +1,4 @@
-//! What persons cause is no failure, what cannot be drained holds nobody, and a word once given can be completed.
+//! What operators cause is no failure, undrainable instances block no other, and an operator's word can be completed.
 
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
@@ -321,7 +321,7 @@ fn instance_that_fails_in_contract_is_named_with_the_command_that_has_it_tried_a
     let before = directive(&world);
     carry_out(&mut world, retried);
     assert!(directive(&world) > before, "its agent is told anew");
-    // It is verified anew, and this time it is healthy.
+    // It is verified again, and this time it is healthy.
     let report = &mut world.agents.get_mut(&n).unwrap().report;
     (report.health, report.step) = (tidegate_proto::record::report::Health::Healthy, Step::Serving);
     world.publish(&n);

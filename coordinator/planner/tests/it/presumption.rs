@@ -8,7 +8,7 @@ use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 
-/// A roll of four instances, of which three must stay in service. A person keeps the third out, and it is ordered to be replaced.
+/// A roll of four instances; three must stay in service. The third is in maintenance, and it is ordered to be replaced.
 fn replacing_what_a_person_keeps_out() -> World {
     let mut world = World::at_version_1(4);
     let change = json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 3});

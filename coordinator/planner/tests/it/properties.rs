@@ -53,7 +53,7 @@ proptest! {
                 Happening::Break(n) => world.agents.get_mut(&node(n)).unwrap().broken_at = Some(2),
                 _ => {}
             }
-            // A broken instance and a silent one are nobody's order; what is ordered out never takes the rest below.
+            // No order is for a broken instance or a silent one; what is ordered out never takes the rest below.
             let ordered_out = world.agents.values().filter(|a| !matches!(a.report.rotation, tidegate_proto::record::report::Rotation::In)).count();
             prop_assert!(ordered_out <= 2, "{ordered_out} are out of rotation");
             prop_assert!(world.really_in_service() >= 3);
@@ -170,7 +170,7 @@ fn do_it(world: &mut World, deed: Deed) {
     }
 }
 
-/// Everything is mended, and every person does what they are asked for.
+/// Every fault is removed, and every operator does what they are asked for.
 fn mend(world: &mut World) {
     let nodes: Vec<NodeId> = world.agents.keys().cloned().collect();
     let preflight = world.phase() == Phase::Preflight;

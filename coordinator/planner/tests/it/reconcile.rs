@@ -156,7 +156,7 @@ fn plan_that_has_changed_is_not_applied() {
     assert!(!world.store.commit(&commit), "what runs where has changed since");
 }
 
-/// A fleet in which n1 claims to have obeyed what nobody has ever said.
+/// A fleet in which n1 claims to have obeyed a directive that never existed.
 fn with_a_false_claim(window_revision: i64) -> World {
     let mut world = World::at_version_1(4);
     elect(&mut world, 1);

@@ -1,4 +1,4 @@
-//! Compute releases, told as stories: what goes out, what waits and why, and what never happens.
+//! Scenarios of compute releases: what goes out, what waits and why, and what never happens.
 
 mod canary;
 mod fixture;

@@ -16,7 +16,7 @@ fn request(id: &str) -> StartRequest {
     StartRequest { id: id.parse().unwrap(), spec: spec(json!({})), schema: None, asker }
 }
 
-/// An upgrade that is about to take somebody out, and the plan that does it.
+/// An upgrade that is about to take an instance out, and the plan that does it.
 fn about_to_drain() -> (World, Plan) {
     let mut world = World::at_version_1(4);
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
@@ -71,7 +71,7 @@ fn plan_on_an_older_budget_takes_no_instance_out() {
 #[test]
 fn pause_beats_a_planned_drain() {
     let (mut world, planned) = about_to_drain();
-    // The event of the pause has a number of its own: it is the upgrade's record that tells.
+    // The event of the pause has a number of its own: the upgrade's record decides.
     world.events += 10;
     let asker = Asker { who: "op".into(), why: "wait a moment".into(), accepts: Default::default() };
     let pause = ask::pause(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();

@@ -55,7 +55,7 @@ fn runs(world: &mut World, of: &ServiceName, n: usize, number: i64) {
     world.store.put(Key::Report(of.clone(), node(n)), report);
 }
 
-/// Every instance of another service knows the window as it stands.
+/// Every instance of another service acknowledges the current window.
 fn acknowledge(world: &mut World, of: &ServiceName) {
     let fleet = world.store.fleet();
     let Some(at) = fleet.service(of).map(|of| of.window_at()) else { return };

@@ -70,12 +70,12 @@ pub(crate) struct World {
     pub term: Leading,
     pub events: u64,
     pub stalled_ms: u64,
-    /// How long each stream's record has stood as it does.
+    /// How long each stream's record is unchanged.
     pub uncounted: BTreeMap<tidegate_proto::StreamName, u64>,
     /// The same of each metadata group.
     pub group_uncounted: BTreeMap<tidegate_proto::GroupName, u64>,
     pub database: Database,
-    /// What the schema worker told of the database.
+    /// What the schema worker reported of the database.
     pub facts: Option<SchemaFacts>,
     /// How long the leader has led.
     pub leading_ms: u64,
@@ -289,7 +289,7 @@ impl World {
         self.min_seen_in_service = self.min_seen_in_service.min(self.really_in_service());
     }
 
-    /// Turns and agents in turn until nothing changes any more; the last plan tells why.
+    /// Turns and agents in turn until nothing changes any more; the last plan says why.
     pub(crate) fn run(&mut self) -> Plan {
         let mut last = Plan::default();
         for _ in 0..100_000 {

@@ -1,4 +1,4 @@
-//! Who turns up at the wrong version once everybody has been moved is kept out by the window, and walked like the rest.
+//! An instance at the wrong version after the roll is kept out of rotation by the window, and moved like the rest.
 
 use crate::reconcile::window;
 use crate::sim::{World, node, release, service, spec, upgrade_id};
@@ -58,8 +58,8 @@ fn one_that_joins_after_the_last_wave_with_nothing_to_start_is_moved() {
         let mut world = World::at_version_1(3);
         world.start_with_schema(spec(schema.clone()), MigrateOrder::BeforeRoll);
         world.until(phase, |world| world.phase().name().word() == phase);
-        // Their supervisors were refused the old release, which they have; their agents know of none. The first one has not
-        // told yet that it is out, and is drained before it is replaced.
+        // Their supervisors were refused the old release, which they have; their agents know of none. The first one has
+        // not reported yet that it is out, and is drained before it is replaced.
         for (n, rotation) in [(4, Rotation::Unknown), (5, Rotation::Out), (6, Rotation::Out)] {
             world.join(n, 1);
             let report = &mut world.agents.get_mut(&node(n)).unwrap().report;
@@ -108,7 +108,7 @@ fn decommissioned_one_that_returns_in_remove_and_starts_nothing_is_moved() {
         (report.version, report.release, report.release_digest) = (None, None, None);
         (report.step, report.rotation, report.health) = (Step::Verifying, Rotation::Unknown, Health::Unknown);
         world.publish(&node(last));
-        // It is told to serve, accepts that, and starts nothing.
+        // It is ordered to serve, accepts that, and starts nothing.
         world.run();
         assert_eq!(world.phase().name().word(), phase);
         let agent = world.agents.get_mut(&node(last)).unwrap();

@@ -1,5 +1,5 @@
-//! Witnesses outrank the store: whoever obeyed what the store does not know of shows that it was restored from a
-//! backup, or is blank, and no step is taken until a person reconciles it.
+//! Witnesses outrank the store: an agent that obeyed what the store does not know of shows that it was restored from a
+//! backup, or is blank, and no step is taken until an operator reconciles it.
 
 use crate::sim::{Store, World, node, service, spec, upgrade_id};
 use serde_json::json;
@@ -139,7 +139,7 @@ fn a_blank_store_under_live_agents_is_noticed_and_no_floor_is_below_what_they_jo
 #[test]
 fn a_directive_younger_than_the_next_term_shows_a_store_whose_revision_fell() {
     let (mut world, _) = upgraded();
-    // Both terms are known, and the directive is gone with the backup: only the order of the terms tells.
+    // Both terms are known, and the directive is gone with the backup: only the order of the terms shows it.
     let mut backup = fleet().store;
     backup.put(Key::Window(service()), tidegate_proto::record::window::Window::open(upgrade_id()));
     world.agents.values_mut().for_each(|agent| agent.report.window = Revision::ABSENT);
@@ -147,7 +147,7 @@ fn a_directive_younger_than_the_next_term_shows_a_store_whose_revision_fell() {
     assert!(said(&world).contains("obeyed term t1 after the store's next one had begun"), "{}", said(&world));
 }
 
-/// The first store in which somebody is told to drain, and the world in which the same upgrade has ended since.
+/// The first store with an instance that is ordered to drain, and the world in which the same upgrade has ended since.
 fn backup_of_the_first_drain() -> (World, Store) {
     let mut world = fleet();
     world.start(spec(json!({"min_in_service": 2}))).unwrap();

@@ -1,5 +1,5 @@
-//! Making the certificate of a contract, in rule 1's order: everything is read anew at one revision, then the
-//! database is asked, then what follows is committed under the compares that the planner puts into it.
+//! Making the certificate of a contract, in rule 1's order: every record is read again at one revision, then the
+//! database is queried, then the result is committed under the compares that the planner adds to it.
 
 use super::bound::Bound;
 use super::job;

@@ -1,4 +1,4 @@
-//! One job on one schema: look, do, look again. What is seen, and why it did not succeed, is told to the planner.
+//! One job on one schema: look, do, look again. Facts and the reason for a failure are reported to the planner.
 
 use super::bind::{self, term_of};
 use super::bound::{self, Bound, Unbound};
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-/// How often progress is told: people read it.
+/// How often progress is reported: people read it.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs a job: what the database shows after it, or why it did not succeed.
@@ -41,7 +41,7 @@ pub(super) fn known(leadership: &Leadership, id: &UpgradeId) -> SchemaFacts {
     SchemaFacts { running: None, looked_ms: 0, ..facts }
 }
 
-/// Tells the planner how a job ended.
+/// Reports to the planner how a job ended.
 pub(super) fn report_end(leadership: &Leadership, id: &UpgradeId, done: Result<SchemaFacts, String>) {
     update_facts(leadership, id, |facts| match done {
         Ok(seen) => *facts = seen,
@@ -310,7 +310,7 @@ async fn verb(
     }
 }
 
-/// Asked again before each step of contract: we lead, the upgrade stands where it stood and nobody has paused it, and
+/// Checked before each step of contract: this coordinator leads, the upgrade is in the same phase and not paused, and
 /// the sessions are clean.
 async fn still_allowed(
     context: &Context,

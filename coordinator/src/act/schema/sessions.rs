@@ -79,8 +79,8 @@ pub fn recorded(endpoint: &str, session: SessionFact) -> Session {
     }
 }
 
-/// What contract will wait for unless a person sees to it, as preflight warns of it. A database that does not answer
-/// is told elsewhere.
+/// The sessions that contract will wait for unless an operator ends them: preflight warns of them. A database that does
+/// not answer is reported elsewhere.
 ///
 /// # Errors
 /// An endpoint does not answer.

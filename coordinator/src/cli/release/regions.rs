@@ -1,4 +1,4 @@
-//! The file of regions: which coordinator stands for each, and as whom it is asked.
+//! The file of regions: the coordinator of each region, and its credentials.
 
 use crate::cli::exit::Failure;
 use crate::cli::options::GlobalOptions;

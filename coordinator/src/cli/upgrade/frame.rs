@@ -323,7 +323,7 @@ fn span(time: Duration) -> String {
     show::span(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// An estimate is not told to the second.
+/// An estimate is not shown to the second.
 fn about(time: Duration) -> String {
     let seconds = match time.as_secs() {
         seconds if seconds < 60 => seconds / 10 * 10 + 10,

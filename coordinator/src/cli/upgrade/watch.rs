@@ -19,7 +19,7 @@ pub(super) async fn watch(options: &GlobalOptions, id: String) -> Result<Outcome
     follow(options, &id, async |seen| shown.show(seen)).await
 }
 
-/// How an upgrade's end is told to a script.
+/// The exit status that reports an upgrade's end to a script.
 pub(super) fn outcome(over: &Over) -> Outcome {
     if over.phase == "completed" { Outcome::Good } else { Outcome::Negative }
 }

@@ -1,4 +1,4 @@
-//! Why an update does not move: who has not told yet, what happens by itself.
+//! Why an update does not move: which instances have not signalled yet, what happens without an operator.
 
 use super::super::{OperationError, mutation, unreadable};
 use super::parse;

@@ -1,4 +1,4 @@
-//! Which groups there are, and how one stands.
+//! Lists the groups, and shows the state of one.
 
 use super::super::OperationError;
 use super::{find, parse, view};

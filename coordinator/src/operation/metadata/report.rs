@@ -1,4 +1,4 @@
-//! An instance tells how it fared. Instances do not wait for each other: each has a key of its own.
+//! Records an instance's signal of success or failure. Each instance has its own key, so none waits for another.
 
 use super::super::{OperationError, mutation, remarking};
 use super::{parse, reply};

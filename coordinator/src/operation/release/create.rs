@@ -53,7 +53,7 @@ pub async fn create_release(
     Ok(reply)
 }
 
-/// What is strange about a manifest and is no reason to refuse it: settings that nobody knows.
+/// Findings about a manifest that do not refuse it: unknown settings.
 fn warnings(request: &ReleaseRequest) -> Vec<String> {
     manifest::listed(&manifest::findings(&request.manifest), false)
 }
@@ -77,6 +77,6 @@ async fn goes_out(context: &Context, leadership: &Leadership, granted: &Asked) {
         waits && !held()
     };
     let moved = async { while stands() && sync_status.changed().await.is_ok() {} };
-    // It goes out all the same, later; the answer says how it stands now.
+    // It goes out all the same, later; the answer has its current status.
     let _ = tokio::time::timeout(TURN, moved).await;
 }

@@ -7,7 +7,7 @@ use crate::leadership::Leadership;
 use tidegate_planner::ask;
 use tidegate_proto::wire::v1::{ReleaseReply, RetryReleaseRequest};
 
-/// Lets a release that failed wait again; hooks that failed are run anew.
+/// Resets a failed release to waiting; failed hooks run again.
 pub async fn retry_release(
     context: &Context,
     leadership: &Leadership,

@@ -30,8 +30,8 @@ pub async fn release_settings(
     })
 }
 
-/// The release whose manifest counts. A tag that was never released here is an image of somebody's own: it has the
-/// settings of the revision that its compute is pinned to, else of what is deployed (Neon's rule for pinned images).
+/// The release whose manifest counts. A tag that was never released here is a custom image: it has the settings of the
+/// revision that its compute is pinned to, else of the deployed one (Neon's rule for pinned images).
 async fn of_compute(
     context: &Context,
     stream: &StreamName,

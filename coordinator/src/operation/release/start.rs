@@ -1,6 +1,6 @@
-//! Which release a compute starts with: answered from memory, by any coordinator, also while the store is away. The answer
-//! may lag behind the last change by the time that a watch takes; whoever made that change through this coordinator was
-//! answered once it was seen here.
+//! Which release a compute starts with: answered from memory, by any coordinator, also while the store is away. The
+//! answer may lag behind the last change by the delay of a watch; a change made through this coordinator is
+//! acknowledged once this coordinator sees it.
 
 use super::super::OperationError;
 use super::{parse, stream_name, view};

@@ -1,4 +1,4 @@
-//! Which streams there are, and how one stands.
+//! Lists the streams, and shows the state of one.
 
 use super::super::OperationError;
 use super::{stream_name, view};

@@ -1,5 +1,5 @@
-//! The answer to a request that changed a stream. Nothing that fails after the commit makes an error of it: whoever is told
-//! of an error takes the change for not made, and asks again.
+//! The answer to a request that changed a stream. A failure after the commit is not an error: a caller that gets an
+//! error takes the change for not made, and retries.
 
 use super::super::OperationError;
 use super::{read, view};

@@ -1,9 +1,9 @@
-//! What became of a commit that brought no answer. One of its keys is followed back through its history: our bytes at
-//! a revision later than we had seen mean that it was carried out (all of it, it is one transaction); an untouched
-//! key means that it was not.
+//! The outcome of a commit that brought no answer. One of its keys is followed back through its history: our bytes at a
+//! revision later than we had seen mean that it was carried out (all of it, it is one transaction); an untouched key
+//! means that it was not.
 //!
 //! # Invariants
-//! Each key has one writer, so nobody else writes our bytes there.
+//! Each key has one writer, so no other process writes our bytes there.
 
 use super::transaction::{Put, Removal, Sent};
 use crate::error::StoreError;
@@ -65,7 +65,7 @@ impl Store {
     async fn look_for_removal(&self, removal: &Removal, floor: Revision) -> Result<Outcome, StoreError> {
         let (found, now) = self.get_raw(&removal.full, None).await?;
         Ok(match found {
-            // Whoever removed it: it is as we wanted it.
+            // Whichever commit removed it: it is as we wanted it.
             None => Outcome::Applied(now),
             Some(kv) if kv.mod_revision() <= removal.demanded.unwrap_or(floor).0 => Outcome::NotApplied,
             Some(_) => Outcome::Unclear(format!("{} was written since", removal.full)),
@@ -74,8 +74,8 @@ impl Store {
 }
 
 impl Sent {
-    /// The put that tells most surely: one that is never written again and names its term, else one whose former
-    /// revision is known.
+    /// The put that proves most: one that is never written again and names its term, else one whose former revision is
+    /// known.
     fn witness(&self) -> Option<&Put> {
         self.puts.iter().min_by_key(|put| match put.key.kind() {
             Kind::Term => 0,

@@ -146,7 +146,7 @@ impl Sent {
     }
 }
 
-/// The kinds that live under the lease of whoever writes them.
+/// The kinds that live under the lease of their writer.
 fn is_leased(key: &Key) -> bool {
     match key.kind() {
         Kind::Report => true,

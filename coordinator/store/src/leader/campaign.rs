@@ -44,8 +44,8 @@ struct Bid {
 }
 
 impl Reader {
-    /// Stands for leader until elected. Writes the leader's key, under a lease of `ttl`, and the record of the term in
-    /// one transaction; waits while another leads, and through the store's absence.
+    /// Campaigns until elected. Writes the leader's key, under a lease of `ttl`, and the record of the term in one
+    /// transaction; waits while another leads, and through the store's absence.
     ///
     /// # Errors
     /// [`CampaignError`]: cancelled, a term id used before, or refused for good.
@@ -103,7 +103,7 @@ impl Bid {
         }
     }
 
-    /// The lease to stand under; a new one where the former is gone.
+    /// The lease to campaign under; a new one where the former is gone.
     async fn lease<'l>(&self, lease: &'l mut Option<Lease>) -> Result<&'l Lease, StoreError> {
         if lease.as_ref().is_none_or(|lease| lease.state() != LeaseState::Held) {
             *lease = Some(self.store.lease(self.ttl).await?);
@@ -151,7 +151,7 @@ fn now() -> Timestamp {
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Waits until nobody leads, or we are seen to.
+/// Waits until there is no leader, or we are seen to lead.
 async fn wait_for_chance(seen: &mut WatchStream, own: &TermId) -> Result<(), CampaignError> {
     loop {
         let chance = match seen.recv().await {

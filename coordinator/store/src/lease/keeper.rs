@@ -1,4 +1,4 @@
-//! The task that keeps one lease alive and tells how it stands.
+//! The task that keeps one lease alive and publishes its state.
 
 use super::LeaseState;
 use crate::dial::CALL_TIMEOUT;

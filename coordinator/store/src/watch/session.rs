@@ -14,8 +14,8 @@ use tidegate_proto::{Revision, mutant};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-/// A stream that is silent for this long is asked for its progress, and given up when nothing comes for as long
-/// again: a watch that hangs looks like a fleet at rest.
+/// A stream that is silent for this long is asked for its progress, and dropped when nothing comes for as long again: a
+/// watch that hangs looks like a fleet at rest.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// The longest wait between two tries to come back.
@@ -23,9 +23,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// Why a session over one stream ended.
 enum End {
-    /// Nobody reads any more.
+    /// The reader is gone.
     Unread,
-    /// The revisions asked for are gone, or one message would be too large: list anew.
+    /// The revisions asked for are gone, or one message would be too large: list again.
     Behind,
     /// The stream broke.
     Broken(String),
@@ -37,7 +37,7 @@ pub(super) struct Watcher {
     store: Reader,
     position: Position,
     sender: mpsc::Sender<Seen>,
-    /// Whether all that was told is still valid, so that a stream may resume from it.
+    /// Whether all that was sent is still valid, so that a stream may resume from it.
     resumable: bool,
     lost: bool,
 }
@@ -52,7 +52,7 @@ impl Watcher {
         Self { store, position: Position::new(listed, watched), sender, resumable: false, lost: false }
     }
 
-    /// Ends when nobody reads any more.
+    /// Ends when the reader is gone.
     pub(super) async fn run(mut self) {
         let mut retry = Retry::forever(LONGEST_WAIT);
         loop {
@@ -145,8 +145,8 @@ impl Watcher {
         self.send(Seen::Listed(snapshot)).await
     }
 
-    /// Whether the store still has the last event that it told: one that was restored may have come as far again, and what
-    /// it had told since its copy was made is then not to be had from any later event. None where that cannot be known.
+    /// Whether the store still has the last event that it sent: a restored one may have come as far again, and no later
+    /// event then repeats what it had sent since its copy was made. None where that cannot be known.
     async fn tells_the_same(&self) -> Result<Option<bool>, End> {
         let Some(mark) = self.position.mark() else { return Ok(None) };
         let Some(after) = self.value_at(mark, mark.at).await? else { return Ok(None) };
@@ -186,7 +186,7 @@ impl Watcher {
         let mut client = self.store.watch_client();
         let mut ranges = self.position.watched.iter().enumerate();
         let Some((_, (first, next))) = ranges.next() else {
-            // Nothing is watched: the list stands for good.
+            // Nothing is watched: the list is final.
             self.sender.closed().await;
             return Err(End::Unread);
         };
@@ -253,7 +253,7 @@ impl Watcher {
 
 fn options(place: usize, range: &Range, next: Revision) -> WatchOptions {
     let id = i64::try_from(place).unwrap_or(i64::MAX - 1) + 1;
-    // No fragments: each message has whole revisions, so each revision can be told at once.
+    // No fragments: each message has whole revisions, so each revision can be passed on at once.
     WatchOptions::new()
         .with_range(range.end())
         .with_start_revision(if mutant::is("watch-begins-at-the-present") { 0 } else { next.0 })

@@ -10,7 +10,7 @@ use tidegate_proto::{Prefix, Revision, mutant};
 pub(super) struct Position {
     /// What the reader asked for.
     listed: Vec<Range>,
-    /// What the store watches, each with the first revision that is not told yet.
+    /// What the store watches, each with the first revision that is not sent yet.
     pub(super) watched: Vec<(Range, Revision)>,
     /// The last event of the one range, where there is but one.
     mark: Option<Mark>,
@@ -57,13 +57,13 @@ impl Position {
         &self.listed
     }
 
-    /// The highest revision that was told, in any range.
+    /// The highest revision that was sent, in any range.
     pub(super) fn seen(&self) -> Revision {
         let next = self.watched.iter().map(|(_, next)| next.0).max().unwrap_or_default();
         Revision(next.saturating_sub(1))
     }
 
-    /// Everything up to this revision is told, in all ranges.
+    /// Everything up to this revision is sent, in all ranges.
     pub(super) fn reached(&mut self, revision: Revision) {
         for (_, next) in &mut self.watched {
             next.0 = next.0.max(revision.0 + 1);
@@ -76,7 +76,7 @@ impl Position {
         self.mark = None;
     }
 
-    /// What one message of a range becomes: an item for each revision, without what was told already.
+    /// What one message of a range becomes: an item for each revision, without what was sent already.
     pub(super) fn take_in(&mut self, place: usize, prefix: &Prefix, events: &[Event]) -> Vec<Seen> {
         if self.watched.len() == 1 {
             self.mark = events.iter().rev().find_map(Mark::of).or_else(|| self.mark.take());

@@ -136,7 +136,7 @@ async fn a_member_that_is_down_costs_no_call() {
     }
 }
 
-/// A root, and an agent that may read and write one key; then nobody may without a password.
+/// A root, and an agent that may read and write one key; then no client may without a password.
 async fn enable_users(raw: &mut Client) {
     raw.user_add("root", "secret", None).await.unwrap();
     raw.role_add("root").await.unwrap();

@@ -85,7 +85,7 @@ pub(crate) fn event(because: impl Into<String>) -> Event {
     }
 }
 
-/// A watch with what it has told so far, for the message when something does not come.
+/// A watch with what it has reported so far, for the message when something does not come.
 pub(crate) struct Watched {
     stream: WatchStream,
     pub(crate) reported: Vec<String>,
@@ -111,7 +111,7 @@ impl Watched {
         }
     }
 
-    /// Goes on to the next item of which this is true.
+    /// Goes on to the next item that matches.
     pub(crate) async fn until(&mut self, what: impl Fn(&Seen) -> bool) -> Seen {
         loop {
             let seen = self.next().await;

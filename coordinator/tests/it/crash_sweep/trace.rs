@@ -1,5 +1,5 @@
-//! What really happened, as the store shows it to somebody who looks on from the beginning: what was decided, and for
-//! each instance what was wanted of it and what it did. Two runs that did the same have the same trace.
+//! What really happened, as the store shows it to a watcher from the beginning: what was decided, and for each instance
+//! what was ordered and what it did. Two runs that did the same have the same trace.
 
 use crate::herd::service;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub(super) struct Trace {
     pub instances: BTreeMap<NodeId, Vec<String>>,
 }
 
-/// Somebody who looks on.
+/// A watcher of the store.
 #[derive(Clone)]
 pub(super) struct Onlooker {
     seen: Arc<Mutex<Sights>>,

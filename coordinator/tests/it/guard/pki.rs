@@ -52,7 +52,7 @@ impl Pki {
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
-    /// What a coordinator is told.
+    /// The files of a coordinator's configuration.
     pub(super) fn files(&self, client_required: bool) -> Files {
         Files {
             cert: self.path("server.crt"),

@@ -69,7 +69,7 @@ fn deref<'a>(field: &'a Json, whole: &'a Json) -> &'a Json {
     }
 }
 
-/// The schemas of which one is meant, null apart.
+/// The alternative schemas, null apart.
 fn choices<'a>(field: &'a Json, whole: &'a Json) -> Vec<&'a Json> {
     let field = deref(field, whole);
     if field["title"].is_string() {

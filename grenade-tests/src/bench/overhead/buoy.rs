@@ -39,7 +39,7 @@ fn answer(mut stream: TcpStream, buoy: &Buoy) -> std::io::Result<()> {
     while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
     let (status, body) = buoy.about(first.split(' ').nth(1).unwrap_or_default());
     let length = body.len();
-    // In one piece, as services answer: each piece would be a packet, and wake whoever asked.
+    // In one piece, as services answer: each piece would be a packet, and wake the client.
     let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
     stream.write_all(answer.as_bytes())
 }

@@ -63,7 +63,7 @@ impl Harbour {
         let (stop, start) = (world.path("stop.sh"), world.path("start.sh"));
         let seconds = HOOK.as_secs_f64();
         // The arguments: the instance's directory, its address, the version. What they do beside sleeping is as little
-        // as can be: it is nobody's overhead.
+        // as can be: it counts as no side's overhead.
         let ended = format!("read -r pid <\"$1/pid\"\nkill \"$pid\"\nexec sleep {seconds}\n");
         let begun = format!(
             "{buoy} --listen \"$2\" --carries \"$3\" --disable-file \"$1/disable\" >>\"$1/log\" 2>&1 </dev/null &\n\
@@ -94,8 +94,8 @@ impl Harbour {
         Digest::of(artifact(version).as_bytes())
     }
 
-    /// The configuration of the agent at a berth. Nothing is waited for by design: no balancer is there to be waited
-    /// for, so that the shortest check is told.
+    /// The configuration of the agent at a berth. No wait is configured: there is no balancer to wait for, so the
+    /// shortest check is set.
     pub(super) fn agent(&self, berth: &Berth, store: &[String]) -> String {
         let at = |path: &str| text(format!("http://{}{path}", berth.address));
         let hook = |script: &Path, version: &str| {
@@ -177,10 +177,10 @@ impl Harbour {
     }
 }
 
-/// The seconds that a shell loop took, by its own last word: whoever waits for its end sees that later.
+/// The seconds that a shell loop took, as it printed them: a process that waits for its end sees that later.
 ///
 /// # Errors
-/// When it told none.
+/// When it printed none.
 pub(super) fn took(told: &str) -> anyhow::Result<f64> {
     let nanoseconds: u64 =
         told.lines().last().unwrap_or_default().parse().context("the shell loop told no time")?;

@@ -52,7 +52,7 @@ fn ledger(path: &Path) -> anyhow::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Prints checks that stand for themselves, and answers by the worst of them.
+/// Prints checks without a report around them, and answers by the worst of them.
 pub(super) fn said(checks: &[Check], json: bool) -> ExitCode {
     let verdict = worst(checks.iter().map(|check| check.verdict));
     let text = match json {

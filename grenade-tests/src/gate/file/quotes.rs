@@ -16,7 +16,7 @@ pub(super) fn advised(text: &str, findings: Vec<Finding>) -> Vec<Finding> {
     findings.into_iter().map(advised).collect()
 }
 
-/// Whether `{word}` stands outside of quotes.
+/// Whether `{word}` is outside of quotes.
 fn has_bare_place(line: &str) -> bool {
     let mut quote = None;
     for (at, c) in line.char_indices() {

@@ -10,7 +10,7 @@ use crate::gate::written::Arrangement;
 use crate::load::findings::Findings;
 use crate::load::script::{Deed, ScriptStep};
 
-/// A load before the upgrade that is shorter tells nothing.
+/// A load before the upgrade that is shorter shows nothing.
 const SHORTEST_CONTROL: Duration = Duration::from_millis(500);
 
 /// What each tag needs of the rest.

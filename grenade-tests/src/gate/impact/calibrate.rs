@@ -1,6 +1,6 @@
-//! How far the judge of zero-impact can be trusted on this machine: two pools, neither of which is upgraded, are
-//! compared again and again: what it says of them, and what it says of thousands of runs drawn from what was recorded, with effects put in. Beside it, what
-//! other judges say.
+//! How far the judge of zero-impact can be trusted on this machine: two pools, both without an upgrade, are compared
+//! again and again: what it says of them, and what it says of thousands of runs drawn from what was recorded, with
+//! effects put in. Beside it, what other judges say.
 
 use std::num::NonZero;
 
@@ -70,7 +70,7 @@ pub struct Rates {
     pub runs: u32,
     /// Both pools are alike.
     pub pass: u32,
-    /// It cannot be told.
+    /// The result is not known.
     pub inconclusive: u32,
     /// One is slower.
     pub fail: u32,

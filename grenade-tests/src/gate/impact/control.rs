@@ -8,8 +8,7 @@ use crate::gate::impact::series::Series;
 use crate::gate::quantile::quantile;
 use crate::gate::verdict::{Check, Word};
 
-/// Compares the twin's blocks with its own before anything was upgraded. Never fails: it can only say that nothing can be
-/// told.
+/// Compares the twin's blocks with its own before anything was upgraded. Never fails: it can only be inconclusive.
 pub fn moved(before: &Series, during: &Series) -> Check {
     let parts = [part("p50", P50, before, during), part("p99", P99, before, during)];
     let found = parts.iter().map(|(_, found)| found.as_str()).collect::<Vec<_>>().join("; ");

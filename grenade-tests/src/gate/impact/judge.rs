@@ -82,7 +82,7 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Of the quantile `at`, block by block; or why it cannot be told.
+    /// Of the quantile `at`, block by block; or why it cannot be calculated.
     ///
     /// # Errors
     /// How many blocks there are, where they are too few.

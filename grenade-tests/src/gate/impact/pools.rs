@@ -1,4 +1,4 @@
-//! Two fleets with the same load at the same time, of which one is upgraded and rolled back again and again.
+//! Two fleets with the same load at the same time: one is upgraded and rolled back again and again.
 
 use std::time::Duration;
 

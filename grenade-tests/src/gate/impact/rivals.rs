@@ -121,7 +121,7 @@ mod tests {
     fn ranks_are_those_of_the_book() {
         // U of the second is 9 of 9 pairs: z = (9 - 4.5) / sqrt(3 * 3 * 7 / 12).
         assert!((rank_score(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]) - 4.5 / 5.25_f64.sqrt()).abs() < 1e-9);
-        // All are tied: nothing is told.
+        // All are tied: no effect is shown.
         assert!(rank_score(&[1.0, 1.0], &[1.0, 1.0]).abs() < 1e-9);
     }
 

@@ -1,5 +1,5 @@
-//! Pictures as SVG: latency over time with the drains marked, and the version of each node. Told apart by form and text,
-//! not by colour alone.
+//! Charts as SVG: latency over time with the drains marked, and the version of each node. Distinguished by form and
+//! text, not by colour alone.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

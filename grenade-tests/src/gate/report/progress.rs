@@ -1,4 +1,4 @@
-//! What is told while a gate runs: a line on standard error for each thing that changes.
+//! The progress of a gate that runs: a line on standard error for each change.
 
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::gate::spectator::Spectator;
 /// A count of failures that grows is said so often at the most.
 const FAILURES_EVERY: Duration = Duration::from_secs(10);
 
-/// Tells how it goes.
+/// Prints the progress.
 #[derive(Debug)]
 pub struct Progress {
     began: Instant,
@@ -46,7 +46,7 @@ impl Progress {
     pub fn say(&self, what: &str) {
         let elapsed = self.elapsed();
         let left = self.most.saturating_sub(elapsed).as_secs();
-        // Nobody may be reading: what cannot be written is lost, and the gate goes on.
+        // The reader may be gone: what cannot be written is lost, and the gate goes on.
         let mut out = std::io::stderr().lock();
         let _ = writeln!(out, "{:7.1} s  {what}  (at most {left} s left)", elapsed.as_secs_f64());
     }
@@ -68,7 +68,7 @@ impl Spectator for Progress {
         false
     }
 
-    /// Says where an upgrade stands, where that is new.
+    /// Prints an upgrade's state, where that is new.
     fn look(&self, picture: &Picture) {
         let Some(seen) = &picture.upgrade else { return };
         let wave = seen.wave.map(|wave| format!(", wave {wave} of {}", seen.waves.len())).unwrap_or_default();

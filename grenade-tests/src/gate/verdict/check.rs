@@ -9,7 +9,7 @@ use tidegate_proto::GateTag;
 pub enum Word {
     /// All of it was seen to hold.
     Pass,
-    /// It cannot be told.
+    /// The result is not known.
     Inconclusive,
     /// It was seen not to hold.
     Fail,
@@ -62,7 +62,7 @@ pub struct TagVerdict {
     pub checks: Vec<Check>,
 }
 
-/// The worst of some verdicts; of none, nothing can be told.
+/// The worst of some verdicts; of none, inconclusive.
 pub fn worst(verdicts: impl Iterator<Item = Word>) -> Word {
     verdicts.max().unwrap_or(Word::Inconclusive)
 }

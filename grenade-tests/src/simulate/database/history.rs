@@ -19,7 +19,7 @@ impl History {
         let mut wrong = None;
         for (seq, row) in rows.into_iter().filter_map(|(seq, row)| Some((seq, row?))) {
             let (of, state) = row.split_once(' ').unwrap_or_default();
-            // What is opened again, or laid aside, bears the term that wrote it before.
+            // What is opened again, or laid aside, has the term that wrote it before.
             let is_laid_aside = state.starts_with("undone");
             let is_written =
                 !before.rows.contains_key(&seq) || state.starts_with("done") || state.ends_with('}');

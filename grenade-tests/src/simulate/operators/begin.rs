@@ -28,7 +28,7 @@ pub(in crate::simulate) fn begin(
     let plan = world.scenario.upgrades[place].clone();
     let names = world.testbed.names();
     let nodes = world.scenario.services[service].nodes.clone();
-    // Nobody says of what only fell silent that it is gone: only what is switched off, and what shows that it is there.
+    // Operators do not declare a silent instance gone: only what is switched off, and what shows that it is there.
     let may_be_named = |node: &&usize| {
         let there = world.agents[**node].as_ref().is_some_and(|agent| agent.gate.is_open());
         world.left.contains(*node) || (there && !world.byzantine.contains(*node) && world.garbage.is_empty())
@@ -67,7 +67,7 @@ fn start(world: &mut World, known: &Known, count: u32, lasts: u64) {
         let ends = Duration::from_millis(lasts);
         let known = known.clone();
         let work = async move {
-            // Who gives up on an answer leaves the request where it is.
+            // An operator that stops waiting for an answer leaves the request where it is.
             let _ = tokio::time::timeout(ends, desk.work(dice, known)).await;
         };
         operators.at_work.push(tokio::spawn(work));

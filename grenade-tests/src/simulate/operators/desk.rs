@@ -48,7 +48,7 @@ pub(super) struct Desk {
     pub testbed: Testbed,
     pub asked: Arc<Asked>,
     pub name: String,
-    /// Of which service each upgrade is.
+    /// The service of each upgrade.
     pub services: Vec<usize>,
 }
 

@@ -76,7 +76,7 @@ impl Running {
         let table = table();
         let left: Vec<_> =
             seen.iter().filter_map(|(pid, _)| table.get(pid).filter(|now| !now.gone)).collect();
-        // A pid may have been given anew: only one that still names the directory or was there before counts.
+        // A pid may have been reused: only one that still names the directory or was there before counts.
         let left: Vec<_> = left.into_iter().filter(|now| seen.contains(&(now.pid, now.born))).collect();
         assert!(left.is_empty(), "still there after the demo's end: {left:?}\n{}", self.said());
         let naming = naming(&self.dir);

@@ -7,7 +7,7 @@ use super::fleet::{Fleet, Ground, ID};
 use super::hooks::by_hooks;
 use super::least::Least;
 
-/// Each agent goes on with its configuration changed, and where `anew` without anything that it knew.
+/// Restarts each agent with its configuration changed, and where `anew` without anything that it knew.
 async fn with_config(fleet: &mut Fleet, anew: bool, change: impl Fn(&str) -> String) {
     for n in 0..fleet.agents.len() {
         fleet.agents[n].process.crash().unwrap();
@@ -84,7 +84,7 @@ async fn disable_file_that_the_service_never_looks_at_pauses_before_any_stop() {
     }
     assert_eq!(least.seen(), fleet.nodes.len(), "each answered 200 all the time\n{}", fleet.logs());
 
-    // Mended as it is advised.
+    // Fixed as it is advised.
     let status = fleet.status().await;
     let node = status["failed"][0]["node"].as_str().unwrap().to_owned();
     with_config(&mut fleet, false, |text| text.replacen(wrong, right, 1)).await;

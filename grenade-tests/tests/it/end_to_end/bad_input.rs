@@ -14,7 +14,7 @@ use grenade_tests::world::program;
 
 use super::fleet::{Fleet, Ground, ID, SECRET, Said, run};
 
-/// An upgrade that stands still before the roll.
+/// An upgrade that waits before the roll.
 const SPEC: &str = "min_in_service: 2\nmax_unavailable: 1\napprovals: [roll]";
 
 /// One world for all of it: bringing it up costs more than the cases.
@@ -32,7 +32,7 @@ async fn is_refused_with_what_is_allowed_and_changes_nothing() {
     wrong.nothing();
 }
 
-/// Wishes that make no sense while an upgrade is under way.
+/// Requests that are invalid while an upgrade is under way.
 async fn wishes_are_refused(fleet: &Fleet, wrong: &mut Wrong) {
     fleet.upgrade(SPEC).await;
     fleet.waits_for(&["phase roll requires a manual approval"]).await;
@@ -69,7 +69,7 @@ async fn wishes_are_refused(fleet: &Fleet, wrong: &mut Wrong) {
     rolled_back(fleet, ID).await;
 }
 
-/// What did not go as it should; all of it is told at the end, so that one wrong word does not hide the next.
+/// What did not go as it should; all of it is reported at the end, so that one failure does not hide the next.
 #[derive(Default)]
 pub(super) struct Wrong(Vec<String>);
 
@@ -101,7 +101,7 @@ async fn rolled_back(fleet: &Fleet, id: &str) {
     fleet.until("it is rolled back", &["--json", "upgrade", "status", id], over).await;
 }
 
-/// All that stands, besides how long an upgrade has waited: which keys there are, what happened, who is how.
+/// The whole state, besides how long an upgrade has waited: which keys there are, what happened, the state of each.
 async fn standing(fleet: &Fleet) -> [String; 3] {
     let keys = etcdctl(fleet, &["get", "", "--from-key", "--keys-only"], None).await;
     let (history, list) = tokio::join!(fleet.ask(&["upgrade", "history", ID]), fleet.ask(&["fleet", "list"]));

@@ -1,6 +1,6 @@
 //! Crashes at every step, on real processes: a coordinator and three agents, each behind a gate of its own that sees
 //! every write of it to etcd, to its journal and to the database. At a point the process is killed, before the write or
-//! after it, and started anew, as an init system does; the upgrade must end as if nothing had been, under load.
+//! after it, and restarted, as an init system does; the upgrade must end as if nothing had been, under load.
 
 mod database;
 mod falsified;

@@ -215,7 +215,7 @@ async fn suite_that_cannot_be_run_records_nothing() {
     let region = Region::of(RegionGround::Embedded, 0, |_, _| String::new()).await;
     let token = coordinator::token_file(&region.rig.world).unwrap();
     let url = format!("http://{}", region.coordinator.plan.grpc);
-    // Until somebody leads.
+    // Until a coordinator leads.
     region.json(&["release", "matrix"]);
     let dir = region.rig.world.dir().to_owned();
     let pair = ["compat", "--compute-tag", "c-1", "--storage-tag", "s-1"];

@@ -33,14 +33,14 @@ pub(super) const LEASE: Duration = Duration::from_secs(3);
 /// The upgrade's name.
 pub(super) const ID: &str = "u1";
 
-/// Names, for the coordinators, a database that nobody serves.
+/// Names, for the coordinators, a database without a server.
 pub(super) const NOWHERE: &str = "NOWHERE_DATABASE_URL";
 /// Names, for the coordinators, the database with a wrong password.
 pub(super) const STRANGER: &str = "STRANGER_DATABASE_URL";
 /// That password; no message may tell it.
 pub(super) const SECRET: &str = "not-the-password";
 
-/// What the fleet stands on.
+/// The fleet's size, store and database.
 #[derive(Clone, Copy)]
 pub(super) struct Ground {
     pub instances: u32,
@@ -61,7 +61,7 @@ pub(super) struct Watched {
     pub broken_from: u32,
 }
 
-/// What stands before one process that is watched.
+/// The gate of one process that is watched.
 struct Gate {
     proxy: Proxy,
     asked: Asked,
@@ -138,7 +138,7 @@ impl Fleet {
                 env.push(gate.env());
                 gates.push(gate);
             }
-            // Where they die often, the store is the same each time: nobody needs to be heard first.
+            // Where they die often, the store is the same each time: it need not wait for reports first.
             let (ttl, hearing) = if watched.is_some() { ("1s", "0s") } else { ("2s", "3s") };
             let plan = CoordinatorPlan {
                 store_listen: etcd.is_none().then_some(listen),
@@ -292,7 +292,7 @@ impl Fleet {
         self.rig.load(self.balancer.address, rate, self.rows).start().unwrap()
     }
 
-    /// Starts a coordinator anew as it was, after it was killed.
+    /// Restarts a coordinator as it was, after it was killed.
     pub(super) async fn restart_coordinator(&mut self, at: usize) {
         let plan = self.coordinators[at].plan.clone();
         self.coordinators[at] = Coordinator::start(&self.rig.world, plan).await.unwrap();
@@ -310,7 +310,7 @@ impl Fleet {
         reaper.wakes();
     }
 
-    /// Starts every process anew that has ended, as an init system does, and tells the reaper that it lives.
+    /// Restarts every process that has ended, as an init system does, and reports to the reaper that it lives.
     pub(super) fn revive(&mut self) {
         let world = &self.rig.world;
         let lives = |process: &str, pid| {
@@ -340,7 +340,7 @@ impl Fleet {
     }
 }
 
-/// The catalogue, a database that is not there and, where a server tells, one with a wrong password.
+/// The catalogue, a database that is not there and, with a server, one with a wrong password.
 fn environment(database: &str, postgres: Option<&Postgres>) -> Vec<(String, String)> {
     let nowhere = format!("postgres://pantry:{SECRET}@{}/pantry", port::free().unwrap());
     let stranger = postgres.map(|server| format!("postgres://pantry:{SECRET}@{}/pantry", server.address()));

@@ -211,7 +211,7 @@ async fn drain_that_waits_for_nobody_fails() {
     contains(&done.failed("zero-downtime"), &["failed; first: upload"]);
 }
 
-/// A base that loses rows at each start: only a way back shows it.
+/// A base that loses rows at each start: only a rollback shows it.
 fn forgetful_base() -> String {
     with_fault(1, "forgetful")
         .replace("tags: [supports-upgrade, rolling, zero-downtime]", "tags: [supports-upgrade]")

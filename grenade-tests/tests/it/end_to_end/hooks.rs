@@ -1,4 +1,4 @@
-//! Agents whose service is started and stopped by hooks, and whose version stands in a file.
+//! Agents whose service is started and stopped by hooks, and whose version is in a file.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The late old node, three ways: it never gets into rotation at the old version once contract began, and where it
-//! only cannot be heard, contract waits until a person has answered for it.
+//! The late old node, three ways: it never gets into rotation at the old version once contract began, and where it is
+//! only silent, contract waits until an operator has answered for it.
 
 use std::process::Command;
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn before_the_roll(fleet: &Fleet) {
     fleet.waits_for(&["phase roll requires a manual approval"]).await;
 }
 
-/// The upgrade waits, names the late one, and has not contracted; nobody but a person who says how ends the wait.
+/// The upgrade waits, names the late one, and has not contracted; only an operator who says how ends the wait.
 async fn waits_for_a_person(fleet: &Fleet) {
     fleet.waits_for(&["no report from", LATE, "tidegate fleet decommission"]).await;
     // As long as the lease once more: no time makes it go on.
@@ -40,7 +40,7 @@ async fn answer_for_it(fleet: &Fleet, how: &str) {
     fleet.must(&[&BARE[..], &["--stopped-how", how]].concat()).await;
 }
 
-/// The node comes back as it was, and is refused; nobody ever sees it in rotation, nor an answer of version 1.
+/// The node comes back as it was, and is refused; it is never seen in rotation, nor an answer of version 1.
 async fn returns_and_is_refused(fleet: &Fleet, watchman: &Watchman) {
     let began = fleet.contract_began().await.expect("contract has begun");
     let refused = |said: &Said| said.out.lines().any(|line| line.contains(NAME) && line.contains("refused"));

@@ -1,4 +1,4 @@
-//! Two coordinators on a real etcd: the leader is killed in each phase, and the other goes on where it stood.
+//! Two coordinators on a real etcd: the leader is killed in each phase, and the other goes on from there.
 
 use std::time::{Duration, Instant};
 

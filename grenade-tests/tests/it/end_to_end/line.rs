@@ -30,7 +30,7 @@ impl Line {
         Self { address, whole, _end: end.drop_guard() }
     }
 
-    /// What the agent is told.
+    /// The URL in the agent's configuration.
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }

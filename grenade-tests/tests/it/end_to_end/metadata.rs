@@ -46,7 +46,7 @@ impl Region {
     }
 }
 
-/// A first document reaches everybody at once, a second one after the other, and the coordinator is killed meanwhile.
+/// A first document reaches all nodes at once, a second one after the other, and the coordinator is killed meanwhile.
 pub(crate) async fn documents_that_reach_agents(ground: Ground) -> (Region, Json) {
     let mut region = of_three(ground).await;
     let (first, second) = (json!({"x": 1}), json!({"x": 2}));

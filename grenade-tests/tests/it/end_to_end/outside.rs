@@ -13,7 +13,7 @@ fn instances(said: &Said) -> Vec<Value> {
     said.out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// How many instances stand so.
+/// How many instances are in this state.
 fn count(said: &Said, step: &str, rotation: &str) -> usize {
     instances(said).iter().filter(|i| i["step"] == step && i["rotation"] == rotation).count()
 }

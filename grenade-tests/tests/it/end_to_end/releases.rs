@@ -25,10 +25,10 @@ const LIMIT: Duration = Duration::from_secs(200);
 const RELEASES: &str = "/management/api/v2/compute_releases";
 /// Between two kills: a follower notices within the leader's lease.
 const EVERY: Duration = Duration::from_millis(2_500);
-/// After an answer that did not come, or said that nobody leads.
+/// After an answer that did not come, or said that there is no leader.
 const REST: Duration = Duration::from_millis(50);
 
-/// What a client was told to be there.
+/// What a client was answered.
 #[derive(Debug, Clone)]
 struct Told {
     revision: u64,
@@ -73,14 +73,14 @@ impl Client {
         }
     }
 
-    /// One of the last that anybody was told of: older ones are removed by and by.
+    /// One of the last that any client was answered: older ones are removed by and by.
     fn earlier(&self) -> Option<u64> {
         let told = self.shared.told.lock().unwrap();
         let recent = &told[told.len().saturating_sub(8)..];
         recent.get(self.number % recent.len().max(1)).map(|told| told.revision)
     }
 
-    /// Asks until somebody answers what became of it; each time another coordinator.
+    /// Asks until a coordinator answers with the outcome; each time another coordinator.
     async fn insist(&mut self, path: &str, body: &Json) {
         while !self.shared.end.is_cancelled() {
             match self.ask(path, body).await {
@@ -177,7 +177,7 @@ fn judge(trace: &Trace) -> Judged {
     judged
 }
 
-/// Until so many wishes were acknowledged and coordinators were killed so often.
+/// Until so many requests were acknowledged and coordinators were killed so often.
 async fn many_clients_at_once(enough: usize, kills_enough: usize) {
     let rig = Rig::new();
     let world = &rig.world;

@@ -22,7 +22,7 @@ fn once(fleet: &Fleet) -> BTreeMap<String, usize> {
     fleet.nodes.iter().map(|(node, _)| (node.clone(), 1)).collect()
 }
 
-/// Runs the upgrade until the first instance is told to drain.
+/// Runs the upgrade until the first instance is ordered to drain.
 async fn rolls(fleet: &Fleet, watchman: &Watchman) {
     fleet.upgrade(SPEC).await;
     fleet.waits_for(&["phase roll requires a manual approval"]).await;
@@ -34,13 +34,13 @@ async fn rolls(fleet: &Fleet, watchman: &Watchman) {
     }
 }
 
-/// Waits until everybody was replaced and the old code is gone: all that a person's word is not needed for.
+/// Waits until every instance was replaced and the old code is gone: all that needs no operator.
 async fn is_replaced(fleet: &Fleet) {
     fleet.waits_for(&["accepts what cannot be proved"]).await;
     fleet.all_serve(2).await;
 }
 
-/// Somebody leads, and everybody is told why nothing moves; for as long as that is asked for and longer, nothing does.
+/// A coordinator leads, and every command reports why nothing moves; for at least as long, nothing does.
 async fn nothing_acts(fleet: &Fleet, watchman: &Watchman) {
     let out = watchman.times_out();
     let path = fleet.spec_file(&fleet.spec(SPEC));
@@ -74,7 +74,7 @@ async fn reconcile(fleet: &Fleet) {
     }
 }
 
-/// It goes on from where the backup has it, and nobody who was replaced is taken out once more.
+/// It goes on from where the backup has it, and no replaced instance is taken out once more.
 async fn goes_on(fleet: &Fleet, watchman: &Watchman) {
     fleet.waits_for(&["restored from a backup", "tidegate fleet reconcile"]).await;
     reconcile(fleet).await;
@@ -82,7 +82,7 @@ async fn goes_on(fleet: &Fleet, watchman: &Watchman) {
     assert_eq!(watchman.times_out(), once(fleet), "{}", fleet.logs());
 }
 
-/// The file of an embedded store whose coordinator does not run, or stands still: as a power cut would leave it.
+/// The file of an embedded store whose coordinator does not run, or is stalled: as a power cut would leave it.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     std::fs::copy(from.join("store.redb"), to.join("store.redb")).unwrap();

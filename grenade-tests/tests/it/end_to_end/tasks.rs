@@ -52,7 +52,7 @@ impl Region {
     }
 }
 
-/// The first release goes out once both nodes are warm, whoever is killed meanwhile; each hook is run once.
+/// The first release goes out once both nodes are warm, whichever process is killed meanwhile; each hook is run once.
 pub(crate) async fn a_release_that_is_warmed_up(ground: Ground) -> Region {
     let mut region = of_two(ground).await;
     region.create(1, &[]);
@@ -89,7 +89,7 @@ async fn a_release_goes_out_once_its_nodes_are_warm_and_what_it_replaces_is_remo
     region.until("nothing is left to do", |region| region.json(&["task", "list"]).is_empty()).await;
     assert_eq!(region.status(1).0, "deprecated");
 
-    // The hook goes on, and nobody waits for it any more: a person says how it ended.
+    // The hook goes on, and nothing waits for it any more: an operator states how it ended.
     region.remove("go");
     region.create(3, &[]);
     region.until_it_runs_on_node_2(3).await;

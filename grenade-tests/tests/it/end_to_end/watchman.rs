@@ -1,5 +1,5 @@
-//! The watchman: stands outside, asks the balancer whom it sends requests to and the clients' way who answers them, and
-//! writes down when. He knows nothing of store, coordinator or agents.
+//! The watchman: from outside, it asks the balancer where it sends requests, and as a client, which server answers, and
+//! writes down when. It knows nothing of store, coordinator or agents.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

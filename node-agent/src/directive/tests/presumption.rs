@@ -59,7 +59,7 @@ fn instance_that_comes_back_before_its_stop_declines() {
             story.pass(1);
         }
         assert_eq!(story.act(), Act::Enter(Phase::Serving), "{phase:?}");
-        // What the budget bears is obeyed.
+        // What the budget allows is obeyed.
         story.enter(Phase::Serving);
         story.ordered(order(10, Disposition::Drain));
         assert_eq!((story.journal.declined, story.act()), (false, Act::Disable), "{phase:?}");

@@ -28,7 +28,7 @@ fn admit(number: i64) -> Act {
 }
 
 /// Each act; the step that comes before it where version 1 was admitted and runs as a process of the agent; the step after
-/// it, where the look stands for the new phase.
+/// it, where the look is the one of the new phase.
 fn acts() -> [(Act, Step, Step); 15] {
     use Step::{CarryOut, Look, LookAgain, Retract};
     [

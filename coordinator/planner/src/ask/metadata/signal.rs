@@ -20,7 +20,7 @@ pub struct Word {
     pub failure: Option<FailureName>,
 }
 
-/// How an instance fared with the document that is being exposed. Its last word stands.
+/// How an instance fared with the document that is being exposed. Its last signal counts.
 pub fn signal(
     fleet: &Fleet,
     moment: &Moment,

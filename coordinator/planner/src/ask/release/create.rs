@@ -102,15 +102,14 @@ pub fn create(
         Some(tag) => commit.put(key, tag.record.with(body)),
         None => commit.put(key, body),
     });
-    // The same bytes under the same digest, whoever writes them.
+    // The same bytes under the same digest, whichever request writes them.
     let body = Manifest { manifest: request.manifest.clone() };
     change.also(|commit| commit.put(Key::Manifest(manifest), body));
     let to = format!("revision {revision} ({}) pending", request.tag);
     Ok(granted(change, asker, Some(revision), String::new(), to))
 }
 
-/// A release makes no stream but the default one: a mistyped name would get its own stream, which nobody
-/// looks at.
+/// A release makes no stream but the default one: a mistyped name would get its own, unnoticed stream.
 fn exists(fleet: &Fleet, base: &StreamName) -> Result<(), Refusal> {
     if fleet.stream(base).is_some() || base.as_str() == DEFAULT_STREAM {
         return Ok(());

@@ -15,7 +15,7 @@ use tidegate_proto::record::signal::Signal;
 use tidegate_proto::record::stream::{MAX_RUNNING_TAGS, Running};
 use tidegate_proto::{ComputeId, Key, ReleaseRevision, ReleaseTag, Revision, StreamName, mutant};
 
-/// Whether a release that waits answers. One that stops answering begins its healthy time anew.
+/// Whether a waiting release answers. One that stops answering restarts its healthy time.
 pub fn available(
     fleet: &Fleet,
     moment: &Moment,
@@ -41,7 +41,7 @@ pub fn available(
 /// The most words about one canary that are kept.
 const MAX_SIGNALS: usize = 30_000;
 
-/// How one compute fared with the canary. The last word of a compute stands.
+/// How one compute fared with the canary. The last signal of a compute counts.
 pub fn signal(
     fleet: &Fleet,
     moment: &Moment,
@@ -85,7 +85,7 @@ pub fn signal(
     Ok(Asked { stream: name.clone(), revision: Some(revision), commit: Some(commit) })
 }
 
-/// How many computes run each tag, all of them: the last word stands. `past` has the latest release of each tag that
+/// How many computes run each tag, all of them: the last report counts. `past` has the latest release of each tag that
 /// no head has, as far as there is one.
 pub fn running(
     fleet: &Fleet,

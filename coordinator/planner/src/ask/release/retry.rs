@@ -9,7 +9,7 @@ use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::MAX_PENDING;
 use tidegate_proto::{ReleaseRevision, StreamName};
 
-/// A release in error waits again, unless a later one is deployed; hooks that failed are run anew.
+/// A release in error waits again, unless a later one is deployed; failed hooks run again.
 pub fn retry(
     fleet: &Fleet,
     moment: &Moment,

@@ -71,8 +71,8 @@ impl ServiceFleet {
         domains_in(&self.index.domains_away)
     }
 
-    /// The failure domains of which something gets no requests, by the label that the active upgrade names; under
-    /// `NO_DOMAIN` those without it.
+    /// The failure domains with at least one instance that gets no requests, by the label that the active upgrade
+    /// names; under `NO_DOMAIN` those without it.
     pub fn domains_away(&self) -> impl Iterator<Item = &str> {
         self.index.domains_away.keys().map(|domain| &**domain)
     }
@@ -82,13 +82,13 @@ impl ServiceFleet {
         self.index.counting - self.index.out.count(..)
     }
 
-    /// Those that have not acknowledged the window as it stands; empty where there is no window.
+    /// Those that have not acknowledged the current window; empty where there is no window.
     pub fn unacknowledged(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
         those(self, &self.index.acknowledged, ..self.window_at())
     }
 
-    /// Those that an upgrade has not seen serving its target and that stand to it like this, up to and including a
-    /// wave, by wave. Of those under order all, whatever their wave.
+    /// Those that an upgrade has not seen serving its target and that are in this state, up to and including a wave, by
+    /// wave. Of those under order all, whatever their wave.
     pub fn standing(
         &self,
         standing: Standing,
@@ -102,7 +102,7 @@ impl ServiceFleet {
         self.index.standing.places((standing, 0)..=(standing, wave)).map(|place| self.at(place))
     }
 
-    /// How one instance stands to the upgrade, and its wave; none where it was seen serving the target.
+    /// The state of one instance towards the upgrade, and its wave; none where it was seen serving the target.
     pub fn standing_of(&self, node: &NodeId) -> Option<(Standing, u32)> {
         self.members[self.found(node)?].facets.stands()
     }
@@ -112,7 +112,7 @@ impl ServiceFleet {
         self.standing(Standing::Ordered, 0)
     }
 
-    /// Whether anybody counts in a wave after this one.
+    /// Whether any instance counts in a wave after this one.
     pub fn has_waves_after(&self, wave: u32) -> bool {
         self.index.in_wave.reaches(wave + 1)
     }
@@ -177,8 +177,8 @@ impl ServiceFleet {
         those(self, &self.index.returned, ..)
     }
 
-    /// The failure domains of which something is out, by the label that the active upgrade names; under `NO_DOMAIN`
-    /// those without it.
+    /// The failure domains with at least one instance that is out, by the label that the active upgrade names; under
+    /// `NO_DOMAIN` those without it.
     pub fn domains_out(&self) -> impl Iterator<Item = &str> {
         self.index.domains_out.keys().map(|domain| &**domain)
     }

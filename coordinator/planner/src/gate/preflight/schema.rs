@@ -41,7 +41,7 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
     {
         let now = &window.record.body;
         found.push(match fleet.lock(name) {
-            // Its own upgrade raises it at its end, and nobody else may.
+            // Its own upgrade raises it at its end; no other change of the window is allowed.
             Some((upgrade, _)) => low(&format!("its window is {now} until upgrade {upgrade} of it is over")),
             None => blocker(format!(
                 "{name} shares the schema: contract waits until its floor is {needs}, its window is {now}, and no instance runs a version below {needs}; raise it before the start, or after a rollback of an upgrade of the schema that has started: `tidegate fleet window {name} --floor {needs} --ceiling {} --why WHY`",
@@ -75,7 +75,7 @@ pub(super) fn rolled_back(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
     found.collect()
 }
 
-/// Instances of which the version is not known: a window cannot be committed below them.
+/// Instances with an unknown version: a window cannot be committed below them.
 fn unknown_versions(of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
     let name = of.name();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Contract: runs on the stored certificate, to its end; there is no way back from here.
+//! Contract: runs on the stored certificate, to its end; it cannot be rolled back.
 
 use super::super::Draft;
 use super::remove::has_its_window;

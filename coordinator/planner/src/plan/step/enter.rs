@@ -31,7 +31,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, happened: Move, because: &str) {
     draft.advance(happened, extra, move |body| body.waves = Some(division), because);
 }
 
-/// A wave that nobody is left in is drawn again from those that are not done.
+/// Redraws an empty wave from the instances that are not done.
 pub(super) fn roll_again(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u32) {
     let Some(division) = &draft.upgrade.waves else { return };
     let last = (division.sizes.len() as u32).saturating_sub(1);
@@ -49,7 +49,7 @@ pub(super) fn roll_again(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u3
     let drawn = redraw(settled, left.into_iter().map(|(_, node)| node).collect(), &division.sizes, wave);
     let wanted = pages(&drawn);
     let division = Division { pages: wanted.len() as u32, sizes: drawn.sizes };
-    // Once the pages are there, nobody is missing in the wave any more: the last of them come with the record.
+    // The last page and the upgrade record are written in one transaction, so a wave is never stored in part.
     let mut changes = page_changes(draft, &wanted);
     let last = changes.pop().unwrap_or_default();
     store_pages(draft, changes);

@@ -17,16 +17,16 @@ use tidegate_proto::spec::Then;
 pub(super) enum Failed {
     /// In this wave.
     In(u32),
-    /// On the way back.
+    /// In the rollback.
     Returning,
 }
 
-/// Whether it failed on the way back, and nobody has retried it since.
+/// Whether it failed in the rollback, and was not retried since.
 pub(super) fn has_failed_returning(exceptions: Exceptions<'_>, instance: &Instance) -> bool {
     exceptions.failure(&instance.node).is_some_and(|failure| failure.returning)
 }
 
-/// Writes down failures that are not yet written down; tells whether there were any.
+/// Records failures that are not yet recorded; returns whether there were any.
 pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed) -> bool {
     let exceptions = draft.exceptions();
     let is_known = |instance: &Instance| match on {
@@ -116,7 +116,7 @@ pub(super) fn last_wave(upgrade: &tidegate_proto::record::upgrade::Upgrade) -> u
     upgrade.waves.as_ref().map_or(0, |division| (division.sizes.len() as u32).saturating_sub(1))
 }
 
-/// Why the failures that were recorded are more than the spec bears, if they are.
+/// Why the failures that were recorded are more than the spec allows, if they are.
 pub(super) fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option<String> {
     let exceptions = draft.exceptions();
     let counted: Vec<_> = exceptions.failures().filter(|(_, failure)| exceptions.counts(failure)).collect();
@@ -137,7 +137,7 @@ pub(super) fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option
     ))
 }
 
-/// Beyond the failure budget: what the spec says follows; where there is no way back, a pause.
+/// The failure budget is exceeded: does what the spec says; pauses where a rollback is not possible.
 pub(super) fn exceed_budget(draft: &mut Draft<'_>, why: String) {
     match (draft.spec().failures.then, rollback_path(draft.fleet, draft.upgrade, &why)) {
         (Then::Rollback, Ok(_)) => super::rollback::begin_rollback(draft, why),

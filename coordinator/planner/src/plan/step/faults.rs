@@ -10,7 +10,7 @@ use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::record::upgrade::{Pause, Upgrade};
 
-/// Writes down what failed after it was verified, and weighs it; tells whether it decided anything.
+/// Records what failed after it was verified, and weighs it; returns whether it decided anything.
 pub(super) fn watch(draft: &mut Draft<'_>) -> bool {
     let Some(service) = draft.service() else { return false };
     let (new, old): (Vec<_>, Vec<_>) = service.faulty().each.partition(|i| runs_the_target(draft, i));

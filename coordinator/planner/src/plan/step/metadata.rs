@@ -87,7 +87,7 @@ impl Writer<'_> {
         (to, commit, 1)
     }
 
-    /// The update is over: what is everybody's follows from how.
+    /// The update is over: its outcome decides which document counts.
     pub(crate) fn ends(
         &self,
         fleet: &Fleet,
@@ -145,7 +145,7 @@ impl Writer<'_> {
     }
 }
 
-/// What was told of documents that no update brings any more is removed, a batch at a time.
+/// Removes the signals for documents that no update brings any more, a batch at a time.
 fn forget_words(fleet: &Fleet, name: &GroupName) -> Option<Action> {
     let running =
         fleet.group(name).and_then(|group| group.update.as_ref()).map(|update| update.to.generation);
@@ -158,7 +158,7 @@ fn forget_words(fleet: &Fleet, name: &GroupName) -> Option<Action> {
     if stale.is_empty() {
         return None;
     }
-    // Whoever tells of another document meanwhile is not forgotten.
+    // A signal for another document that arrives meanwhile is kept.
     let commit = stale.into_iter().fold(Commit::new(), |commit, (node, at)| {
         let key = Key::GroupSignal(name.clone(), node.clone());
         commit.when(Precondition::At(key.clone(), at)).delete(key)

@@ -21,7 +21,7 @@ pub(super) struct Moving<'a> {
     pub(super) up_to: u32,
     pub(super) target: Release,
     pub(super) releases: Vec<Release>,
-    /// Whether an instance may be begun with now: in an exposed wave, not given up, not excused.
+    /// Whether an instance may be started with now: in an exposed wave, not failed, not skipped.
     pub(super) may_begin: &'a dyn Fn(&Instance) -> bool,
     /// Whether an instance that could not be drained is let back into service.
     pub(super) has_failed: &'a dyn Fn(&Instance) -> bool,
@@ -29,8 +29,8 @@ pub(super) struct Moving<'a> {
     pub(super) overdue: bool,
 }
 
-/// Looks at everyone who is under way, plans what follows for each, begins with others as far as the budget allows,
-/// and says what is waited for.
+/// Looks at every instance that is under way, plans what follows for each, starts others as far as the budget allows,
+/// and reports what is waited for.
 pub(super) fn move_instances<'a>(
     draft: &mut Draft<'_>,
     moving: &Moving<'a>,
@@ -97,7 +97,7 @@ fn already_out<'a>(moving: &Moving<'a>) -> impl Iterator<Item = &'a Instance> {
     adrift.chain(held).filter(|instance| (moving.may_begin)(instance)).take(super::super::draft::BATCH)
 }
 
-/// Those that stand so in the exposed waves, and those that need no wave.
+/// Those in this state in the exposed waves, and those that need no wave.
 fn exposed<'a>(moving: &Moving<'a>, standing: Standing) -> impl Iterator<Item = &'a Instance> {
     let (service, up_to) = (moving.service, moving.up_to);
     let is_exposed = move |instance: &Instance| {
@@ -181,7 +181,7 @@ fn begin<'a>(
             true => orders.push(Order::drain(instance)),
             false => held = true,
         }
-        // A later one may be of the failure domain that is out already, as long as anybody may go at all.
+        // A later one may be of the failure domain that is out already, as long as any instance may go at all.
         if held && budget.is_spent() {
             break;
         }

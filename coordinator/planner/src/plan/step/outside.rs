@@ -23,7 +23,7 @@ use tidegate_proto::{Amount, Key, Revision, UpgradeId, mutant};
 
 /// What a turn decides about one service.
 pub(in crate::plan) struct Turn {
-    /// The upgrade whose readers are told: the active one, or the one that set the window.
+    /// The upgrade that shows the reason: the active one, or the one that set the window.
     pub(in crate::plan) recorded_at: Option<UpgradeId>,
     pub(in crate::plan) action: Option<Action>,
     pub(in crate::plan) reason: Reason,
@@ -50,7 +50,7 @@ fn has_ended_draining(instance: &Instance) -> bool {
     is_to_drain(instance) && (instance.is_drained() || instance.failure().is_some())
 }
 
-/// Whether nothing runs, or nothing that tells a version.
+/// Whether nothing runs, or nothing that reports a version.
 fn runs_nothing(instance: &Instance) -> bool {
     instance.report.as_ref().is_some_and(|r| r.runs().is_none() && r.health != Health::Healthy)
 }

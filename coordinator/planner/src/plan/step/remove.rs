@@ -1,4 +1,4 @@
-//! Remove: the floor stands; the old code leaves the nodes. Then contract, on its certificate, or the end.
+//! Remove: the floor is in effect; the old code leaves the nodes. Then contract, on its certificate, or the end.
 
 use super::super::Draft;
 use super::{schema, shared, stragglers};

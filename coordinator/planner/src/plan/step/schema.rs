@@ -1,4 +1,4 @@
-//! Expand and migrate: the database is asked how far it is, told to go on, and believed only by its own history.
+//! Expand and migrate: the database is asked how far it is, ordered to continue, and believed only by its own history.
 
 use super::super::Draft;
 use super::enter::roll;

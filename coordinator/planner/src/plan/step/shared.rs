@@ -19,9 +19,9 @@ use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, mutant};
 const WINDOWS_A_COMMIT: usize = 20;
 
 /// Gives each sharing service a window that has none, or one that admits every version; one that this upgrade gave
-/// follows what runs up to what contract requires. The floor is the lowest version that runs, or the required one where a
-/// person named the service as empty; the ceiling is open. Waits for those of which that is not known, and tells whether
-/// all have a window and nothing was planned.
+/// follows what runs up to what contract requires. The floor is the lowest version that runs, or the required one where
+/// an operator named the service as empty; the ceiling is open. Waits for services whose versions are not known.
+/// Returns whether all have a window and nothing was planned.
 pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
     let Some(asked) = draft.spec().schema.as_ref() else { return true };
     if mutant::is("sharing-services-get-no-window") {
@@ -76,7 +76,7 @@ fn give(draft: &Draft<'_>, commit: Commit, name: &ServiceName, floor: ServiceVer
 }
 
 /// After a rollback these windows admit every version again, as before, unless what runs or was contracted meanwhile
-/// needs the floor. Tells whether it planned any.
+/// needs the floor. Returns whether it planned any.
 pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
     let Some(asked) = draft.spec().schema.as_ref() else { return false };
     let opens = |name: &&ServiceName| {

@@ -8,7 +8,7 @@ use crate::fleet::{Instance, Known, Standing};
 use tidegate_proto::record::report::Step;
 use tidegate_proto::{Release, ServiceVersion, mutant};
 
-/// Sees to it that everybody runs the one release that is wanted now, and has no other.
+/// Moves every instance to the one release that is wanted now, and removes others.
 pub(super) fn move_to(draft: &mut Draft<'_>, release: &Release, because: &str) {
     move_keeping(draft, release, std::slice::from_ref(release), because);
 }
@@ -34,9 +34,9 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
     move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
 }
 
-/// Whether it runs another version, was refused as one, has never run anything that its agent knows of, or was not healthy
-/// under its last directive and was last admitted as another version: nothing else starts the wanted one there. An unknown
-/// version alone is no reason to restart anybody.
+/// Whether it runs another version, was refused as one, has never run anything that its agent knows of, or was not
+/// healthy under its last directive and was last admitted as another version: nothing else starts the wanted one there.
+/// An unknown version alone is no reason to restart an instance.
 fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
     let step = instance.report.as_ref().map(|report| &report.step);
     let refused = matches!(step, Some(Step::Refused { .. }));

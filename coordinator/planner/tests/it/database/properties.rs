@@ -69,7 +69,7 @@ impl Story {
                 self.replaced = Some((std::mem::take(&mut world.database), then));
             }
             Event::Return => {
-                // On the way back the older copy is the one that stays: its undo was judged by it.
+                // In a rollback the older copy is the one that stays: its undo was judged by it.
                 let back = matches!(world.phase(), Phase::RollingBack { .. });
                 if let Some((was, _)) = self.replaced.take().filter(|_| !back) {
                     world.database = was;

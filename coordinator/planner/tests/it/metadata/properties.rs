@@ -30,7 +30,7 @@ enum Happening {
     Pass(u64),
     /// A plan is kept for later.
     Keep,
-    /// What was kept is carried out now, whoever led then.
+    /// What was kept is carried out now, whichever coordinator led then.
     CarryOut,
 }
 
@@ -199,7 +199,7 @@ proptest! {
                 }
                 Happening::Keep => {
                     kept.extend(commits(&world));
-                    // Whoever planned it took its events' numbers.
+                    // The commit that was planned first took its events' numbers.
                     world.events += 2;
                 }
                 Happening::CarryOut => {

@@ -170,7 +170,7 @@ impl State {
         !self.contracting || self.serving().all(|a| a.release == release(2))
     }
 
-    /// Whoever has acknowledged a window and serves is inside it.
+    /// An instance that has acknowledged a window and serves is inside it.
     pub(super) fn no_instance_serves_outside_the_window(&self) -> bool {
         let Some((Value::Window(window), at, _)) = self.world.store.keys.get(&Key::Window(service())) else {
             return true;
@@ -194,7 +194,7 @@ impl State {
         !matches!(self.phase(), Phase::RolledBack { .. }) || back() && as_before()
     }
 
-    /// One that came back after the end, old, is kept out, or is on its way to the new version.
+    /// One that came back after the end, old, is disabled in rotation, or is on its way to the new version.
     pub(super) fn completed_means_seen(&self) -> bool {
         let came_back =
             |n: &NodeId, a: &crate::sim::Agent| self.faulted.contains(n) && a.report.rotation != Rotation::In;
@@ -207,7 +207,7 @@ impl State {
         !self.contracting || matches!(self.phase(), Phase::Contract { .. } | Phase::Completed)
     }
 
-    /// Only the order of revisions counts: they are numbered anew from 1, everywhere.
+    /// Only the order of revisions counts: they are renumbered from 1, everywhere.
     pub(super) fn normalise(&mut self) {
         self.faults = self.faults.narrowed(self.before);
         self.before = self.faults;

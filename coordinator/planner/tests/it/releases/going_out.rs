@@ -170,7 +170,7 @@ fn what_was_planned_before_a_rollback_deploys_nothing() {
     world.create(3, json!({})).unwrap();
     let planned: Vec<Commit> = commits(&world);
     assert!(!planned.is_empty());
-    // The event of the rollback has a number of its own: it is the stream's record that tells.
+    // The event of the rollback has a number of its own: the stream's record decides.
     world.events += 10;
     world.go_back(1).unwrap();
     for commit in &planned {

@@ -30,7 +30,7 @@ enum Happening {
     Pass(u64),
     /// A plan is kept for later.
     Keep,
-    /// What was kept is carried out now, whoever led then.
+    /// What was kept is carried out now, whichever coordinator led then.
     CarryOut,
     StartUpgrade,
     RollBackUpgrade,

@@ -10,7 +10,7 @@ use tidegate_planner::{Reason, plan};
 use tidegate_proto::TermId;
 use tidegate_proto::record::release::ReleaseStatus;
 
-/// Two agents obeyed a term of which the store knows nothing.
+/// Two agents obeyed a term that the store does not know.
 fn contradict(world: &mut World) {
     let elsewhere: TermId = "elsewhere".parse().unwrap();
     for n in [node(1), node(2)] {

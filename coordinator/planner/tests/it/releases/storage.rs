@@ -140,7 +140,7 @@ fn commits_of_stream(world: &World) -> tidegate_proto::commit::Commit {
     commits(world).into_iter().find(touches).expect("the stream has something to do")
 }
 
-/// The stream's part of a turn; the upgrade stands still.
+/// The stream's part of a turn; the upgrade does not move.
 fn turn_of_stream(world: &mut World) {
     let commit = commits_of_stream(world);
     assert!(world.store.commit(&commit));

@@ -20,7 +20,7 @@ pub(crate) struct Agent {
     pub zone: String,
     /// Releases of this version never become healthy here.
     pub broken_at: Option<i64>,
-    /// Its balancer never lets go.
+    /// Its balancer never deregisters it.
     pub undrainable: bool,
     /// Its health check looks at no disable-file.
     pub heedless: bool,

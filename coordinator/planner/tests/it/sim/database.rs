@@ -38,7 +38,7 @@ impl Database {
 }
 
 impl World {
-    /// The database does what it is told, at once; the schema worker tells what it then shows.
+    /// The database does what is ordered, at once; the schema worker reports what it then shows.
     pub(crate) fn work(&mut self, job: SchemaJob) {
         self.jobs.push(job);
         if self.database.away {

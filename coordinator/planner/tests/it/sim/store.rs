@@ -76,12 +76,12 @@ impl Store {
         decoded
     }
 
-    /// Drops the fleet; it must be built anew before anybody looks at it.
+    /// Drops the fleet; it must be rebuilt before it is read.
     pub(crate) fn forget_fleet(&mut self) {
         self.fleet = Fleet::new();
     }
 
-    /// Builds the fleet anew from the keys.
+    /// Rebuilds the fleet from the keys.
     pub(crate) fn rebuild(&mut self) {
         let records =
             self.keys.iter().map(|(key, (value, at, _))| (key.clone(), Ok(value.clone()), Revision(*at)));

@@ -154,7 +154,7 @@ pub(crate) async fn a_commit_that_never_arrived_is_read_back_as_not_applied(worl
     let direct = world.store().await;
     let (store, proxy) = world.over_proxy().await;
     let former = direct.commit(&Commit::new().put(budget_key("b"), budget(7))).await.unwrap().revision;
-    // The same bytes stood there before; that is no proof.
+    // The same bytes were there before; that is no proof.
     let same_again =
         Commit::new().when(Precondition::At(budget_key("b"), former)).put(budget_key("b"), budget(7));
     let removal = Commit::new().delete(budget_key("b"));

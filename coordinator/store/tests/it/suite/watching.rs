@@ -37,7 +37,7 @@ pub(crate) async fn all_changes_of_one_revision_come_together(world: &World) {
     let seen = watched.next().await;
     assert_eq!(keys(&seen), ["+budget/b", "+events/fleet/00000000000000000001-0000000000", "-budget/a"]);
     assert!(matches!(seen, Seen::Changed { revision, .. } if revision == made));
-    // What is outside of the scopes is not told; what is no key of ours is.
+    // What is outside of the scopes is not reported; what is no key of ours is.
     put(&store, "c", 1).await;
     raw.put("/tidegate/budget/x/y", "", None).await.unwrap();
     raw.put("/tidegate/budget/z", "{", None).await.unwrap();

@@ -25,7 +25,7 @@ const ALTERED: [(&str, &str, &str); 8] = [
 async fn verify(fleet: &Fleet, text: &str) -> Said {
     let path = fleet.rig.world.path("c.json");
     std::fs::write(&path, text).unwrap();
-    // Nobody listens there: it needs nobody.
+    // No server listens there: the command needs none.
     tidegate(port::free().unwrap(), &["certificate", "verify", path.to_str().unwrap()]).await
 }
 

@@ -1,4 +1,4 @@
-//! Reports that no agent of ours wrote: each closes the gates, is told of with its key, and crashes nothing.
+//! Reports that no agent of ours wrote: each closes the gates, is reported with its key, and crashes nothing.
 
 use super::super::fleet::{Fleet, Said};
 use super::{Wrong, etcdctl};

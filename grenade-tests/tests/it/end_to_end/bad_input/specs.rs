@@ -48,7 +48,7 @@ async fn not_started(fleet: &Fleet, wrong: &mut Wrong, text: &str, code: i32, wo
     wrong.told(text, &said, code, words);
 }
 
-/// Nobody serves the database.
+/// The database has no server.
 pub(super) async fn no_database(fleet: &Fleet) {
     waits_for_its_database(fleet, NOWHERE, "nowhere", "could not reach the database").await;
 }

@@ -1,4 +1,4 @@
-//! A history that was good, made bad in one place at a time: whoever judges it must notice each.
+//! A history that was good, made bad in one place at a time: the judge must notice each.
 
 use grenade_tests::trace::Trace;
 use grenade_tests::trace::falsify::{About, FalseRecord, one_is_drained_again};

@@ -17,7 +17,7 @@ const SPEC: &str = "min_in_service: 2\nmax_unavailable: 1";
 const RATE: u32 = 20;
 /// How long one upgrade may take with all of its kills: each costs a restart, and a leader's also its lease.
 const LONGEST: Duration = Duration::from_secs(600);
-/// Between two looks at who has to be started anew.
+/// Between two looks for processes to restart.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Between two words of the operator.
 const ASK_EVERY: Duration = Duration::from_millis(500);
@@ -97,7 +97,7 @@ pub(super) async fn run(ends: Ends, ground: Ground, plan: Plan) -> Run {
     }
 }
 
-/// Starts the upgrade and says what a person must, again as long as it is needed; starts anew whoever has ended.
+/// Starts the upgrade, sends the operator's commands while they are needed, and restarts ended processes.
 async fn to_its_end(fleet: &mut Fleet, ends: Ends) -> String {
     let spec = fleet.spec(SPEC);
     let spec = match ends {
@@ -151,7 +151,7 @@ fn starts(fleet: &Fleet) -> BTreeMap<String, usize> {
 }
 
 impl Run {
-    /// No request failed, no rule was broken, no step was done twice, nobody left rotation needlessly.
+    /// No request failed, no rule was broken, no step was done twice, no instance left rotation needlessly.
     pub(super) fn is_as_it_should(&self, ends: Ends) {
         let hit: Vec<String> = self.hit.iter().map(Point::to_string).collect();
         assert_eq!(self.requests.failed, 0, "{:?}\n{hit:#?}", self.requests.first_failures);
@@ -159,7 +159,7 @@ impl Run {
         let breaches: Vec<String> = self.trace.breaches().iter().map(ToString::to_string).collect();
         assert!(breaches.is_empty(), "{breaches:#?}\n{hit:#?}");
 
-        // Forward once; where it is rolled back, the first walks back too, the second is put back, the third stays.
+        // Forward once; in a rollback, the first is rolled back too, the second is put back, the third stays.
         let mut outs: Vec<usize> = self.times_out.values().copied().collect();
         outs.sort_unstable();
         let starts: Vec<usize> = self.starts.values().copied().collect();

@@ -31,7 +31,7 @@ impl Fleet {
         tidegate(self.coordinators[0].plan.grpc, &args).await
     }
 
-    /// One command that must succeed; its output. While nobody leads it is asked again, as the command itself says.
+    /// One command that must succeed; its output. Without a leader it is retried, as the command itself says.
     pub(in crate::end_to_end) async fn must(&self, args: &[&str]) -> String {
         let said = self.until("somebody leads", args, |said| said.code != Some(AWAY)).await;
         assert_eq!(said.code, Some(0), "tidegate {}: {said:#?}", args.join(" "));
@@ -44,7 +44,7 @@ impl Fleet {
         answer.is_ok_and(|(_, body)| body.contains("\"leads\":true"))
     }
 
-    /// Where the upgrade stands, quickly, as one coordinator sees it.
+    /// The upgrade's phase, quickly, as one coordinator sees it.
     pub(in crate::end_to_end) async fn phase(&self, at: usize) -> Option<String> {
         let url = format!("http://{}", self.coordinators[at].plan.grpc);
         let mut client = OperatorClient::connect(url).await.ok()?;

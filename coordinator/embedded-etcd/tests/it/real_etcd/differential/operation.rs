@@ -93,7 +93,7 @@ fn range() -> impl Strategy<Value = Range> {
     (key(), end).prop_map(|(key, end)| Range { key, end })
 }
 
-/// 0 is none, 3 is a lease that nobody ever grants.
+/// 0 is none, 3 is a lease that is never granted.
 fn lease() -> impl Strategy<Value = i64> {
     prop_oneof![6 => Just(0), 3 => 1i64..3, 1 => Just(3i64)]
 }
@@ -102,7 +102,7 @@ fn put() -> impl Strategy<Value = Put> {
     let rarely = || prop::bool::weighted(0.12);
     (key(), 0u8..4, lease(), any::<bool>(), rarely(), rarely()).prop_map(
         |(key, value, lease, prev, keep_value, keep_lease)| {
-            // Usually what may stand together; now and then what may not.
+            // Usually a valid combination; now and then an invalid one.
             let value = if keep_value && value > 0 { 0 } else { value };
             let lease = if keep_lease && lease != 2 { 0 } else { lease };
             Put { key, value, lease, prev, keep_value, keep_lease }

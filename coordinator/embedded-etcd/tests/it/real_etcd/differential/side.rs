@@ -1,5 +1,5 @@
-//! One of the two stores: carries an operation out and tells its answer as text, revisions counted from the start
-//! of the case.
+//! One of the two stores: carries an operation out and returns its answer as text, revisions counted from the start of
+//! the case.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -20,7 +20,7 @@ const TTL: i64 = 3600;
 struct Open {
     stream: WatchStream,
     asked: Watch,
-    /// The last revision of which something was read.
+    /// The last revision that something was read of.
     read: i64,
     ended: bool,
 }
@@ -33,7 +33,7 @@ pub(super) struct Side {
     now: i64,
     compacted: i64,
     watches: Vec<Open>,
-    /// Revisions that draining made; when a watch tells them is chance.
+    /// Revisions that draining made; when a watch reports them is chance.
     drained: HashSet<i64>,
 }
 
@@ -66,7 +66,7 @@ impl Side {
         self.client = client;
     }
 
-    /// A revision of the store as the case counts it; 0, which stands for none, stays.
+    /// A revision of the store as the case counts it; 0, which means none, stays.
     fn relative(&self, revision: i64) -> i64 {
         if revision == 0 { 0 } else { revision - self.base }
     }
@@ -298,7 +298,7 @@ impl Side {
         let mut watches = std::mem::take(&mut self.watches);
         let mut until = Vec::new();
         for open in &watches {
-            // An empty key stands for the first one that can be. Twice, for a watch may start a revision ahead.
+            // An empty key means the first one that can be. Twice, for a watch may start a revision ahead.
             let key = if open.asked.range.key.is_empty() { "\0" } else { open.asked.range.key };
             let (mut put, mut delete) = (0, 0);
             for _ in 0..2 {
@@ -317,7 +317,7 @@ impl Side {
         format!("drained {reported:?}")
     }
 
-    /// Everything that a watch tells up to a revision.
+    /// Everything that a watch reports up to a revision.
     async fn read(&self, open: &mut Open, until: i64) -> String {
         let mut reported = Vec::new();
         while open.read < until && !open.ended {

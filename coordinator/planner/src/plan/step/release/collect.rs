@@ -12,8 +12,8 @@ use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::Head;
 use tidegate_proto::{Key, ReleaseRevision, StreamName};
 
-/// How many are collected with another step, in its commit: what goes out overtakes one, and mostly lets go of one. A
-/// turn of its own for that would be in the way of the next release. The largest step leaves room for them.
+/// How many are collected with another step, in its commit: a release that goes out overtakes one, and mostly frees
+/// one. A turn of its own for that would delay the next release. The largest step leaves room for them.
 pub(super) const WITH_ANOTHER: usize = 4;
 
 /// What nothing holds is collected, at most so many; never in the commit that overtook it, so that no release makes two

@@ -19,7 +19,7 @@ use tidegate_proto::record::stream::{Head, NodeHook, Stream};
 use tidegate_proto::record::task::{Task, TaskRelease};
 use tidegate_proto::{Key, ReleaseRevision, Revision, StreamName, TaskId};
 
-/// Every release of which hooks are wanted now, with the hooks.
+/// Every release that needs hooks now, with the hooks.
 fn wanted(stream: &Stream) -> impl Iterator<Item = (Purpose, &NodeHook, &Head)> {
     let prewarm = stream.settings.prewarm.as_ref();
     let removal = stream.settings.removal.as_ref();
