@@ -64,7 +64,9 @@ impl Context {
             });
         }
         Some(match &*self.hindrance.borrow() {
-            Some(why) => format!("no coordinator leads, and this one does not stand for leader: {why}"),
+            Some(why) => {
+                format!("no coordinator leads, and this one does not campaign for leadership: {why}")
+            }
             None => "no coordinator leads at the moment; one of them takes over within the leader's TTL"
                 .to_owned(),
         })

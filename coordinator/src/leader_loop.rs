@@ -73,7 +73,7 @@ async fn stand(
             },
             Err(_) if cancel.is_cancelled() => return None,
             Err(error) => {
-                tracing::warn!(error = %Chain(&error), "could not stand for leader; tries again");
+                tracing::warn!(error = %Chain(&error), "could not campaign for leadership; tries again");
                 tokio::select! {
                     () = cancel.cancelled() => return None,
                     () = tokio::time::sleep(TIMER) => {}
@@ -89,7 +89,7 @@ async fn may_stand(context: &Context) {
     while let Some(why) = hindrance(context).await {
         let said = context.hindrance.send_replace(Some(why.clone()));
         if said.as_ref() != Some(&why) {
-            tracing::warn!(why, "does not stand for leader");
+            tracing::warn!(why, "does not campaign for leadership");
         }
         tokio::time::sleep(TIMER).await;
     }

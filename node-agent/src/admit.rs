@@ -350,7 +350,7 @@ mod tests {
         assert!(matches!(refused, Err(NotAdmitted::Refused(_))), "{refused:?}");
         assert!(
             admit_as_watched(&store, &n1.asks(3), &window, report_at).await.is_ok(),
-            "the window lets it in now"
+            "the window admits it now"
         );
 
         // Another agent's report forbids the write, although the watch did not show it.

@@ -49,11 +49,7 @@ impl NotAConfig {
 }
 
 fn lines(path: &Path, findings: &[Finding]) -> impl Iterator<Item = String> {
-    let path = path.display();
-    findings.iter().map(move |finding| match finding.line {
-        0 => format!("{path}: {finding}"),
-        _ => format!("{path}:{finding}"),
-    })
+    findings.iter().map(|finding| finding.in_file(path.display()))
 }
 
 /// The JSON Schema of the configuration.

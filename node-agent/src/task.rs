@@ -169,7 +169,7 @@ impl Worker {
     /// The first stage of an unclaimed task.
     fn begin(&self, id: &TaskId, task: &Task) -> Stage {
         if let Some(outcome) = self.ledger.remembers(id, task) {
-            tracing::warn!(task = %id, "this task has ended here before: the store was restored; told again, and not run again");
+            tracing::warn!(task = %id, "this task has ended here before: the store was restored; its result is reported again, and it is not run again");
             return Stage::Ended { claim: Revision::ABSENT, end: TaskEnd::short(outcome) };
         }
         if self.hooks.contains_key(&task.hook) {

@@ -29,6 +29,11 @@ impl Finding {
     pub fn without_place(what: impl Into<String>) -> Self {
         Self { line: 0, column: 0, what: what.into() }
     }
+
+    /// The same with the name of the file, as compilers write it: `FILE:LINE:COLUMN: what`.
+    pub fn in_file(&self, file: impl fmt::Display) -> String {
+        if self.line == 0 { format!("{file}: {self}") } else { format!("{file}:{self}") }
+    }
 }
 
 impl fmt::Display for Finding {

@@ -1,4 +1,4 @@
-//! What is asked of a metadata group: the document, how it is exposed, what is waited for, what is borne. Here are the
+//! What is asked of a metadata group: the document, how it is exposed, what the update waits for, which failures it tolerates. Here are the
 //! fields, their defaults, and the checks that need nothing but the request itself.
 
 use crate::compute::{canonical, number};
@@ -69,12 +69,12 @@ pub enum Pattern {
     Rolling,
     /// Batch by batch, each larger than the one before.
     Canary,
-    /// To everybody, without waiting.
+    /// To all instances at once, without waiting.
     #[default]
     Immediate,
 }
 
-/// What is waited for, and what is borne.
+/// What the update waits for, and which failures it tolerates.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -101,7 +101,7 @@ impl UpdateRequest {
         }
     }
 
-    /// What is waited for, and what is borne.
+    /// What the update waits for, and which failures it tolerates.
     pub fn terms(&self) -> UpdateTerms {
         UpdateTerms {
             timeout: self.timeout.unwrap_or(Span::from_secs(300)),

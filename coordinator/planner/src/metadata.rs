@@ -110,7 +110,7 @@ pub fn tally(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u
             }
             None => SignalledFailure {
                 kind: TIMEOUT.to_owned(),
-                why: format!("told nothing within {}", update.terms.timeout),
+                why: format!("no signal within {}", update.terms.timeout),
             },
         };
         if expects(&failure.kind) {

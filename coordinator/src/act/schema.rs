@@ -126,7 +126,7 @@ impl Workers {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => tracing::error!(%upgrade, %error, "a schema job broke"),
                 Err(_) => {
-                    tracing::warn!(%upgrade, "a schema job does not stop: it is dropped, and its database told nothing more");
+                    tracing::warn!(%upgrade, "a schema job does not stop: it is dropped, and sends its database no further statement");
                     handle.abort();
                 }
             }

@@ -264,9 +264,9 @@ async fn show_group(options: &GlobalOptions, group: String) -> Result<Outcome, F
             format!("generation {}, asked for by {} at {}", stands(update), update.by, update.at),
         ));
         lines.push((
-            "told",
+            "signals",
             format!(
-                "{} of success, {} of failure, {} as is expected, {} not yet; {} of {} are exposed",
+                "{} of success, {} of failure, {} of expected failure, {} pending; {} of {} exposed",
                 update.succeeded,
                 update.failed.len(),
                 update.excused,

@@ -167,7 +167,7 @@ async fn a_coordinator_whose_migrations_changed_waits_and_one_without_them_does_
     let ready = second.http("/readyz");
     assert!(ready.contains("\"leads\":false"), "{ready}");
     second.until("it says why it does not stand", &["upgrade", "list"], |_| {
-        second.log().contains("does not stand for leader") && second.log().contains("--migrations")
+        second.log().contains("does not campaign for leadership") && second.log().contains("--migrations")
     });
     end.cancel();
 }

@@ -10,7 +10,7 @@ use grenade_tests::balancer::health::Thresholds;
 use grenade_tests::balancer::run::{BalancerOptions, run};
 use grenade_tests::balancer::server::ServerAddress;
 
-/// An HTTP/1.1 balancer without retries that tells its servers' state as HAProxy does.
+/// An HTTP/1.1 balancer without retries that reports its servers' state as HAProxy does.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {

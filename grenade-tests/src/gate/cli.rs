@@ -73,7 +73,7 @@ enum Verb {
         #[arg(long, value_name = "N", default_value = "1")]
         seed: u64,
     },
-    /// Measure how far the judge of zero-impact can be trusted on this machine, with two pools, neither of which is upgraded.
+    /// Measure how far the judge of zero-impact can be trusted on this machine, with two pools that are both left alone.
     Calibrate(calibrate::Calibrate),
     /// Judge two ledgers of twin pools for zero-impact: the same load at the same time, only one was upgraded.
     Compare {

@@ -37,7 +37,7 @@ pub struct GateFile {
     /// The schema change that goes with the release; absent: none.
     #[serde(default)]
     pub schema: Option<SchemaSteps>,
-    /// What stands before the instances.
+    /// The balancer before the instances.
     #[serde(default)]
     pub balancer: Balancer,
     /// What Tidegate keeps its records in.
@@ -68,7 +68,7 @@ pub struct GateFile {
     pub rollback_from: Vec<TurningPoint>,
     /// The upgrade tags that are asserted.
     pub tags: Vec<GateTag>,
-    /// How zero-impact is measured: two pools with the same load, of which one is upgraded and rolled back again and again.
+    /// How zero-impact is measured: two pools get the same load, and one of them is upgraded and rolled back again and again.
     #[serde(default)]
     pub impact: Impact,
     /// When the machine that this runs on cannot tell.
@@ -167,7 +167,7 @@ pub struct VersionProbe {
     /// Where in a JSON answer it is (RFC 6901); absent: the whole answer is the version.
     #[serde(default)]
     pub pointer: Option<String>,
-    /// Which number each answer stands for, where answers are no numbers: `"23.0.0": 1`.
+    /// The number of each answer, where answers are no numbers: `"23.0.0": 1`.
     #[serde(default)]
     pub means: BTreeMap<String, ServiceVersion>,
 }

@@ -68,7 +68,7 @@ pub enum EvidenceRule {
 pub struct Canary {
     /// Of how many starts.
     pub fraction: Fraction,
-    /// How many computes must have told of success before it is deployed by itself; absent = a person promotes it.
+    /// How many computes must have signalled success before it is deployed without a person; absent = a person promotes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promote_after: Option<u32>,
     /// How many computes may tell of failure; one more, and it is withdrawn.

@@ -19,7 +19,7 @@ pub struct Group {
     pub members: Members,
     /// The last generation that was given to a document; none is ever used again.
     pub latest: MetadataGeneration,
-    /// The document of everybody who is not exposed to another; none = there is none yet.
+    /// The document of all instances that are not exposed to another; none = there is none yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<DocumentVersion>,
     /// The one document besides those two that is still kept: what was current before, or what was returned from. A
@@ -64,13 +64,13 @@ pub struct GroupUpdate {
     pub to: DocumentVersion,
     /// How instances are grouped into batches.
     pub strategy: Strategy,
-    /// What is waited for, and what is borne.
+    /// What the update waits for, and which failures it tolerates.
     pub terms: UpdateTerms,
     /// How many instances were drawn.
     pub drawn: u32,
     /// Into how many batches.
     pub batches: u32,
-    /// On how many pages that stands.
+    /// How many pages hold that.
     pub pages: u32,
     /// The last batch that is exposed, from 0; those before it are too.
     pub batch: u32,
@@ -109,9 +109,9 @@ pub struct EndedUpdate {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum UpdateOutcome {
-    /// The new document is everybody's.
+    /// All instances have the new document.
     Finished,
-    /// It failed: the former document is everybody's again.
+    /// It failed: all instances have the former document again.
     Returned,
     /// A person called it off: the same.
     Cancelled,

@@ -92,7 +92,7 @@ pub struct Latest {
 /// A release that anything may still happen to, with its counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Head {
-    /// The release, as it stands under its own key.
+    /// The release, as it is under its own key.
     pub release: ComputeRelease,
     /// Of how many starts, while it is in canary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,13 +196,13 @@ pub struct StreamSettings {
     /// How releases that say nothing themselves are tried first; absent = they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<Canary>,
-    /// When a release counts as available; absent = nobody is asked.
+    /// When a release counts as available; absent = it is not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub availability: Option<Availability>,
     /// What must succeed on named nodes before a release goes out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prewarm: Option<NodeHook>,
-    /// What removes the image of a release that is no longer kept; absent = the record alone tells that it may be.
+    /// What removes the image of a release that is no longer kept; absent = only the record says that it may be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removal: Option<NodeHook>,
     /// How many releases are kept in any case, counting the deployed one. Heighliner: 3.

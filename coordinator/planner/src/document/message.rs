@@ -155,7 +155,7 @@ fn sentence(error: &Error) -> String {
         }
         Error::UnknownAnchor { .. } => "the alias names no anchor (`&name`) before it".to_owned(),
         Error::AliasReplayLimitExceeded { max_total_replayed_events, .. } => {
-            format!("all aliases together stand for more than {max_total_replayed_events} values")
+            format!("all aliases together expand to more than {max_total_replayed_events} values")
         }
         Error::AliasReplayStackDepthExceeded { max_depth, .. } => {
             format!("aliases stand more than {max_depth} deep within each other")

@@ -54,13 +54,13 @@ fn read(path: &Path) -> Result<String, Failure> {
     } else {
         std::fs::read_to_string(path).map(|read| text = read)
     };
-    let shown = path.display();
+    let shown = &path.display();
     read.map_err(|error| Failure::usage(format!("could not read the spec {shown}: {error}")))?;
     if text.len() > spec::MOST_BYTES {
         spec::parse(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
     }
     spec::check(&text).map_err(|findings| {
-        let findings: Vec<String> = findings.iter().map(|found| format!("{shown}:{found}")).collect();
+        let findings: Vec<String> = findings.iter().map(|found| found.in_file(shown)).collect();
         Failure::usage(findings.join("\n"))
     })?;
     Ok(text)

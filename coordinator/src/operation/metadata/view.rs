@@ -42,7 +42,7 @@ pub struct Group {
     pub service: Option<ServiceName>,
     /// How many instances belong to it now.
     pub members: usize,
-    /// The generation that everybody is served who is not exposed to another; null = none yet.
+    /// The generation for all instances that are not exposed to another; null = none yet.
     pub current: Option<MetadataGeneration>,
     /// The update that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub struct Update {
     pub generation: MetadataGeneration,
     /// How instances are grouped into batches.
     pub strategy: Strategy,
-    /// What is waited for, and what is borne.
+    /// What the update waits for, and which failures it tolerates.
     pub terms: UpdateTerms,
     /// The last batch that is exposed, from 1.
     pub batch: u32,
@@ -69,7 +69,7 @@ pub struct Update {
     pub drawn: u32,
     /// How many of them are exposed.
     pub exposed: usize,
-    /// How many told of success.
+    /// How many signalled success.
     pub succeeded: usize,
     /// How many failed in ways that are expected.
     pub excused: usize,

@@ -130,7 +130,7 @@ pub struct Stream {
     pub kept: Vec<Kept>,
     /// Computes with a release of their own.
     pub pins: BTreeMap<ComputeId, Pinned>,
-    /// How many computes run each tag, as last told.
+    /// How many computes run each tag, as last reported.
     pub running: BTreeMap<ReleaseTag, u64>,
     /// Storage that serves below what a release needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -174,9 +174,9 @@ pub struct Trial {
     pub release: Release,
     /// Of how many starts.
     pub fraction: Option<Fraction>,
-    /// How many computes told of success.
+    /// How many computes signalled success.
     pub successes: usize,
-    /// How many computes told of failure.
+    /// How many computes signalled failure.
     pub failures: usize,
 }
 
@@ -269,9 +269,9 @@ pub struct Waits {
     pub revision: ReleaseRevision,
     /// Its tag.
     pub tag: ReleaseTag,
-    /// Where it stands.
+    /// Its status.
     pub status: ReleaseStatus,
-    /// Why it stands there, where that needs saying.
+    /// Why it has this status, where that is not obvious.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
     /// Every reason; empty = it is about to move, or has nothing to wait for.

@@ -26,7 +26,7 @@ pub(super) struct Explore {
     /// Directory for plans, ledgers and logs; it must be empty, absent, or an earlier run's
     #[arg(long, value_name = "DIR", default_value = "grenade-plans")]
     artifacts: PathBuf,
-    /// Give up after so long
+    /// Abort after so long
     #[arg(long, value_name = "TIME", default_value = "2h", value_parser = span)]
     max_time: Duration,
     /// Print what came of each plan as JSON instead of text

@@ -39,7 +39,7 @@ pub(super) struct Run {
     /// Add these figures of `grenade calibrate` to the report
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// Give up after so long
+    /// Abort after so long
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = span)]
     max_time: Duration,
     /// What an inconclusive verdict counts as

@@ -123,7 +123,7 @@ fn version(
     let command = command(&format!("{field}.command"), &written.command, &places, findings);
     if command.as_ref().is_some_and(|command| !command.reads(&["port", "address"])) {
         let field = format!("{field}.command");
-        findings.add(&field, "has neither {port} nor {address}: each instance must be told where to listen");
+        findings.add(&field, "has neither {port} nor {address}: each instance must know where to listen");
     }
     let mut env = Vec::new();
     for (name, text) in &written.env {

@@ -163,6 +163,6 @@ fn forget_words(fleet: &Fleet, name: &GroupName) -> Option<Action> {
         let key = Key::GroupSignal(name.clone(), node.clone());
         commit.when(Precondition::At(key.clone(), at)).delete(key)
     });
-    let what = format!("forget what instances told {name}");
+    let what = format!("remove the signals of instances for {name}");
     Some(Action::Commit(PlannedCommit { subject: Subject::Group(name.clone()), what, commit }))
 }

@@ -1,6 +1,6 @@
 //! Reading a manifest from YAML or JSON, with the place of what cannot be read.
 
-use crate::document;
+use crate::document::{self, Finding};
 use serde_json::{Map, Value as Json};
 use tidegate_proto::record::stream::MAX_MANIFEST_BYTES;
 
@@ -37,8 +37,17 @@ pub fn read(text: &str) -> Result<Json, Unreadable> {
     if read.is_object() { Ok(read) } else { Err(Unreadable::NotAnObject) }
 }
 
-fn malformed(finding: document::Finding) -> Unreadable {
-    let document::Finding { line, column, what } = finding;
+impl From<Unreadable> for Finding {
+    fn from(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::Malformed { what, line, column } => Self { line, column, what },
+            other => Self::without_place(other.to_string()),
+        }
+    }
+}
+
+fn malformed(finding: Finding) -> Unreadable {
+    let Finding { line, column, what } = finding;
     Unreadable::Malformed { what, line, column }
 }
 

@@ -160,7 +160,7 @@ fn missing_signal_is_a_failure_that_may_be_expected() {
         assert_eq!(world.exposed_to(2).len(), if goes_on { 2 } else { 0 });
         if !goes_on {
             let last = world.group().last.clone().unwrap();
-            assert!(last.because.contains("(timeout: told nothing within 1m)"), "{}", last.because);
+            assert!(last.because.contains("(timeout: no signal within 1m)"), "{}", last.because);
             continue;
         }
         world.pass(60_000);
