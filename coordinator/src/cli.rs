@@ -22,7 +22,7 @@ mod upgrade;
 use crate::terminal::colour;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::{Failure, Outcome};
 use options::GlobalOptions;
 use std::process::ExitCode;
@@ -89,7 +89,7 @@ impl Cli {
     pub fn read() -> Self {
         let words: Vec<String> =
             std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-        let command = Self::command().color(colour::typed(&words));
+        let command = with_short_help(Self::command()).color(colour::typed(&words));
         let read = command.try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
         read.unwrap_or_else(|mut error| {
             if error.get(ContextKind::Usage).is_some() {
@@ -97,7 +97,7 @@ impl Cli {
                 error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
             }
             if error.use_stderr() && words.iter().any(|arg| arg == "--json") {
-                show::note(exit::as_json(2, error.to_string().trim_end()).to_string());
+                show::note(exit::as_json(2, finding(&error.to_string())).to_string());
                 std::process::exit(2);
             }
             error.exit()
@@ -126,6 +126,27 @@ impl Cli {
     }
 }
 
+/// The same with one form of help, the short one: a blank line between options makes a page of each command. What a
+/// command says in further paragraphs follows its options.
+fn with_short_help(command: Command) -> Command {
+    fn paragraphs_last(command: Command) -> Command {
+        let long = command.get_long_about().map(ToString::to_string).unwrap_or_default();
+        let command = match long.split_once("\n\n") {
+            Some((_, more)) => command.after_help(more.to_owned()),
+            None => command,
+        };
+        command.mut_subcommands(paragraphs_last)
+    }
+    let help = Arg::new("help").short('h').long("help").help("Print help").action(ArgAction::HelpShort);
+    paragraphs_last(command).disable_help_flag(true).arg(help.global(true))
+}
+
+/// What an error about a command line says, without the usage that follows it for people.
+fn finding(error: &str) -> &str {
+    let error = error.strip_prefix("error: ").unwrap_or(error);
+    error.split("\n\nUsage:").next().unwrap_or(error).trim_end()
+}
+
 /// The usage line of the verb that these words name.
 fn usage(words: impl Iterator<Item = String>) -> StyledStr {
     let mut command = Cli::command();
@@ -152,6 +173,33 @@ mod tests {
     #[test]
     fn every_command_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_is_short_and_further_paragraphs_follow_the_options() {
+        for (words, part) in [
+            ("fleet window", "Refused while an upgrade of the service"),
+            ("upgrade watch", "On a terminal it draws a frame"),
+            ("metadata set", "[possible values: rolling, canary, immediate]"),
+        ] {
+            for flag in ["-h", "--help"] {
+                let words = ["tidegate"].into_iter().chain(words.split(' ')).chain([flag]);
+                let shown =
+                    with_short_help(Cli::command()).try_get_matches_from(words).unwrap_err().to_string();
+                assert!(shown.contains(part), "{shown}");
+                let lines = shown.lines().count();
+                assert!(lines < 50, "{lines} lines:\n{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn json_error_has_the_finding_without_prefix_and_usage() {
+        let error =
+            Cli::command().try_get_matches_from(["tidegate", "upgrade", "pause"]).unwrap_err().to_string();
+        let found = finding(&error);
+        assert!(found.starts_with("the following required arguments were not provided"), "{found}");
+        assert!(!found.contains("Usage"), "{found}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct Settings {
     /// Private key of that certificate (PEM).
     #[arg(long, env = "TIDEGATE_STORE_KEY", value_name = "PATH", requires = "store_cert")]
     pub store_key: Option<PathBuf>,
-    /// HTTP address, for /healthz, /readyz, /metrics and the API of compute releases. Port 0: a free port.
+    /// HTTP address, for /healthz, /readyz, /metrics and the JSON API of every command (GET /v1/openapi.json). Port 0: a free port.
     #[arg(long, env = "TIDEGATE_HTTP", value_name = "ADDR", default_value = "127.0.0.1:7401")]
     pub http: SocketAddr,
     /// gRPC address, for operators. Port 0: a free port.
@@ -55,10 +55,10 @@ pub struct Settings {
     /// TTL of the leader's lease: 1s to 5m. Another coordinator takes over after it.
     #[arg(long, env = "TIDEGATE_LEADER_TTL", value_name = "SPAN", default_value = "5s", value_parser = leader_ttl)]
     pub leader_ttl: Duration,
-    /// How long agents are heard before anything is done on a store on which something is under way and that this
-    /// coordinator has not seen before: it may be a backup, which they contradict. 0s to 5m.
-    #[arg(long, env = "TIDEGATE_HEARING", value_name = "SPAN", default_value = "3s", value_parser = hearing)]
-    pub hearing: Duration,
+    /// How long to wait for the reports of agents before acting on a store that is new to this coordinator and has
+    /// something under way: it may be a backup, which agents contradict. 0s to 5m.
+    #[arg(long, alias = "hearing", env = "TIDEGATE_REPORT_GRACE", value_name = "SPAN", default_value = "3s", value_parser = report_grace)]
+    pub report_grace: Duration,
     /// File to which the bound addresses are written, as JSON, once all sockets are bound.
     #[arg(long, env = "TIDEGATE_READY_FILE", value_name = "PATH")]
     pub ready_file: Option<PathBuf>,
@@ -132,7 +132,7 @@ fn leader_ttl(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn hearing(text: &str) -> Result<Duration, String> {
+fn report_grace(text: &str) -> Result<Duration, String> {
     let span: Span = text.parse().map_err(|e| format!("{e}"))?;
     if span.as_millis() <= 300_000 {
         Ok(span.into())
@@ -226,8 +226,8 @@ mod tests {
         for bad in ["0s", "999ms", "6m", "5", "-1s"] {
             assert!(leader_ttl(bad).is_err(), "{bad} was allowed");
         }
-        assert_eq!(hearing("0s"), Ok(Duration::ZERO));
-        assert_eq!(hearing("3s"), Ok(crate::report::HEARING));
-        assert!(hearing("6m").is_err());
+        assert_eq!(report_grace("0s"), Ok(Duration::ZERO));
+        assert_eq!(report_grace("3s"), Ok(crate::report::HEARING));
+        assert!(report_grace("6m").is_err());
     }
 }

@@ -129,7 +129,7 @@ impl Built {
     }
 
     async fn run(self, settings: Settings, cancel: CancellationToken) -> Result<()> {
-        let mirror = Mirror::that_hears_for(settings.hearing);
+        let mirror = Mirror::that_hears_for(settings.report_grace);
         let (leaderships, leadership) = watch::channel(None);
         let context = Context {
             store: self.store.clone(),

@@ -1,7 +1,7 @@
 //! Writes to a store in a directory until it is killed, and says of each write when it is acknowledged:
 //! `writers DIR ROUND` prints `ack KEY REVISION`, a line each. The tests of durability start it, and kill it.
 
-#![expect(clippy::unwrap_used, reason = "whoever starts it looks at what it says")]
+#![expect(clippy::unwrap_used, reason = "the program that starts it reads what it prints")]
 
 use etcd_client::{DeleteOptions, Txn, TxnOp};
 use std::io::Write as _;

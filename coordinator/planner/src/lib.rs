@@ -10,7 +10,7 @@
 //! * No clock, no dice, no socket: time and the leader's term are arguments.
 //! * Always from the whole state, never from an event. Indexes only make that cheap.
 //! * What does not move has a reason. Unknown closes a gate; nothing is ever assumed.
-//! * Every planned commit carries the leader's fence and the mod_revision of each record that authorises it.
+//! * Every planned commit compares the mod_revision of each record that authorises it; the leadership adds the fence.
 
 pub mod action;
 pub mod ask;

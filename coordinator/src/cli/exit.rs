@@ -116,7 +116,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// A failure as JSON: `{"error":{"kind":…,"exit_code":…,"message":…}}`.
+/// A failure as JSON: `{"form":"v1","error":{"kind":…,"exit_code":…,"message":…}}`.
 pub(super) fn as_json(code: u8, message: &str) -> serde_json::Value {
     let kind = match code {
         2 => "invalid",
@@ -124,7 +124,7 @@ pub(super) fn as_json(code: u8, message: &str) -> serde_json::Value {
         4 => "unavailable",
         _ => "failed",
     };
-    serde_json::json!({ "error": { "kind": kind, "exit_code": code, "message": message } })
+    serde_json::json!({ "form": "v1", "error": { "kind": kind, "exit_code": code, "message": message } })
 }
 
 /// Prints a failure to stderr, as text or as one line of JSON, and returns the exit code.
@@ -153,7 +153,10 @@ mod tests {
     #[test]
     fn failure_as_json_names_kind_code_and_message() {
         let json = as_json(3, "contract has begun").to_string();
-        assert_eq!(json, r#"{"error":{"kind":"refused","exit_code":3,"message":"contract has begun"}}"#);
+        assert_eq!(
+            json,
+            r#"{"form":"v1","error":{"kind":"refused","exit_code":3,"message":"contract has begun"}}"#
+        );
     }
 
     #[test]

@@ -95,8 +95,8 @@ fn tone(title: &str, cell: &str) -> Tone {
     let word = cell.split([' ', ':']).next().unwrap_or_default();
     match title {
         "ROTATION" | "HEALTH" | "STEP" => Tone::of_instance(word),
-        "STANDS" if word == "paused" => Tone::Warn,
-        "STANDS" => Tone::of_phase(word),
+        "PHASE" if word == "paused" => Tone::Warn,
+        "PHASE" => Tone::of_phase(word),
         _ => Tone::Plain,
     }
 }
@@ -164,7 +164,7 @@ api/node-2  ^[33mout^[0m       ^[31mfailed^[0m   -
     status 1
 ";
         assert_eq!(shown(Some(40), true), expected);
-        assert_eq!(tone("STANDS", "paused in roll 2/4"), Tone::Warn);
+        assert_eq!(tone("PHASE", "paused in roll 2/4"), Tone::Warn);
         assert_eq!(tone("NAME", "failed"), Tone::Plain);
     }
 }

@@ -124,7 +124,7 @@ async fn show_one(options: &GlobalOptions, node: &NodeId, id: &TaskId) -> Result
             format!("ordered  {}", show::time(task.ordered_at)),
             format!("state    {state}"),
         ]);
-        page.lines(task.told_at.map(|at| format!("reported {}", show::time(at))));
+        page.lines(task.reported_at.map(|at| format!("reported {}", show::time(at))));
         page.lines(task.claimed_by.as_ref().map(|nonce| format!("agent    {nonce}")));
         page.lines(task.settled.as_ref().map(|word| {
             format!("settled  {} by {}, {}: {}", word.outcome, word.who, show::time(word.at), word.why)

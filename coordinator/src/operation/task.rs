@@ -73,7 +73,7 @@ fn seen(fleet: &Fleet, node: &NodeId, id: &TaskId, task: &Stored<Task>) -> v1::T
         ordered_at: task.at.0,
         state: state.word().to_owned(),
         why,
-        told_at: result.map(|result| result.at.0),
+        reported_at: result.map(|result| result.at.0),
         claimed_by,
         output: result.map(|result| result.output.clone()).unwrap_or_default(),
         settled,

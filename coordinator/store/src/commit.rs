@@ -28,7 +28,7 @@ pub struct Committed {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CommitError {
     /// A precondition did not hold, so nothing was written. What was read before is out of date.
-    #[error("the commit was refused at revision {at}, because what it was planned on has changed")]
+    #[error("transaction conflict at revision {at}: a compared key has changed")]
     Conflict {
         /// The revision at which it was refused.
         at: Revision,
@@ -41,14 +41,14 @@ pub enum CommitError {
     /// No answer came; what the store holds shows that it was not carried out by then. It is not sent again here: plan
     /// again from what the store holds. A transaction still under way somewhere would find its preconditions broken by
     /// whatever is written next in its place.
-    #[error("the commit brought no answer, and what the store holds shows that it was not carried out")]
+    #[error("no answer to the commit; the store shows that it was not applied")]
     NotApplied {
         /// Why there was no answer.
         #[source]
         cause: StoreError,
     },
     /// No answer came, and reading back did not tell either. Read everything again before the next step.
-    #[error("the commit brought no answer, and whether it was carried out is not known: {found}")]
+    #[error("no answer to the commit; its outcome is unknown: {found}")]
     Unknown {
         /// What reading back found.
         found: String,

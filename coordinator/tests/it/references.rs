@@ -51,3 +51,19 @@ fn source_files_named_in_documents_exist() {
     assert!(seen > 100, "only {seen} names were found");
     assert!(missing.is_empty(), "no such source file:\n{}", missing.join("\n"));
 }
+
+/// A `Store` writes without the fence; a coordinator has a `Reader` and the `Fenced` writes of its leadership.
+#[test]
+fn coordinator_names_no_connection_that_writes_unfenced() {
+    let mut sources = Vec::new();
+    files(&root().join("coordinator/src"), "rs", &mut sources);
+    let is_named = |path: &&PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let uses = text.lines().filter(|line| line.contains("tidegate_store"));
+        let words =
+            uses.flat_map(|line| line.split(|letter: char| !letter.is_alphanumeric() && letter != '_'));
+        words.into_iter().any(|word| word == "Store")
+    };
+    let found: Vec<_> = sources.iter().filter(is_named).collect();
+    assert!(sources.len() > 100 && found.is_empty(), "{found:?}");
+}

@@ -248,7 +248,7 @@ impl Drive<'_, '_> {
         if !done.turned && self.turns_here(status) {
             done.turned = true;
             self.spectator.say("the operator rolls back");
-            self.operator.roll_back(self.world, "a gate job tries the way back").await?;
+            self.operator.roll_back(self.world, "a gate job tries the rollback").await?;
         } else if !done.turned && !steps.goes_back {
             self.approve(status, &mut done.approved).await?;
         }

@@ -35,7 +35,7 @@ pub(super) fn of_required() -> Json {
 const TEMPLATE: &str = r#"# What the agent of one node does. `tidegate-agent check` says whether it is able to do it.
 
 node = "@NODE@"                     # one agent a node
-labels = { zone = "a" }             # failure domains are told apart by these
+labels = { zone = "a" }             # these distinguish failure domains
 state_dir = "/var/lib/tidegate"     # outlives a reboot: journal, identity, staged releases
 runtime_dir = "/run/tidegate"       # need not: logs of the processes that the agent starts
 lease_ttl = "10s"                   # how long the store waits for this agent; at least 2s

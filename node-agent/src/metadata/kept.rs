@@ -15,7 +15,7 @@ pub(super) struct Kept {
     /// How that went; none = it has begun.
     pub outcome: Option<Outcome>,
     /// Whether that was signalled.
-    #[serde(default, rename = "told")]
+    #[serde(default, alias = "told")]
     pub reported: bool,
 }
 

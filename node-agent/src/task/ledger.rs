@@ -56,7 +56,7 @@ pub enum Stage {
         /// The mod_revision of the claim; absent = it ended without one.
         claim: Revision,
         /// How.
-        #[serde(rename = "told")]
+        #[serde(alias = "told")]
         end: TaskEnd,
     },
 }

@@ -64,7 +64,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Body for Upgrade {
-    const SCHEMA: u32 = 2;
+    const SCHEMA: u32 = 3;
 }
 
 /// The phase of an upgrade (machine 1 of the design; its moves are the planner's).
@@ -98,7 +98,7 @@ pub enum Phase {
         /// The phase in which the rollback began.
         from: PhaseName,
         /// The step that it is in.
-        #[serde(rename = "retreat")]
+        #[serde(alias = "retreat")]
         step: RollbackStep,
         /// Why it turned.
         because: String,
@@ -125,7 +125,7 @@ pub enum RollbackStep {
     /// The old release is staged again where it was removed, the floor is withdrawn, and both are acknowledged.
     Restage,
     /// Instances are moved back.
-    #[serde(rename = "walk")]
+    #[serde(alias = "walk")]
     Move,
     /// The ceiling is lowered to the old version and acknowledged.
     Lower,

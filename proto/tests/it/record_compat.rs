@@ -72,6 +72,10 @@ fn every_record_that_was_ever_written_is_read_and_written_without_loss() {
 fn renamed(json: &mut Json) {
     const NAMES: [(&str, &str); 4] =
         [("what", "blocked_on"), ("who", "owner"), ("command", "next_step"), ("deadline", "timeout")];
+    if let Some(step) = json.get_mut("phase").and_then(Json::as_object_mut).and_then(|p| p.remove("retreat"))
+    {
+        json["phase"]["step"] = if step == "walk" { json!("move") } else { step };
+    }
     for reason in json.get_mut("reasons").and_then(Json::as_array_mut).into_iter().flatten() {
         for (former, name) in NAMES {
             if let Some(value) = reason.as_object_mut().and_then(|fields| fields.remove(former)) {

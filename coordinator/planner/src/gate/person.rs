@@ -15,24 +15,11 @@ use tidegate_proto::spec::ApprovalPoint;
 #[strum(serialize_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is described by its sentence, below")]
 pub enum PersonGate {
-    Preflight {
-        finding: String,
-    },
-    Approval {
-        point: ApprovalPoint,
-    },
-    Acceptance {
-        why: String,
-    },
-    Paused {
-        who: String,
-        why: String,
-        #[serde(rename = "way_back")]
-        rollback_path: bool,
-    },
-    NoRollback {
-        why: String,
-    },
+    Preflight { finding: String },
+    Approval { point: ApprovalPoint },
+    Acceptance { why: String },
+    Paused { who: String, why: String, rollback_path: bool },
+    NoRollback { why: String },
 }
 
 impl PersonGate {

@@ -16,29 +16,11 @@ use tidegate_proto::{ServiceName, ServiceVersion};
 #[strum(serialize_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is described by its sentence, below")]
 pub enum SchemaGate {
-    Schema {
-        job: String,
-        progress: String,
-    },
-    SchemaTrouble {
-        job: String,
-        why: String,
-    },
-    SchemaLost {
-        job: String,
-        from: ServiceVersion,
-        to: ServiceVersion,
-        #[serde(rename = "way_back")]
-        rollback_path: bool,
-    },
-    MigrateFloor {
-        service: ServiceName,
-        floor: Option<ServiceVersion>,
-        needs: ServiceVersion,
-    },
-    Certificate {
-        why: String,
-    },
+    Schema { job: String, progress: String },
+    SchemaTrouble { job: String, why: String },
+    SchemaLost { job: String, from: ServiceVersion, to: ServiceVersion, rollback_path: bool },
+    MigrateFloor { service: ServiceName, floor: Option<ServiceVersion>, needs: ServiceVersion },
+    Certificate { why: String },
 }
 
 const REPEATED: &str = "none: it is repeated, at least every 15 s";

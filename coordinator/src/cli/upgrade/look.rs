@@ -39,7 +39,7 @@ pub(super) async fn list(options: &GlobalOptions, service: String, active: bool)
             show::time(upgrade.at),
         ]
     });
-    show::table(&["ID", "SERVICE", "HOP", "STANDS", "DONE", "BY", "SINCE"], rows)?;
+    show::table(&["ID", "SERVICE", "VERSIONS", "PHASE", "DONE", "BY", "SINCE"], rows)?;
     Ok(Outcome::Good)
 }
 

@@ -139,7 +139,7 @@ impl Fleet {
                 gates.push(gate);
             }
             // Where they die often, the store is the same each time: it need not wait for reports first.
-            let (ttl, hearing) = if watched.is_some() { ("1s", "0s") } else { ("2s", "3s") };
+            let (ttl, report_grace) = if watched.is_some() { ("1s", "0s") } else { ("2s", "3s") };
             let plan = CoordinatorPlan {
                 store_listen: etcd.is_none().then_some(listen),
                 env,
@@ -148,8 +148,8 @@ impl Fleet {
                     migrations::write(world).unwrap().to_str().unwrap(),
                     "--leader-ttl",
                     ttl,
-                    "--hearing",
-                    hearing,
+                    "--report-grace",
+                    report_grace,
                 ]
                 .map(str::to_owned)
                 .to_vec(),
