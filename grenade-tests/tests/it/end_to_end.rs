@@ -11,6 +11,7 @@ mod gate_disk;
 mod gate_job;
 mod gate_mariadb;
 mod gate_orders;
+mod gate_sample;
 mod gate_sources;
 mod gate_survival;
 mod gates;
