@@ -19,5 +19,8 @@ async fn sample_passes_and_is_rolled_back_before_expand_and_migrate() {
         let back = &report["rollbacks"][n];
         assert_eq!((back[0].as_str(), back[1]["ended"].as_str()), (Some(point), Some("rolled-back")));
     }
-    contains(&done.said, &["contract ran on a certificate that is true", "1 at the base beside 1 at the target"]);
+    contains(
+        &done.said,
+        &["contract ran on a certificate that is true", "1 at the base beside 1 at the target"],
+    );
 }
