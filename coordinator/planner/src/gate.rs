@@ -1,33 +1,19 @@
 //! Why nothing moves: a value for each reason, so that "not now" cannot be said without one. Reasons are sorted by the
-//! gate that is closed, one file each. A reason is one variant and one arm of its file: what it is blocked on, who owns
-//! that, the next step, and the timeout.
+//! gate that is closed, one file each, with the conditions that build them in files below it. A reason is one variant and
+//! one arm of its file: what it is blocked on, who owns that, the next step, and the timeout.
 
-pub mod below;
-mod budget;
-pub(crate) mod canary;
-pub mod capacity;
-pub mod deploy;
-pub mod evidence;
+pub mod budget;
 pub(crate) mod metadata;
-pub mod migrate_floors;
-pub(crate) mod moving;
-pub(crate) mod needed;
-pub mod outside;
 pub(crate) mod person;
 pub mod preflight;
-pub(crate) mod release;
+pub mod release;
 pub(crate) mod roll;
-pub(crate) mod rollback;
 mod said;
 pub mod schema;
-pub(crate) mod stall;
-pub mod storage;
 pub mod store;
 pub(crate) mod task;
-pub(crate) mod trial;
-mod verdict;
-pub(crate) mod version;
-pub(crate) mod wave;
+pub(crate) mod verdict;
+pub mod version;
 
 pub use crate::fleet::{Cause, Causes, Sample};
 pub use budget::BudgetGate;

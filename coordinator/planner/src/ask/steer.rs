@@ -5,7 +5,7 @@ use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::Reason;
-use crate::gate::capacity;
+use crate::gate::budget::capacity;
 use crate::moment::Moment;
 use crate::plan::{Draft, begin_rollback, plan};
 use crate::upgrade::rollback_path;

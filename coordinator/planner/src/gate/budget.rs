@@ -1,5 +1,8 @@
 //! How many instances may be out of service at once.
 
+pub mod capacity;
+pub mod outside;
+
 use super::roll::{besides, mend};
 use super::said::{Said, Waits};
 use super::{Causes, Sample};

@@ -1,5 +1,7 @@
 //! What a person decides.
 
+pub(crate) mod rollback;
+
 use super::roll::{open_failures, rollback};
 use super::said::{MANUAL, Said, Waits};
 use super::{Answer, Reason};

@@ -5,7 +5,7 @@ mod cut_off;
 mod finding;
 mod former;
 mod schema;
-pub(crate) mod verdict;
+mod verdict;
 
 pub(crate) use cut_off::is_cut_off;
 pub use finding::Finding;

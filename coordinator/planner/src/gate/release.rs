@@ -1,5 +1,12 @@
 //! When a compute release goes out, and what it requires.
 
+pub(crate) mod canary;
+pub mod deploy;
+pub mod evidence;
+pub(crate) mod needed;
+pub mod storage;
+pub(crate) mod trial;
+
 use super::said::{Said, Waits};
 use super::{CanaryCount, NeededBy, Reason, Sample};
 use serde::{Deserialize, Serialize};

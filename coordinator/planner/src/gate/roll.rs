@@ -1,5 +1,9 @@
 //! Instances that are staged, moved or cleaned up.
 
+pub(crate) mod moving;
+pub(crate) mod stall;
+pub(crate) mod wave;
+
 use super::said::{MANUAL, Said, Waits, first};
 use super::version::VersionGate;
 use super::{Answer, Reason};

@@ -1,8 +1,10 @@
 //! What is done to the database.
 
+pub mod migrate_floors;
+
 use super::Reason;
+use super::person::rollback::begins;
 use super::roll::rollback;
-use super::rollback::begins;
 use super::said::{Said, Waits};
 use crate::moment::SchemaFacts;
 use crate::upgrade::View;

@@ -1,5 +1,7 @@
 //! What gate jobs have found.
 
+pub(crate) mod passed;
+
 use super::said::{Said, Waits};
 use serde::{Deserialize, Serialize};
 use tidegate_proto::{Artifact, GateHop};

@@ -1,5 +1,7 @@
 //! What instances are known to run.
 
+pub mod below;
+
 use super::roll::excused;
 use super::said::{Said, Waits, first};
 use super::{Answer, Reason};

@@ -8,7 +8,7 @@ pub(super) use under_way::UnderWay;
 use super::super::Draft;
 use super::super::order::Order;
 use crate::fleet::{Instance, Known, ServiceFleet, Standing};
-use crate::gate::capacity::Budget;
+use crate::gate::budget::capacity::Budget;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::{Release, ReleaseTag, mutant};

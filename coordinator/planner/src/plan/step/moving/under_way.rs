@@ -2,8 +2,8 @@
 
 use super::{Moving, needs_no_wave};
 use crate::fleet::{Exposure, Instance, Known};
-use crate::gate::capacity::Budget;
-use crate::gate::moving::TakenOut;
+use crate::gate::budget::capacity::Budget;
+use crate::gate::roll::moving::TakenOut;
 use crate::plan::order::Order;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;

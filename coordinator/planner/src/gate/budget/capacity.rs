@@ -12,8 +12,9 @@
 //! * One that is healthy in rotation, and not in service because of the version that it runs, answers requests as well as
 //!   any: of those that do, too, `min_in_service` stay and no more than `max_unavailable` are missing.
 
-use super::{BudgetGate, Reason};
+use super::BudgetGate;
 use crate::fleet::{Causes, Exposure, Instance, NO_DOMAIN, Sample, ServiceFleet};
+use crate::gate::Reason;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Amount, mutant};
 

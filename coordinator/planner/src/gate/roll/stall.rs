@@ -1,7 +1,8 @@
 //! The progress deadline of the roll: whether no instance became healthy for too long.
 
-use super::{Reason, RollGate};
+use super::RollGate;
 use crate::fleet::{Causes, ServiceFleet, Standing};
+use crate::gate::Reason;
 use crate::upgrade::View;
 use tidegate_proto::NodeId;
 use tidegate_proto::spec::IgnoredFailure;

@@ -1,9 +1,9 @@
 //! Whether the exposed waves have passed: every instance of them was seen serving the target, or is skipped, and at
 //! least one of each wave was verified.
 
-use super::roll::{excused, stage_failures, unfit};
-use super::{Answer, Reason, RollGate, VersionGate};
+use super::{RollGate, excused, stage_failures, unfit};
 use crate::fleet::{Causes, Instance, Sample, ServiceFleet, Standing};
+use crate::gate::{Answer, Reason, VersionGate};
 use crate::upgrade::View;
 use std::collections::BTreeSet;
 use tidegate_proto::{NodeId, mutant};
