@@ -25,8 +25,8 @@ pub struct Acted {
 /// them.
 pub async fn act(leadership: &Leadership, workers: &Workers, plan: &mut Plan) -> Acted {
     workers.reap().await;
-    workers.add_doubts(plan);
-    workers.rest_but(plan);
+    workers.add_certificate_failures(plan);
+    workers.stop_unrequested(plan);
     let acted = carry_out(leadership, workers, std::mem::take(&mut plan.actions)).await;
     for (id, reasons) in &mut plan.waiting {
         reasons.extend(leadership.refused(&Subject::Upgrade(id.clone())));
@@ -55,7 +55,7 @@ async fn carry_out(leadership: &Leadership, workers: &Workers, actions: Vec<Acti
                 }
                 Outcome::Unanswered => break,
             },
-            Action::Schema { upgrade, job } => workers.sees_to(upgrade, job),
+            Action::Schema { upgrade, job } => workers.ensure_job(upgrade, job),
             Action::Certify { upgrade } => workers.certifies(upgrade),
         }
     }

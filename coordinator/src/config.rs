@@ -227,7 +227,7 @@ mod tests {
             assert!(leader_ttl(bad).is_err(), "{bad} was allowed");
         }
         assert_eq!(hearing("0s"), Ok(Duration::ZERO));
-        assert_eq!(hearing("3s"), Ok(crate::report::HEARING));
+        assert_eq!(hearing("3s"), Ok(crate::report::REPORT_GRACE));
         assert!(hearing("6m").is_err());
     }
 }

@@ -3,12 +3,12 @@
 //! one arm of its file: what it is blocked on, who owns that, the next step, and the timeout.
 
 pub mod budget;
+mod description;
 pub(crate) mod metadata;
 pub(crate) mod person;
 pub mod preflight;
 pub mod release;
 pub(crate) mod roll;
-mod said;
 pub mod schema;
 pub mod store;
 pub(crate) mod task;
@@ -17,11 +17,11 @@ pub mod version;
 
 pub use crate::fleet::{Cause, Causes, Sample};
 pub use budget::BudgetGate;
+pub use description::Waits;
 pub use metadata::MetadataGate;
 pub use person::PersonGate;
 pub use release::ReleaseGate;
 pub use roll::RollGate;
-pub use said::Waits;
 pub use schema::SchemaGate;
 pub use store::{StoreGate, unreconciled};
 pub use task::TaskGate;
@@ -120,9 +120,9 @@ macro_rules! gates {
                 }
             }
 
-            fn said(&self, waits: Waits<'_>) -> said::Said {
+            fn describe(&self, waits: Waits<'_>) -> description::Description {
                 match self {
-                    $(Self::$gate(reason) => reason.said(waits),)*
+                    $(Self::$gate(reason) => reason.describe(waits),)*
                 }
             }
         }
@@ -159,12 +159,12 @@ impl Reason {
 
     /// As `explain` shows it, and as the store keeps it; since when, the recorder knows.
     pub fn explained(&self, waits: Waits<'_>) -> WaitingFor {
-        self.said(waits).waiting_for(self.kind())
+        self.describe(waits).waiting_for(self.kind())
     }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.said(Waits::Unnamed).blocked_on)
+        f.write_str(&self.describe(Waits::Unnamed).blocked_on)
     }
 }

@@ -85,7 +85,7 @@ impl Workers {
     }
 
     /// Makes sure that a job runs; asking again while it does changes nothing.
-    pub fn sees_to(&self, upgrade: UpgradeId, job: SchemaJob) {
+    pub fn ensure_job(&self, upgrade: UpgradeId, job: SchemaJob) {
         self.begin(upgrade, Task::Job(job));
     }
 
@@ -95,7 +95,7 @@ impl Workers {
     }
 
     /// Adds, for every certificate that is asked for, why the last attempt at it did not succeed.
-    pub fn add_doubts(&self, plan: &mut Plan) {
+    pub fn add_certificate_failures(&self, plan: &mut Plan) {
         for action in &plan.actions {
             if let Action::Certify { upgrade } = action {
                 let doubts = held(&self.uncertified).get(upgrade).cloned().unwrap_or_default();
@@ -106,7 +106,7 @@ impl Workers {
 
     /// Ends the jobs that a turn no longer asks for: the upgrade is paused, or nothing acts. Unfinished work is undone
     /// or recorded in the database's history, and continues from there when the job is requested again.
-    pub fn rest_but(&self, plan: &Plan) {
+    pub fn stop_unrequested(&self, plan: &Plan) {
         let wanted: BTreeSet<&UpgradeId> = plan.actions.iter().filter_map(Action::schema_of).collect();
         for (upgrade, running) in held(&self.running).iter() {
             if !wanted.contains(upgrade) && !running.has_ended() && !running.cancel.is_cancelled() {

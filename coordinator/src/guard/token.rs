@@ -163,9 +163,9 @@ mod tests {
     fn only_the_token_itself_has_its_digest() {
         let token = Token::make(&"k1".parse().unwrap()).unwrap();
         let other = Token::make(&"k1".parse().unwrap()).unwrap();
-        let borne = Token::of_header(token.header().as_bytes()).unwrap();
-        assert!(borne.is(&token.digest()) && !borne.is(&other.digest()));
-        assert_eq!(borne.id(), Some("k1".parse().unwrap()));
+        let presented = Token::of_header(token.header().as_bytes()).unwrap();
+        assert!(presented.is(&token.digest()) && !presented.is(&other.digest()));
+        assert_eq!(presented.id(), Some("k1".parse().unwrap()));
         assert_eq!(token.reveal().len(), "tgt_k1_".len() + 64, "256 bits");
     }
 

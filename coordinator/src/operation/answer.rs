@@ -114,7 +114,7 @@ pub(super) fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
         wave: instance.wave.map(|wave| wave + 1),
         silent: known == Known::Silent && !instance.contradicts,
         in_service: instance.is_in_service(),
-        cordoned: instance.maintained,
+        cordoned: instance.cordoned,
         directive: instance.directive.as_ref().map(|directive| directive.disposition.word().to_owned()),
         admitted: instance.inventory.as_ref().map(|inventory| inventory.version.get()),
         labels: instance.inventory.as_ref().map(|inventory| inventory.labels.clone()).unwrap_or_default(),

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_closed_what_it_inherited_still_runs_and_one_of_an_earlier_boot_does_not() {
+    fn closed_lock_fd_counts_as_running_unless_rebooted() {
         let room = tempfile::tempdir().unwrap();
         let lock = RunningLock::named(room.path(), NAME);
         let mut held = lock.take("pantry-1").unwrap().expect("it is free");

@@ -178,7 +178,7 @@ fn is_expected(phase: &Phase) -> bool {
 }
 
 /// Whether a look that was taken in the phase `from` is all that `to` asks for: then it need not be taken again.
-pub fn stands(service: &Service, from: &Phase, to: &Phase, seen: &Seen) -> bool {
+pub fn is_look_still_valid(service: &Service, from: &Phase, to: &Phase, seen: &Seen) -> bool {
     let of_the_same = is_expected(from) == is_expected(to) || seen.alive != Alive::Silent;
     let draining = |phase: &Phase| matches!(phase, Phase::Draining);
     let counted = service.in_flight.is_none() || draining(from) || !draining(to);

@@ -125,7 +125,7 @@ fn failure_in_a_record_of_an_earlier_version_is_read_and_goes_on() {
 
 #[test]
 fn skip_in_a_record_of_an_earlier_version_is_read_and_goes_on() {
-    let word = tidegate_proto::record::upgrade::Word {
+    let word = tidegate_proto::record::upgrade::Decision {
         who: "op".into(),
         why: "disk".into(),
         accepts: Default::default(),

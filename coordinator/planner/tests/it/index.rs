@@ -184,8 +184,8 @@ fn answers(fleet: &Fleet) -> BTreeMap<&'static str, Vec<NodeId>> {
         standing(Standing::Adrift, 2),
         out(),
         standing(Standing::Silent, 2),
-        standing(Standing::Kept, 2),
-        standing(Standing::Held, 2),
+        standing(Standing::Cordoned, 2),
+        standing(Standing::DisabledByPerson, 2),
         unlabelled_out(),
     );
     answers.insert("all", pantry.instances().map(|instance| instance.node.clone()).collect());

@@ -64,7 +64,7 @@ fn retry(world: &mut World, n: usize) {
 }
 
 #[test]
-fn what_cannot_be_drained_on_the_way_back_is_let_back_once_and_waits_for_a_person() {
+fn failed_rollback_drain_returns_instance_to_rotation_once() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"approvals": ["remove"]}))).unwrap();
     world.run();
@@ -87,7 +87,7 @@ fn what_cannot_be_drained_on_the_way_back_is_let_back_once_and_waits_for_a_perso
 }
 
 #[test]
-fn who_was_let_back_or_skipped_is_named_at_the_end_of_the_roll_and_taken_up_again() {
+fn skipped_or_returned_instance_is_listed_after_roll() {
     let mut world = World::at_version_1(4);
     let failures = json!({"tolerate": 1, "per_wave": 1});
     world.start(spec(json!({"strategy": "immediate", "failures": failures}))).unwrap();

@@ -199,7 +199,7 @@ fn mend(world: &mut World) {
 
 /// Two go for good while the waves are drawn, so that fewer waves are drawn again; then they come back after all.
 #[test]
-fn who_comes_back_after_the_waves_were_drawn_again_belongs_to_the_last_one() {
+fn returning_instance_joins_last_wave() {
     let mut world = World::at_version_1(6);
     let change = json!({"strategy": {"canary": {}}, "max_unavailable": 2, "min_in_service": 3});
     world.start(spec(change)).unwrap();

@@ -287,7 +287,7 @@ fn nothing_is_decided_before_agents_were_heard_and_nothing_is_reconciled_without
     let mut world = fleet();
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
     let mut moment = world.moment();
-    moment.unheard_ms = 2_100;
+    moment.report_grace_left_ms = 2_100;
     let plan = tidegate_planner::plan(world.store.fleet(), &moment);
     assert!(plan.actions.is_empty());
     assert_eq!(plan.waiting[&upgrade_id()], [Reason::Store(StoreGate::AwaitingReports { for_ms: 2_100 })]);

@@ -246,7 +246,7 @@ fn the_first_document_may_be_rolled_too_and_who_is_named_is_a_member() {
 }
 
 #[test]
-fn who_is_decommissioned_is_waited_for_no_longer_and_who_joins_gets_the_former_document() {
+fn decommissioned_instance_does_not_block_update() {
     let mut world = with_a_document(2);
     world.set(2, json!({"pattern": "rolling"})).unwrap();
     world.rest();

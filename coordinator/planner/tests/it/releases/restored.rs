@@ -51,7 +51,7 @@ fn agents_are_heard_before_a_release_goes_out_from_a_store_that_is_new() {
     let mut world = World::at_version_1(3);
     world.create(9057, json!({})).unwrap();
     let mut moment = world.moment();
-    moment.unheard_ms = 900;
+    moment.report_grace_left_ms = 900;
     let planned = plan(world.store.fleet(), &moment);
     assert!(planned.actions.is_empty(), "{:?}", planned.actions);
     assert_eq!(
