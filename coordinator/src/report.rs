@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_decided_before_the_first_look_and_while_the_store_is_away() {
+    fn nothing_is_decided_before_first_read_or_without_store() {
         assert_eq!(mirror_that_saw([]).trouble(), Some(Trouble::Unread));
         let lost = || Seen::Lost { since: tokio::time::Instant::now(), why: "refused".to_owned() };
         assert_eq!(mirror_that_saw([listed(7), lost()]).trouble(), Some(Trouble::Away("refused".to_owned())));

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_admitted_or_refused_by_an_older_window_than_the_one_that_was_obeyed() {
+    async fn older_window_than_obeyed_admits_and_refuses_nothing() {
         let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
         let n1 = Asker::n1();
         let obeyed = Revision(100);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_window_that_moves_meanwhile_refuses_what_was_read_under_the_former_one() {
+    async fn window_change_refuses_admission_read_under_former_one() {
         let client = Embedded::in_memory().client().await.unwrap();
         let store = Store::over(client, Prefix::default());
         let n1 = Asker::n1();

@@ -189,7 +189,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn service_that_served_and_answers_no_more_is_not_shown_as_serving() {
+    fn service_that_stopped_answering_is_not_shown_as_serving() {
         let step_of = |rotation: &str, health: &str| {
             let identity = json!({"nonce": "n", "boot": "b"});
             let report = json!({"identity": identity, "step": {"name": "serving"}, "rotation": rotation, "health": health});

@@ -163,7 +163,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_http_it_is_refused_with_status_word_and_sentence_and_changes_nothing() {
+async fn bad_input_over_http_is_refused_without_effect() {
     let fixture = Fixture::open().await;
     let operator = Some(fixture.token.as_str());
     let before = fixture.revision().await;
@@ -194,7 +194,7 @@ async fn over_http_it_is_refused_with_status_word_and_sentence_and_changes_nothi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_the_command_line_it_ends_with_a_code_and_a_sentence_and_changes_nothing() {
+async fn bad_input_on_command_line_is_refused_without_effect() {
     let fixture = Fixture::open().await;
     let dir = fixture.daemon.dir.path().to_owned();
     let before = fixture.revision().await;
@@ -282,7 +282,7 @@ fn typed(dir: &Path) -> Vec<(Vec<String>, i32, &'static [&'static str])> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_spec_that_no_command_has_read_before_is_refused_with_its_place() {
+async fn unchecked_spec_is_refused_with_line_and_column() {
     let daemon = Daemon::embedded(|_, _| {});
     let token = tidegate_coordinator::guard::Token::read(Path::new(&daemon.address("token_file"))).unwrap();
     let connection = connect(&daemon.address("advertise"), Some(token), &Trust::default()).await.unwrap();

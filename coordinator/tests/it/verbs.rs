@@ -52,7 +52,7 @@ async fn descriptions_are_those_that_are_checked_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn upgrade_is_started_watched_and_completed_over_http_and_every_verb_is_asked() {
+async fn upgrade_completes_over_http_with_every_verb_called() {
     let (_embedded, coordinator, herd) = world(6).await;
     let end = CancellationToken::new();
     let door = Door::of_fleet(&coordinator).await;

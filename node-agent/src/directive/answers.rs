@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_said_after_a_while_seldom_and_no_more_when_it_is_well() {
+    fn answers_are_logged_late_seldom_and_not_when_healthy() {
         let mut story = Story::serving();
         let mut answers = Answers::default();
         story.journal.phase = Phase::Verifying;

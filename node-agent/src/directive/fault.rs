@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_that_stays_is_lasting_and_reported_for_a_while_after_it() {
+    fn persistent_fault_is_lasting_and_reported_afterwards() {
         let (mut story, mut faults) = (Story::serving().by_hooks(), Faults::default());
         story.silent();
         story.seen.url = Url::NoListener;

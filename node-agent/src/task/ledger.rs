@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_written_and_the_last_ones_are_remembered() {
+    fn ledger_round_trips_and_remembers_last_tasks() {
         let room = tempfile::tempdir().unwrap();
         let mut file = StateFile::<Ledger>::within(&Machine::shared(), room.path());
         let mut ledger = file.read().unwrap();

@@ -219,7 +219,7 @@ proptest! {
 
     /// Every turn of the simulation asserts that it moves or says why.
     #[test]
-    fn whatever_happens_it_moves_or_says_why_and_ends_once_all_is_mended(
+    fn upgrade_moves_or_has_reason_and_ends_after_recovery(
         deeds in prop::collection::vec(deed(), 10..80), zones in any::<bool>(), pause in any::<bool>(), tolerate in 0..3_u32,
     ) {
         let mut world = World::at_version_1(6);

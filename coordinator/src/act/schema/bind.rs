@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_floor_is_required_of_all_who_share_and_names_of_those_alone() {
+    fn floors_are_required_of_exactly_the_sharing_services() {
         let pairs = |of: &[(&str, u32)]| of.iter().map(|(s, n)| ((*s).to_owned(), *n)).collect::<Vec<_>>();
         assert_eq!(required(&[Requires::Expanded]), []);
         assert_eq!(required(&[Requires::Floor(2)]), pairs(&[("api", 3), ("conductor", 2), ("scheduler", 2)]));

@@ -55,7 +55,7 @@ fn forging(pki: &Pki, other: &Pki) -> tokio_rustls::TlsConnector {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_certificates_are_required_none_is_turned_away_at_the_handshake() {
+async fn handshake_without_required_certificate_fails() {
     let pki = Pki::new(&["ci"]);
     let embedded = Embedded::in_memory();
     let fixture = Fixture::open(store(&embedded).await, Some((&pki, true))).await;

@@ -45,7 +45,7 @@ fn lost_lease_before_start_does_not_prevent_start() {
 }
 
 #[test]
-fn what_was_adopted_without_a_release_is_not_replaced_by_the_first_one() {
+fn adopted_service_without_release_is_not_replaced_by_first() {
     let mut story = blank();
     story.journal.admitted = Some(Admitted { version: version(1), release: None, revision: Revision(8) });
     assert_eq!(story.act(), Act::Wait);

@@ -23,7 +23,7 @@ fn a_look_stands_for_what_follows_unless_that_asks_for_more() {
 }
 
 #[test]
-fn balancers_that_were_not_asked_are_asked_before_an_instance_counts_as_back() {
+fn unasked_balancers_are_asked_before_instance_is_back() {
     let mut story = Story::serving();
     let target = Target::from(&release(2));
     let (starting, verifying) = (Phase::Starting { target }, Phase::Verifying);
