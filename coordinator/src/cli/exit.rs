@@ -26,7 +26,7 @@ pub(super) enum Outcome {
 #[derive(Debug)]
 pub(super) struct Failure {
     code: u8,
-    message: String,
+    pub(super) message: String,
 }
 
 impl Failure {
