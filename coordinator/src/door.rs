@@ -29,7 +29,6 @@ pub enum Shown {
     Nothing,
     /// One that does not tell whose it is.
     Unreadable,
-    /// One of this subject.
     Subject(CommonName),
 }
 

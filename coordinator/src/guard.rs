@@ -40,7 +40,6 @@ pub struct Principal {
 /// By what a principal is known.
 #[derive(Clone)]
 pub enum By {
-    /// This token.
     Token(Token),
     /// A certificate of this subject.
     Certificate(CommonName),

@@ -18,7 +18,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// One leadership.
 pub struct Leadership {
     /// Under which term.
     pub leading: Leading,

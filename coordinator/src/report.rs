@@ -57,7 +57,6 @@ pub enum Trouble {
 /// All that is kept.
 #[derive(Debug, Default)]
 pub struct View {
-    /// The fleet.
     pub fleet: Fleet,
     /// What each upgrade was last said to wait for.
     pub waiting: BTreeMap<UpgradeId, Stored<Waiting>>,

@@ -19,9 +19,7 @@ const ATTEMPTS: u32 = 5;
 /// What is to be admitted.
 #[derive(Debug, Clone)]
 pub struct Candidate<'a> {
-    /// The instance.
     pub instance: &'a InstanceId,
-    /// Its version.
     pub version: ServiceVersion,
     /// Its release, where it is known.
     pub release: Option<ReleaseTag>,
@@ -47,7 +45,6 @@ pub enum NotAdmitted {
         holder.nonce, holder.boot, instance.node
     )]
     Held {
-        /// The instance.
         instance: InstanceId,
         /// The agent that reports it.
         holder: Identity,
@@ -58,7 +55,6 @@ pub enum NotAdmitted {
     /// What authorises it cannot be read.
     #[error("the record {key} cannot be read ({found}), so nothing is admitted by it")]
     Unreadable {
-        /// Its key.
         key: Key,
         /// What is wrong with it.
         found: String,
@@ -69,9 +65,7 @@ pub enum NotAdmitted {
          restored or replaced. Nothing is admitted before a person has reconciled it (`tidegate fleet reconcile`)"
     )]
     FellBack {
-        /// The instance.
         instance: InstanceId,
-        /// What was obeyed.
         obeyed: Revision,
         /// What is there; 0 = nothing.
         found: Revision,

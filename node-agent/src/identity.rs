@@ -26,7 +26,6 @@ pub enum NotHeld {
         directory.display()
     )]
     Busy {
-        /// The directory.
         directory: PathBuf,
         /// What the holder wrote into the lock.
         pid: String,

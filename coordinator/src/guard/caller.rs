@@ -26,7 +26,6 @@ pub enum PresentedCredential {
 pub struct Caller {
     /// Whether the call comes from this machine.
     pub local: bool,
-    /// Its credentials.
     pub presented: PresentedCredential,
     /// The certificate of its connection, which the authority signed.
     pub shown: Shown,

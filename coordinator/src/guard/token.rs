@@ -30,18 +30,14 @@ pub enum NoToken {
     /// It cannot be read.
     #[error("could not read the token file {path}")]
     Unreadable {
-        /// Which.
         path: String,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// It cannot be written.
     #[error("could not write the token file {path}")]
     Unwritable {
-        /// Which.
         path: String,
-        /// Why.
         #[source]
         source: io::Error,
     },

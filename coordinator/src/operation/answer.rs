@@ -93,7 +93,6 @@ fn is_of(key: &Key, of: &ServiceFleet) -> bool {
     }
 }
 
-/// One instance.
 pub(super) fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
     let report = instance.report.as_ref();
     let known = instance.known();

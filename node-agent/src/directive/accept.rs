@@ -17,7 +17,6 @@ use tidegate_proto::{NodeId, Revision, ServiceName};
 pub enum Reading {
     /// It is the one that is being obeyed, or there is none.
     Known,
-    /// It is newer.
     Newer(Box<Order>),
     /// It is older than one that was accepted: the store was restored, or is another one.
     Older,

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 /// One look.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// When.
     pub now: Instant,
     /// Whether the store can be reached, and is the one that was obeyed so far.
     pub store: bool,
@@ -29,7 +28,6 @@ pub struct Seen {
     pub said: Said,
     /// Readiness, debounced.
     pub health: Health,
-    /// The disable-file.
     pub file: DisableFile,
     /// What its health URL answered.
     pub url: Url,
@@ -104,7 +102,6 @@ impl Probed {
     }
 }
 
-/// The disable-file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DisableFile {
     /// There is none.

@@ -21,7 +21,6 @@ pub struct Inputs {
     pub no_report_at: Revision,
     /// The window; an unreadable one stays what it was.
     pub window: Option<Known>,
-    /// The directive.
     pub directive: Option<Order>,
     /// The mod_revision of the inventory record.
     pub inventory: Revision,

@@ -39,7 +39,6 @@ pub enum StateError {
         name: &'static str,
         /// Both files, as a shell names them.
         path: PathBuf,
-        /// What was found.
         found: String,
         /// What to do.
         if_damaged: &'static str,

@@ -35,21 +35,14 @@ pub enum DriverError {
     /// Its code is not what was asked for.
     #[error(transparent)]
     Code(#[from] NotStaged),
-    /// Its process.
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// A hook could not be run.
     #[error("the {hook} hook: {source}")]
-    NotRun {
-        /// Which.
-        hook: &'static str,
-        /// Why.
-        source: NotRun,
-    },
+    NotRun { hook: &'static str, source: NotRun },
     /// A hook ended badly.
     #[error("the {hook} hook failed: {found}")]
     Hook {
-        /// Which.
         hook: &'static str,
         /// How it ended and what it said.
         found: String,

@@ -28,7 +28,6 @@ const AFTER_KILL: Duration = Duration::from_secs(10);
 /// How often the lock is looked at while a process ends.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The process of one service.
 #[derive(Debug, Clone)]
 pub struct ServiceProcess {
     lock: RunningLock,

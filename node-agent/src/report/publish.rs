@@ -154,7 +154,6 @@ pub enum NotPublished {
     /// Another agent holds the key, or the same one before a reboot.
     #[error(transparent)]
     Holder(NotAdmitted),
-    /// The store.
     #[error("the report could not be compared with what the store has")]
     Store(#[source] StoreError),
     /// The transaction.

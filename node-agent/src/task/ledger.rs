@@ -55,7 +55,6 @@ pub enum Stage {
     Ended {
         /// The mod_revision of the claim; absent = it ended without one.
         claim: Revision,
-        /// How.
         #[serde(rename = "told")]
         end: TaskEnd,
     },
