@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Builds a coordinator and runs it until `cancel`.
-pub async fn run(settings: Settings, cancel: CancellationToken) -> Result<()> {
+pub(crate) async fn run(settings: Settings, cancel: CancellationToken) -> Result<()> {
     let built = Built::new(&settings).await?;
     built.announce(&settings)?;
     built.run(settings, cancel).await

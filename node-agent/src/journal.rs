@@ -4,8 +4,8 @@
 mod phase;
 mod writer;
 
-pub use phase::Phase;
-pub use writer::JournalWriter;
+pub(crate) use phase::Phase;
+pub(crate) use writer::JournalWriter;
 
 use crate::host::Started;
 use crate::pair::state::State;

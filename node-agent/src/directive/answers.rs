@@ -13,14 +13,14 @@ const AGAIN: Duration = Duration::from_secs(15);
 
 /// The answers of one service that is not well.
 #[derive(Debug, Clone, Default)]
-pub struct Answers {
+pub(crate) struct Answers {
     since: Option<Instant>,
     reported: Option<(Instant, String)>,
 }
 
 impl Answers {
     /// Takes a look in.
-    pub fn take_in(&mut self, phase: &Phase, seen: &Seen) {
+    pub(crate) fn take_in(&mut self, phase: &Phase, seen: &Seen) {
         if !matches!(phase, Phase::Verifying | Phase::Serving) || is_well(seen) {
             return *self = Self::default();
         }
@@ -32,7 +32,7 @@ impl Answers {
     }
 
     /// What a report says of them.
-    pub fn reported(&self) -> Option<&str> {
+    pub(crate) fn reported(&self) -> Option<&str> {
         self.reported.as_ref().map(|(_, text)| text.as_str())
     }
 }

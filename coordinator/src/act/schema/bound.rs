@@ -15,7 +15,7 @@ use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
 use tidegate_proto::{Digest, Revision, ServiceVersion, TermId, UpgradeId};
 
 /// The term of a database that no coordinator has led yet, and a person worked on.
-pub const BY_HAND: &str = "by-hand";
+pub(crate) const BY_HAND: &str = "by-hand";
 
 /// The most things left in place that are recorded.
 const MOST_LEFT: usize = 50;
