@@ -2,9 +2,9 @@
 //! in this turn; others go on, so an upgrade that is too large, or was overtaken, blocks no other. Where the store does
 //! not answer, the turn ends; the next plans again from a new snapshot. A deposed leader's writes fail by their fence.
 
-pub mod schema;
+pub(crate) mod schema;
 
-pub use schema::Workers;
+pub(crate) use schema::Workers;
 
 use crate::leadership::Leadership;
 use crate::telemetry::Chain;
@@ -16,17 +16,17 @@ use tidegate_store::{CommitError, StoreError};
 
 /// What came of the actions of a turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Acted {
+pub(crate) struct Acted {
     /// Whether the store was changed: then the next turn begins as soon as that is seen.
     pub any: bool,
 }
 
 /// Carries out the actions of a plan, and adds to its reasons what they met. A person's stop is heeded between two of
 /// them.
-pub async fn act(leadership: &Leadership, workers: &Workers, plan: &mut Plan) -> Acted {
+pub(crate) async fn act(leadership: &Leadership, workers: &Workers, plan: &mut Plan) -> Acted {
     workers.reap().await;
-    workers.add_doubts(plan);
-    workers.rest_but(plan);
+    workers.add_certificate_failures(plan);
+    workers.stop_unrequested(plan);
     let acted = carry_out(leadership, workers, std::mem::take(&mut plan.actions)).await;
     for (id, reasons) in &mut plan.waiting {
         reasons.extend(leadership.refused(&Subject::Upgrade(id.clone())));
@@ -55,7 +55,7 @@ async fn carry_out(leadership: &Leadership, workers: &Workers, actions: Vec<Acti
                 }
                 Outcome::Unanswered => break,
             },
-            Action::Schema { upgrade, job } => workers.sees_to(upgrade, job),
+            Action::Schema { upgrade, job } => workers.ensure_job(upgrade, job),
             Action::Certify { upgrade } => workers.certifies(upgrade),
         }
     }

@@ -9,7 +9,7 @@ use tidegate_proto::{Prefix, Span};
 
 /// Flags of `tidegate coordinator`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Store: `embedded:DIR` (in this process, single node) or `etcd:URL[,URL…]`.
     #[arg(long, env = "TIDEGATE_STORE", value_name = "embedded:DIR|etcd:URL,…")]
     pub store: StoreChoice,
@@ -88,7 +88,7 @@ pub struct Settings {
 
 /// Where the truth is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreChoice {
+pub(crate) enum StoreChoice {
     /// In this process, in a directory.
     Embedded(PathBuf),
     /// In an etcd cluster.
@@ -100,7 +100,7 @@ pub enum StoreChoice {
 #[error(
     "{0:?} names no store: embedded:DIR or etcd:URL[,URL…] is allowed, each URL beginning with http:// or https://"
 )]
-pub struct NotAStore(String);
+pub(crate) struct NotAStore(String);
 
 impl FromStr for StoreChoice {
     type Err = NotAStore;
@@ -143,7 +143,7 @@ fn report_grace(text: &str) -> Result<Duration, String> {
 
 /// Settings that contradict each other.
 #[derive(Debug, thiserror::Error)]
-pub enum Contradiction {
+pub(crate) enum Contradiction {
     /// An open door.
     #[error(
         "{flag} {addr} is not a loopback address: give --tls-cert and --tls-key, or --insecure to let tokens and answers cross the network unprotected"
@@ -167,16 +167,16 @@ pub enum Contradiction {
 }
 
 /// The file in the embedded store's directory that holds the operator's token.
-pub const OPERATOR_TOKEN: &str = "operator.token";
+pub(crate) const OPERATOR_TOKEN: &str = "operator.token";
 
 impl Settings {
     /// Path of the coordinators' own token: as configured, or beside the embedded store.
-    pub fn own_token(&self) -> Option<PathBuf> {
+    pub(crate) fn own_token(&self) -> Option<PathBuf> {
         self.token_file.clone().or_else(|| self.kept_token())
     }
 
     /// The file beside the embedded store, which is made where it is missing.
-    pub fn kept_token(&self) -> Option<PathBuf> {
+    pub(crate) fn kept_token(&self) -> Option<PathBuf> {
         match &self.store {
             StoreChoice::Embedded(dir) => Some(dir.join(OPERATOR_TOKEN)),
             StoreChoice::Etcd(_) => None,
@@ -184,7 +184,7 @@ impl Settings {
     }
 
     /// Whether what was asked for fits together.
-    pub fn check(&self) -> Result<(), Contradiction> {
+    pub(crate) fn check(&self) -> Result<(), Contradiction> {
         let guarded = self.insecure || self.tls_cert.is_some();
         for (flag, addr) in [("--http", self.http), ("--grpc", self.grpc)] {
             if !addr.ip().is_loopback() && !guarded {
@@ -227,7 +227,7 @@ mod tests {
             assert!(leader_ttl(bad).is_err(), "{bad} was allowed");
         }
         assert_eq!(report_grace("0s"), Ok(Duration::ZERO));
-        assert_eq!(report_grace("3s"), Ok(crate::report::HEARING));
+        assert_eq!(report_grace("3s"), Ok(crate::report::REPORT_GRACE));
         assert!(report_grace("6m").is_err());
     }
 }

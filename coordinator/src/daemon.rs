@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Builds a coordinator and runs it until `cancel`.
-pub async fn run(settings: Settings, cancel: CancellationToken) -> Result<()> {
+pub(crate) async fn run(settings: Settings, cancel: CancellationToken) -> Result<()> {
     let built = Built::new(&settings).await?;
     built.announce(&settings)?;
     built.run(settings, cancel).await
@@ -129,7 +129,7 @@ impl Built {
     }
 
     async fn run(self, settings: Settings, cancel: CancellationToken) -> Result<()> {
-        let mirror = Mirror::that_hears_for(settings.report_grace);
+        let mirror = Mirror::with_report_grace(settings.report_grace);
         let (leaderships, leadership) = watch::channel(None);
         let context = Context {
             store: self.store.clone(),
@@ -179,7 +179,7 @@ impl Built {
         let http = api::serve(Listener::new(self.http, http_tls), router, doors);
         let leader_loop =
             tokio::spawn(leader_loop::run(context, leaderships, settings.leader_ttl, cancel.clone()));
-        let served = tokio::try_join!(grpc, http, stands(self.embedded.clone(), cancel.clone()));
+        let served = tokio::try_join!(grpc, http, run_until_shutdown(self.embedded.clone(), cancel.clone()));
         // A door that ended by an error ends the coordinator: another takes over.
         cancel.cancel();
         leader_loop.await.context("the leader_loop broke")?;
@@ -195,7 +195,7 @@ impl Built {
 
 /// Runs until `shutdown`, or until the embedded store can no longer write: then the coordinator exits, and its
 /// supervisor's restart opens the store's file again.
-async fn stands(embedded: Option<Embedded>, shutdown: CancellationToken) -> Result<()> {
+async fn run_until_shutdown(embedded: Option<Embedded>, shutdown: CancellationToken) -> Result<()> {
     let Some(embedded) = embedded else { return Ok(()) };
     tokio::select! {
         () = shutdown.cancelled() => Ok(()),

@@ -1,11 +1,11 @@
 //! What both servers, gRPC and HTTP, have in common: sockets, TLS where there is a certificate, and the peer of a connection.
 
-mod crowd;
+mod connections;
 pub(crate) mod listen;
 mod listener;
 mod tls;
 
-pub use crowd::raise_descriptors;
+pub use connections::raise_descriptors;
 pub use listener::{Listener, PING, Wire};
 pub use tls::{Certificates, Config, Files, Unusable};
 
@@ -29,7 +29,6 @@ pub enum Shown {
     Nothing,
     /// One that does not tell whose it is.
     Unreadable,
-    /// One of this subject.
     Subject(CommonName),
 }
 

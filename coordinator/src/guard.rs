@@ -11,7 +11,7 @@ mod layer;
 pub mod needs;
 pub mod token;
 
-pub use caller::{Borne, Caller, VOUCHED, vouch};
+pub use caller::{Caller, PresentedCredential, VOUCHED, vouch};
 pub use layer::{grpc, http};
 pub use token::Token;
 
@@ -40,7 +40,6 @@ pub struct Principal {
 /// By what a principal is known.
 #[derive(Clone)]
 pub enum By {
-    /// This token.
     Token(Token),
     /// A certificate of this subject.
     Certificate(CommonName),
@@ -101,27 +100,27 @@ impl Guard {
     }
 
     fn identify(&self, caller: &Caller, need: Role) -> Result<Principal, Denied> {
-        match (&caller.borne, &caller.shown) {
-            (Borne::Token(token), _) if self.own.as_ref().is_some_and(|own| token.is(own)) => {
+        match (&caller.presented, &caller.shown) {
+            (PresentedCredential::Token(token), _) if self.own.as_ref().is_some_and(|own| token.is(own)) => {
                 match &caller.vouched {
                     Some(subject) => self.by_certificate(subject),
                     None => Ok(principal(OPERATOR, Role::Operate, By::Token(token.clone()))),
                 }
             }
-            (Borne::Token(token), _) => self.by_token(token),
-            (Borne::Malformed, _) => Err(Denied::Unknown(
+            (PresentedCredential::Token(token), _) => self.by_token(token),
+            (PresentedCredential::Malformed, _) => Err(Denied::Unknown(
                 "the authorization header holds no token: `Authorization: Bearer TOKEN`, once, is needed"
                     .to_owned(),
             )),
-            (Borne::Nothing, Shown::Subject(subject)) => self.by_certificate(subject),
-            (Borne::Nothing, Shown::Unreadable) => Err(Denied::Unknown(
+            (PresentedCredential::Nothing, Shown::Subject(subject)) => self.by_certificate(subject),
+            (PresentedCredential::Nothing, Shown::Unreadable) => Err(Denied::Unknown(
                 "the certificate shown has not exactly one common name, by which its principal would be known"
                     .to_owned(),
             )),
-            (Borne::Nothing, Shown::Nothing) if caller.local => {
+            (PresentedCredential::Nothing, Shown::Nothing) if caller.local => {
                 Ok(principal("local", Role::Read, By::Place))
             }
-            (Borne::Nothing, Shown::Nothing) => Err(Denied::Unknown(nothing_shown(need))),
+            (PresentedCredential::Nothing, Shown::Nothing) => Err(Denied::Unknown(nothing_shown(need))),
         }
     }
 

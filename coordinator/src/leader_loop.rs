@@ -30,7 +30,7 @@ pub async fn run(
 ) {
     loop {
         let falls = context.mirror.falls();
-        let Some(leadership) = stand(&context, ttl, &cancel).await else { break };
+        let Some(leadership) = campaign(&context, ttl, &cancel).await else { break };
         let leadership = Arc::new(Leadership::new(leadership, Arc::clone(&context.metrics)));
         tracing::info!(term = %leadership.leading.term, revision = %leadership.leading.revision, "leads");
         leaderships.send_replace(Some(Arc::clone(&leadership)));
@@ -47,7 +47,7 @@ pub async fn run(
 
 /// Campaigns until elected; none = cancelled. Only a candidate while it has what the active upgrades need; that is
 /// checked again when it is elected.
-async fn stand(
+async fn campaign(
     context: &Context,
     ttl: Duration,
     cancel: &CancellationToken,
@@ -57,7 +57,7 @@ async fn stand(
             // After a cancelled process has resigned, it does not campaign again.
             biased;
             () = cancel.cancelled() => return None,
-            () = may_stand(context) => {}
+            () = wait_until_eligible(context) => {}
         }
         // A term's id is random: a store that does not know it was restored from a backup.
         let term: TermId = uuid::Uuid::new_v4().to_string().parse().expect("a UUID is a name");
@@ -83,8 +83,8 @@ async fn stand(
     }
 }
 
-/// Waits until nothing hinders this coordinator from standing.
-async fn may_stand(context: &Context) {
+/// Waits until nothing hinders this coordinator from campaigning.
+async fn wait_until_eligible(context: &Context) {
     context.mirror.reaches(Revision::ABSENT).await;
     while let Some(why) = hindrance(context).await {
         let said = context.hindrance.send_replace(Some(why.clone()));

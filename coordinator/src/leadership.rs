@@ -18,7 +18,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// One leadership.
 pub struct Leadership {
     /// Under which term.
     pub leading: Leading,
@@ -76,7 +75,7 @@ impl Leadership {
     /// Whether this coordinator still leads, by the clock too: asked before each act, so that a process that was
     /// stopped for longer than its TTL does nothing more.
     pub fn is_held(&self) -> bool {
-        held(&self.store).as_ref().is_some_and(tidegate_store::Leadership::stands)
+        held(&self.store).as_ref().is_some_and(tidegate_store::Leadership::is_held)
     }
 
     /// Gives the leadership up, so that another need not wait for the TTL. Doing it again does nothing.
@@ -102,7 +101,7 @@ impl Leadership {
             next_event: *next_event,
             schemas: self.schemas.borrow().clone(),
             leading_ms: self.leading_ms(),
-            unheard_ms: view.unheard_ms(),
+            report_grace_left_ms: view.report_grace_left_ms(),
         };
         let planned = plan(&moment);
         if !mutant::is("event-numbers-are-not-counted") {

@@ -12,12 +12,12 @@
 //! * Only the leader writes, and every write of it carries its fence.
 //! * Doors (`cli`, `grpc`, `api`) translate; operations act. Before `grpc` and `api` stands the `guard`.
 
-pub mod act;
+mod act;
 pub mod api;
 pub mod cli;
-pub mod config;
+mod config;
 pub mod context;
-pub mod daemon;
+mod daemon;
 pub mod door;
 pub mod grpc;
 pub mod guard;
@@ -25,11 +25,11 @@ pub mod leader_loop;
 pub mod leadership;
 pub mod metrics;
 pub mod operation;
-pub mod problem;
+mod problem;
 pub mod record;
 pub mod report;
-pub mod standing;
-pub mod stopwatch;
-pub mod telemetry;
+mod standing;
+mod stopwatch;
+mod telemetry;
 pub mod terminal;
-pub mod turn;
+mod turn;

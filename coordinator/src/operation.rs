@@ -128,7 +128,6 @@ fn parse_given<T: FromStr<Err: Display>>(text: &str) -> Result<Option<T>, Operat
     Some(text).filter(|text| !text.is_empty()).map(parse).transpose()
 }
 
-/// Finds an upgrade.
 fn find<'a>(fleet: &'a Fleet, id: &UpgradeId) -> Result<&'a Stored<Upgrade>, OperationError> {
     fleet.upgrade(id).ok_or_else(|| {
         OperationError::NotFound(format!(

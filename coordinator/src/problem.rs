@@ -12,7 +12,7 @@ const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Why something was not done. Nothing was changed, except where the word is `outcome-unknown`.
 #[derive(Debug)]
-pub struct Problem {
+pub(crate) struct Problem {
     status: StatusCode,
     word: &'static str,
     message: String,
@@ -20,12 +20,12 @@ pub struct Problem {
 
 impl Problem {
     /// With a machine word.
-    pub fn new(status: StatusCode, word: &'static str, message: String) -> Self {
+    pub(crate) fn new(status: StatusCode, word: &'static str, message: String) -> Self {
         Self { status, word, message }
     }
 
     /// What was asked makes no sense by itself.
-    pub fn invalid(message: String) -> Self {
+    pub(crate) fn invalid(message: String) -> Self {
         Self { status: StatusCode::BAD_REQUEST, word: "invalid", message }
     }
 
@@ -35,7 +35,7 @@ impl Problem {
     }
 
     /// This coordinator is at fault.
-    pub fn internal(message: String) -> Self {
+    pub(crate) fn internal(message: String) -> Self {
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, word: "internal", message }
     }
 }

@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 /// How long agents are heard before anything is decided from a store on which something is under way and that was not
 /// seen before: it may be a backup of one that went on, and they come back within their longest wait between two tries to
 /// connect (2 s), and report.
-pub const HEARING: Duration = Duration::from_secs(3);
+pub const REPORT_GRACE: Duration = Duration::from_secs(3);
 
 /// What is seen, besides the fleet itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,14 +57,13 @@ pub enum Trouble {
 /// All that is kept.
 #[derive(Debug, Default)]
 pub struct View {
-    /// The fleet.
     pub fleet: Fleet,
     /// What each upgrade was last said to wait for.
     pub waiting: BTreeMap<UpgradeId, Stored<Waiting>>,
     /// Who leads.
     pub leader: Option<Stored<Leader>>,
     /// Until when agents are heard before anything is decided; none = they were, or nothing was under way.
-    unheard_until: Option<Instant>,
+    report_grace_until: Option<Instant>,
     complaints: Complaints,
 }
 
@@ -73,19 +72,20 @@ pub struct View {
 pub struct Mirror {
     view: RwLock<View>,
     sync_status: watch::Sender<SyncStatus>,
-    hearing: Duration,
+    report_grace: Duration,
 }
 
 impl Mirror {
     /// A mirror that has seen nothing.
     pub fn new() -> Arc<Self> {
-        Self::that_hears_for(HEARING)
+        Self::with_report_grace(REPORT_GRACE)
     }
 
-    /// The same, where agents of a store on which something is under way are heard for so long at first.
-    pub fn that_hears_for(hearing: Duration) -> Arc<Self> {
+    /// The same, with this time for agents to report before anything is decided from a store that was not seen before and
+    /// on which something is under way.
+    pub fn with_report_grace(report_grace: Duration) -> Arc<Self> {
         let sync_status = SyncStatus { trouble: Some(Trouble::Unread), ..SyncStatus::default() };
-        Arc::new(Self { view: RwLock::default(), sync_status: watch::Sender::new(sync_status), hearing })
+        Arc::new(Self { view: RwLock::default(), sync_status: watch::Sender::new(sync_status), report_grace })
     }
 
     /// What it shows. Held for a computation only, never over an await.
@@ -141,8 +141,8 @@ impl Mirror {
                 let revision = snapshot.revision;
                 let fresh = self.sync_status.borrow().trouble == Some(Trouble::Unread);
                 let view = View::of(snapshot);
-                let hearing = if fresh { self.hearing } else { Duration::ZERO };
-                self.change(|kept| *kept = view.after(kept, hearing));
+                let report_grace = if fresh { self.report_grace } else { Duration::ZERO };
+                self.change(|kept| *kept = view.after(kept, report_grace));
                 self.sees(revision);
             }
             Seen::Changed { revision, changes } => {
@@ -211,14 +211,15 @@ impl View {
         Self { fleet, ..view }
     }
 
-    /// This view, where `former` was seen before; agents are heard for `hearing` where nothing was.
-    fn after(mut self, former: &Self, hearing: Duration) -> Self {
+    /// This view, where `former` was seen before; where nothing was, agents have `report_grace` to report.
+    fn after(mut self, former: &Self, report_grace: Duration) -> Self {
         let reconciled = self.fleet.reconciliation().map_or(Revision::ABSENT, |by| by.at);
         if let Some((seen, found)) = former.fleet.fall().filter(|(_, found)| reconciled <= *found) {
             self.fleet.fell_back(seen, found);
         }
-        let hears = !hearing.is_zero() && self.may_act();
-        self.unheard_until = if hears { Some(Instant::now() + hearing) } else { former.unheard_until };
+        let hears = !report_grace.is_zero() && self.may_act();
+        self.report_grace_until =
+            if hears { Some(Instant::now() + report_grace) } else { former.report_grace_until };
         self
     }
 
@@ -229,8 +230,9 @@ impl View {
     }
 
     /// How much longer, in milliseconds, agents are heard before anything is decided from this.
-    pub fn unheard_ms(&self) -> u64 {
-        let left = self.unheard_until.map_or(Duration::ZERO, |until| until.duration_since(Instant::now()));
+    pub fn report_grace_left_ms(&self) -> u64 {
+        let left =
+            self.report_grace_until.map_or(Duration::ZERO, |until| until.duration_since(Instant::now()));
         u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
     }
 
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_decided_before_the_first_look_and_while_the_store_is_away() {
+    fn nothing_is_decided_before_first_read_or_without_store() {
         assert_eq!(mirror_that_saw([]).trouble(), Some(Trouble::Unread));
         let lost = || Seen::Lost { since: tokio::time::Instant::now(), why: "refused".to_owned() };
         assert_eq!(mirror_that_saw([listed(7), lost()]).trouble(), Some(Trouble::Away("refused".to_owned())));

@@ -9,7 +9,7 @@ use tidegate_proto::key::Kind;
 use tidegate_proto::record::upgrade::Upgrade;
 
 /// Why it does not campaign; none = it does.
-pub async fn hindrance(context: &Context) -> Option<String> {
+pub(crate) async fn hindrance(context: &Context) -> Option<String> {
     let (unreadable, upgrades) = {
         let view = context.mirror.view();
         (unreadable(&view), with_schema(&view))

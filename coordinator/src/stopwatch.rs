@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// A stopwatch for each active upgrade.
 #[derive(Debug, Default)]
-pub struct Stopwatches(BTreeMap<UpgradeId, Stopwatch>);
+pub(crate) struct Stopwatches(BTreeMap<UpgradeId, Stopwatch>);
 
 #[derive(Debug)]
 struct Stopwatch {
@@ -22,7 +22,7 @@ struct Stopwatch {
 
 impl Stopwatches {
     /// Reads them all, after starting those that are new and dropping those of upgrades that are over.
-    pub fn read(&mut self, fleet: &Fleet) -> BTreeMap<UpgradeId, Elapsed> {
+    pub(crate) fn read(&mut self, fleet: &Fleet) -> BTreeMap<UpgradeId, Elapsed> {
         let now = Instant::now();
         let mut kept = BTreeMap::new();
         let mut shown = BTreeMap::new();
@@ -71,22 +71,22 @@ impl Stopwatch {
 
 /// How long the record of each release stream is unchanged, by this leader's count: what its own counts lack.
 #[derive(Debug, Default)]
-pub struct StreamWatches(RecordWatches<StreamName>);
+pub(crate) struct StreamWatches(RecordWatches<StreamName>);
 
 impl StreamWatches {
     /// Reads them all, in milliseconds.
-    pub fn read(&mut self, fleet: &Fleet) -> BTreeMap<StreamName, u64> {
+    pub(crate) fn read(&mut self, fleet: &Fleet) -> BTreeMap<StreamName, u64> {
         self.0.read(fleet.streams().map(|(name, stream)| (name, stream.at)))
     }
 }
 
 /// The same of each metadata group.
 #[derive(Debug, Default)]
-pub struct GroupWatches(RecordWatches<GroupName>);
+pub(crate) struct GroupWatches(RecordWatches<GroupName>);
 
 impl GroupWatches {
     /// Reads them all, in milliseconds.
-    pub fn read(&mut self, fleet: &Fleet) -> BTreeMap<GroupName, u64> {
+    pub(crate) fn read(&mut self, fleet: &Fleet) -> BTreeMap<GroupName, u64> {
         self.0.read(fleet.groups().map(|(name, group)| (name, group.at)))
     }
 }

@@ -2,12 +2,12 @@
 //! `action`) and ids always have the same names (`node`, `service`, `upgrade`). An event is one line, whatever it
 //! quotes.
 
-pub use tidegate_proto::Chain;
+pub(crate) use tidegate_proto::Chain;
 use tidegate_proto::printable::OneLineEach;
 use tracing_subscriber::EnvFilter;
 
 /// Begins to log; `default` where `RUST_LOG` says nothing. Called once, by main.
-pub fn begin(default: &str) {
+pub(crate) fn begin(default: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -9,7 +9,7 @@ use tidegate_planner::{Action, Plan, plan};
 use tracing::Instrument;
 
 /// Takes one turn of this leader. The caller has waited for the view to show the leader's own last commit.
-pub async fn turn(
+pub(crate) async fn turn(
     context: &Context,
     leadership: &Leadership,
     recorder: &Recorder,

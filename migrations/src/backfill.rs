@@ -20,7 +20,7 @@ use crate::history::{self, Entry};
 use crate::ladder::Ladder;
 use crate::leader::Leader;
 use crate::mutant;
-use crate::progress::Teller;
+use crate::progress::ProgressSender;
 use crate::sync::FILL_SETTING;
 use crate::unit::Backfill;
 use cursor::{Cursor, Key};
@@ -32,8 +32,8 @@ use rate::Rate;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// By what the rows are walked.
-enum Walk {
+/// The order in which a fill visits rows.
+enum RowOrder {
     Pages(Pages),
     Key(KeyColumn),
 }
@@ -44,35 +44,35 @@ pub(crate) async fn fill(
     leader: &mut Leader,
     step: &Backfill,
     entry: &mut Entry,
-    teller: &Teller<'_>,
+    progress: &ProgressSender<'_>,
 ) -> Result<u64, Error> {
-    let walk = choose(leader, step, entry).await?;
+    let order = choose(leader, step, entry).await?;
     durability::relax(&mut leader.session).await?;
-    let walked = walk_all(leader, step, &walk, entry, teller).await?;
+    let walked = walk_all(leader, step, &order, entry, progress).await?;
     durability::restore(&mut leader.session).await?;
     Ok(walked)
 }
 
 /// A walk that has begun goes on as it began. One that has to be repeated goes by key: it finds also rows that others
 /// moved to pages behind it.
-async fn choose(leader: &mut Leader, step: &Backfill, entry: &Entry) -> Result<Walk, Error> {
+async fn choose(leader: &mut Leader, step: &Backfill, entry: &Entry) -> Result<RowOrder, Error> {
     let key = KeyColumn::find(&mut leader.session, step).await?;
     let first_by_page = match &entry.cursor {
         Some(text) => PageCursor::parse(text).is_some(),
         None => entry.rows_done == 0,
     };
     if first_by_page && let Some(pages) = Pages::find(&mut leader.session, step).await? {
-        return Ok(Walk::Pages(pages));
+        return Ok(RowOrder::Pages(pages));
     }
-    Ok(Walk::Key(key))
+    Ok(RowOrder::Key(key))
 }
 
 async fn walk_all(
     leader: &mut Leader,
     step: &Backfill,
-    walk: &Walk,
+    order: &RowOrder,
     entry: &mut Entry,
-    teller: &Teller<'_>,
+    progress: &ProgressSender<'_>,
 ) -> Result<u64, Error> {
     let cancel = leader.cancel.clone();
     let mut pace = Pace::new(leader.session.dialect(), step.batch_ms);
@@ -86,7 +86,7 @@ async fn walk_all(
             return Err(Error::Cancelled);
         }
         let began = Instant::now();
-        match batch(leader, step, walk, entry, pace.rows(), &mut sizing).await {
+        match batch(leader, step, order, entry, pace.rows(), &mut sizing).await {
             Ok(Batch { rows, cost, ended, took }) => {
                 ladder = Ladder::new(&cancel);
                 walked += rows;
@@ -100,7 +100,7 @@ async fn walk_all(
                 pace.observe(cost, took);
                 let rest = pace.rest(took);
                 rate.observe(rows, began.elapsed() + rest);
-                teller.rows(
+                progress.rows(
                     entry.rows_done.unsigned_abs(),
                     entry.rows_total.unsigned_abs(),
                     rate.per_second(),
@@ -116,7 +116,7 @@ async fn walk_all(
                 let table = step.table.as_str().to_owned();
                 let held = if error.lock_refused() { leader.holders(&[table]).await } else { None };
                 let doing = format!("backfill {}", step.table.as_str());
-                ladder.rest_for(error, &doing, held, teller).await?;
+                ladder.rest_for(error, &doing, held, progress).await?;
             }
         }
     }
@@ -146,13 +146,13 @@ enum Sizing {
 }
 
 impl Sizing {
-    async fn of(leader: &mut Leader, walk: &Walk) -> Result<Sizing, Error> {
-        Ok(match walk {
-            Walk::Pages(pages) => {
+    async fn of(leader: &mut Leader, order: &RowOrder) -> Result<Sizing, Error> {
+        Ok(match order {
+            RowOrder::Pages(pages) => {
                 let cursor = pages.whole(&mut leader.session).await?;
                 Sizing::Pages(cursor, pages.total(&mut leader.session).await?)
             }
-            Walk::Key(key) => {
+            RowOrder::Key(key) => {
                 let (until, total) = key.extent(&mut leader.session).await?;
                 Sizing::Key(until, total)
             }
@@ -177,14 +177,14 @@ impl Sizing {
 async fn batch(
     leader: &mut Leader,
     step: &Backfill,
-    walk: &Walk,
+    order: &RowOrder,
     entry: &mut Entry,
     rows: u32,
     sizing: &mut Option<Sizing>,
 ) -> Result<Batch, Error> {
     if sizing.is_none() && entry.cursor.is_none() {
         // Counted before the transaction: it may take as long as the table is big.
-        *sizing = Some(Sizing::of(leader, walk).await?);
+        *sizing = Some(Sizing::of(leader, order).await?);
     }
     leader.begin().await?;
     let began = Instant::now();
@@ -201,13 +201,13 @@ async fn batch(
             (entry.rows_done, entry.rows_total) = (0, sizing.as_ref().map_or(0, Sizing::total));
             match sizing {
                 Some(sizing) => sizing.cursor(),
-                None => Sizing::of(leader, walk).await?.cursor(),
+                None => Sizing::of(leader, order).await?.cursor(),
             }
         }
     };
-    let part = match walk {
-        Walk::Pages(pages) => by_page(leader, step, pages, &cursor, rows).await?,
-        Walk::Key(key) => by_key(leader, step, key, &cursor, rows).await?,
+    let part = match order {
+        RowOrder::Pages(pages) => by_page(leader, step, pages, &cursor, rows).await?,
+        RowOrder::Key(key) => by_key(leader, step, key, &cursor, rows).await?,
     };
     entry.rows_done += part.rows;
     entry.cursor = Some(part.cursor);

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 const NAMED: usize = 3;
 
 /// The reported fields of a session, oldest transaction first.
-const TOLD: &str = "a.pid::bigint, coalesce(a.application_name, ''), coalesce(a.usename::text, 'unknown'), \
+const SESSION_COLUMNS: &str = "a.pid::bigint, coalesce(a.application_name, ''), coalesce(a.usename::text, 'unknown'), \
      coalesce(host(a.client_addr), 'local'), coalesce(a.state, 'unknown'), \
      coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, a.backend_start)), 0)::bigint \
      FROM pg_stat_activity a";
@@ -29,7 +29,7 @@ pub(crate) async fn holders(session: &mut Session, tables: &[String]) -> Result<
          AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
          AND l.relation IN (SELECT to_regclass(t) FROM unnest(string_to_array($1, ',')) t)";
     let sessions = format!(
-        "SELECT {TOLD} WHERE a.pid IN (SELECT l.pid {locks}) ORDER BY a.xact_start NULLS LAST LIMIT {NAMED}"
+        "SELECT {SESSION_COLUMNS} WHERE a.pid IN (SELECT l.pid {locks}) ORDER BY a.xact_start NULLS LAST LIMIT {NAMED}"
     );
     let prepared = format!(
         "{PREPARED} (SELECT l.virtualtransaction {locks} AND l.pid IS NULL) ORDER BY x.prepared LIMIT {NAMED}"
@@ -42,22 +42,22 @@ pub(crate) async fn holders(session: &mut Session, tables: &[String]) -> Result<
 }
 
 /// A look at the sessions that another one waits for, from a connection of its own.
-pub(crate) struct Lookout {
+pub(crate) struct BlockerProbe {
     session: Session,
     waiting: i64,
 }
 
-impl Lookout {
+impl BlockerProbe {
     /// None where it cannot connect: the wait goes on, and is reported without names.
-    pub(crate) async fn of(url: &DatabaseUrl, waiting: i64) -> Option<Lookout> {
+    pub(crate) async fn of(url: &DatabaseUrl, waiting: i64) -> Option<BlockerProbe> {
         let session = Session::connect(url, "tidegate/sessions", &CancellationToken::new()).await;
-        session.ok().map(|session| Lookout { session, waiting })
+        session.ok().map(|session| BlockerProbe { session, waiting })
     }
 
     /// The sessions and prepared transactions whose locks, rows or snapshots it waits for now.
     pub(crate) async fn blockers(&mut self) -> Option<String> {
         let sessions = format!(
-            "SELECT {TOLD} WHERE a.pid = ANY (pg_blocking_pids($1::int)) ORDER BY a.xact_start NULLS LAST LIMIT {NAMED}"
+            "SELECT {SESSION_COLUMNS} WHERE a.pid = ANY (pg_blocking_pids($1::int)) ORDER BY a.xact_start NULLS LAST LIMIT {NAMED}"
         );
         let prepared = format!(
             "{PREPARED} (SELECT h.virtualtransaction FROM pg_locks w JOIN pg_locks h ON h.locktype = w.locktype \

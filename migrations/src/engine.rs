@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::history;
 use crate::identity::{SchemaId, SchemaIdentity};
 use crate::leader::{self, Leader};
-use crate::progress::{PhaseProgress, Teller};
+use crate::progress::{PhaseProgress, ProgressSender};
 use crate::sessions::{self, Sessions};
 use crate::term::Term;
 use crate::unit::{MigrationSet, Phase};
@@ -129,7 +129,8 @@ impl Engine {
     pub async fn claim(&self, term: &Term) -> Result<SchemaId, Error> {
         let (watch, _) = watch::channel(PhaseProgress::default());
         let (leader, stored) =
-            Leader::take(&self.url, self.schema(), term, &Teller(&watch), &CancellationToken::new()).await?;
+            Leader::take(&self.url, self.schema(), term, &ProgressSender(&watch), &CancellationToken::new())
+                .await?;
         leader.session.close().await;
         Ok(SchemaId(stored.schema_id))
     }
@@ -196,7 +197,8 @@ impl Engine {
         cancel: &CancellationToken,
     ) -> Result<Vec<Adopted>, Error> {
         let (watch, _) = watch::channel(PhaseProgress::default());
-        let (mut leader, _) = Leader::take(&self.url, self.schema(), term, &Teller(&watch), cancel).await?;
+        let (mut leader, _) =
+            Leader::take(&self.url, self.schema(), term, &ProgressSender(&watch), cancel).await?;
         let answer = adopt::mark(&mut leader, set, adoption).await;
         if answer.is_err() {
             leader.session.rollback().await;
@@ -283,10 +285,11 @@ impl Engine {
         cancel: &CancellationToken,
         contract: Option<(&ContractProof, &Recheck<'_>)>,
     ) -> Result<Outcome, Error> {
-        let (mut leader, _) = Leader::take(&self.url, self.schema(), term, &Teller(watch), cancel).await?;
+        let (mut leader, _) =
+            Leader::take(&self.url, self.schema(), term, &ProgressSender(watch), cancel).await?;
         let mut run = phase::Run {
             leader: &mut leader,
-            teller: Teller(watch),
+            progress: ProgressSender(watch),
             contract,
             outcome: Outcome::default(),
             owner: set.owner(),

@@ -1,7 +1,7 @@
 //! How often and how patiently a lock is asked for: short tries, growing rests, a last one.
 
 use crate::error::Error;
-use crate::progress::Teller;
+use crate::progress::ProgressSender;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -35,9 +35,9 @@ impl<'a> Ladder<'a> {
         &mut self,
         refused: Error,
         step: &str,
-        teller: &Teller<'_>,
+        progress: &ProgressSender<'_>,
     ) -> Result<(), Error> {
-        self.rest_for(refused, step, None, teller).await
+        self.rest_for(refused, step, None, progress).await
     }
 
     /// The same, where it is known who holds the lock.
@@ -46,7 +46,7 @@ impl<'a> Ladder<'a> {
         refused: Error,
         step: &str,
         held_by: Option<String>,
-        teller: &Teller<'_>,
+        progress: &ProgressSender<'_>,
     ) -> Result<(), Error> {
         if !refused.lock_refused() {
             return Err(refused);
@@ -56,7 +56,7 @@ impl<'a> Ladder<'a> {
         if self.since.elapsed() > BUDGET {
             return Err(Error::LockTimeout { step: step.to_owned(), tries: self.tries, held });
         }
-        teller.waiting(Some(format!("a lock for `{step}`, {} tries so far{held}", self.tries)));
+        progress.waiting(Some(format!("a lock for `{step}`, {} tries so far{held}", self.tries)));
         // Jitter: two that lost to each other must not meet again.
         let rest = self.rest.mul_f64(rand::random_range(0.5..1.5));
         self.rest = self.rest.mul_f64(GROWTH).min(LONGEST_REST);

@@ -1,7 +1,7 @@
 //! The one session that may change a schema: it holds the lock, and its term is checked in every
 //! transaction.
 
-use crate::blocker::{self, Lookout};
+use crate::blocker::{self, BlockerProbe};
 use crate::crash;
 use crate::database::{DatabaseUrl, Dialect, Kind, Session, Value};
 use crate::error::{Error, Holder};
@@ -9,7 +9,7 @@ use crate::history::{self, Stored};
 use crate::identity::SchemaId;
 use crate::ladder::{LOCK_LIMIT, Ladder};
 use crate::mutant;
-use crate::progress::{PhaseProgress, Teller};
+use crate::progress::{PhaseProgress, ProgressSender};
 use crate::term::Term;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -49,7 +49,7 @@ impl Leader {
         url: &DatabaseUrl,
         schema: Option<&SchemaId>,
         term: &Term,
-        teller: &Teller<'_>,
+        progress: &ProgressSender<'_>,
         cancel: &CancellationToken,
     ) -> Result<(Leader, Stored), Error> {
         let session =
@@ -59,23 +59,23 @@ impl Leader {
             term: term.clone(),
             url: url.clone(),
             cancel: cancel.clone(),
-            progress: teller.0.clone(),
+            progress: progress.0.clone(),
             pid: None,
         };
         if leader.session.dialect() == Dialect::Postgres {
-            leader.lock(teller).await?;
+            leader.lock(progress).await?;
         }
         let mut ladder = Ladder::new(cancel);
         loop {
             let tried = leader.raise(schema).await;
             match tried {
                 Ok(stored) => {
-                    teller.waiting(None);
+                    progress.waiting(None);
                     return Ok((leader, stored));
                 }
                 Err(error) => {
                     leader.session.rollback().await;
-                    ladder.rest(error, "the term", teller).await?;
+                    ladder.rest(error, "the term", progress).await?;
                 }
             }
         }
@@ -121,11 +121,11 @@ impl Leader {
         tokio::pin!(work);
         tokio::select! {
             done = &mut work => {
-                Teller(&progress).waiting(None);
+                ProgressSender(&progress).waiting(None);
                 return done.map_err(|f| Error::of(f, sql));
             }
             () = cancel.cancelled() => {}
-            () = tell_blockers(&url, pid, &progress) => {}
+            () = report_blockers(&url, pid, &progress) => {}
         }
         // Asked again and again: the first word may come before the statement has begun.
         loop {
@@ -182,7 +182,7 @@ impl Leader {
         Ok(stored)
     }
 
-    async fn lock(&mut self, teller: &Teller<'_>) -> Result<(), Error> {
+    async fn lock(&mut self, progress: &ProgressSender<'_>) -> Result<(), Error> {
         let say = |sql: &'static str| move |f| Error::of(f, sql);
         self.session.run(LIMITS).await.map_err(say(LIMITS))?;
         let who = "SELECT pg_backend_pid()::bigint, (hashtext(current_schema()) & 2147483647)::bigint";
@@ -203,7 +203,7 @@ impl Leader {
             if since.elapsed() > LOCK_PATIENCE {
                 return Err(Error::LockBusy { holder });
             }
-            teller.waiting(holder.map(|h| format!("the schema's lock, held by {h}")));
+            progress.waiting(holder.map(|h| format!("the schema's lock, held by {h}")));
             tokio::select! {
                 () = tokio::time::sleep(LOCK_POLL) => {}
                 () = self.cancel.cancelled() => return Err(Error::Cancelled),
@@ -265,16 +265,16 @@ fn int(rows: &[Vec<Value>], at: usize) -> Option<i64> {
 }
 
 /// Reports, for as long as a statement runs, which sessions it waits for. Does not return.
-async fn tell_blockers(url: &DatabaseUrl, pid: Option<i64>, progress: &watch::Sender<PhaseProgress>) {
+async fn report_blockers(url: &DatabaseUrl, pid: Option<i64>, progress: &watch::Sender<PhaseProgress>) {
     let Some(pid) = pid else { return std::future::pending().await };
-    let mut lookout = None;
+    let mut probe = None;
     loop {
         tokio::time::sleep(BLOCKERS_POLL).await;
-        if lookout.is_none() {
-            lookout = Lookout::of(url, pid).await;
+        if probe.is_none() {
+            probe = BlockerProbe::of(url, pid).await;
         }
-        if let Some(lookout) = &mut lookout {
-            Teller(progress).waiting(lookout.blockers().await);
+        if let Some(probe) = &mut probe {
+            ProgressSender(progress).waiting(probe.blockers().await);
         }
     }
 }

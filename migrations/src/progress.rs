@@ -27,9 +27,9 @@ pub struct PhaseProgress {
 
 /// The sender's side. A receiver is optional.
 #[derive(Clone)]
-pub(crate) struct Teller<'a>(pub &'a watch::Sender<PhaseProgress>);
+pub(crate) struct ProgressSender<'a>(pub &'a watch::Sender<PhaseProgress>);
 
-impl Teller<'_> {
+impl ProgressSender<'_> {
     pub(crate) fn step(&self, migration: &str, step: usize, steps: usize, doing: String) {
         let migration = migration.to_owned();
         self.0.send_replace(PhaseProgress { migration, step, steps, doing, ..PhaseProgress::default() });

@@ -19,9 +19,7 @@ const ATTEMPTS: u32 = 5;
 /// What is to be admitted.
 #[derive(Debug, Clone)]
 pub struct Candidate<'a> {
-    /// The instance.
     pub instance: &'a InstanceId,
-    /// Its version.
     pub version: ServiceVersion,
     /// Its release, where it is known.
     pub release: Option<ReleaseTag>,
@@ -47,7 +45,6 @@ pub enum NotAdmitted {
         holder.nonce, holder.boot, instance.node
     )]
     Held {
-        /// The instance.
         instance: InstanceId,
         /// The agent that reports it.
         holder: Identity,
@@ -58,7 +55,6 @@ pub enum NotAdmitted {
     /// What authorises it cannot be read.
     #[error("the record {key} cannot be read ({found}), so nothing is admitted by it")]
     Unreadable {
-        /// Its key.
         key: Key,
         /// What is wrong with it.
         found: String,
@@ -69,9 +65,7 @@ pub enum NotAdmitted {
          restored or replaced. Nothing is admitted before a person has reconciled it (`tidegate fleet reconcile`)"
     )]
     FellBack {
-        /// The instance.
         instance: InstanceId,
-        /// What was obeyed.
         obeyed: Revision,
         /// What is there; 0 = nothing.
         found: Revision,
@@ -295,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_admitted_or_refused_by_an_older_window_than_the_one_that_was_obeyed() {
+    async fn older_window_than_obeyed_admits_and_refuses_nothing() {
         let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
         let n1 = Asker::n1();
         let obeyed = Revision(100);
@@ -313,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_window_that_moves_meanwhile_refuses_what_was_read_under_the_former_one() {
+    async fn window_change_refuses_admission_read_under_former_one() {
         let client = Embedded::in_memory().client().await.unwrap();
         let store = Store::over(client, Prefix::default());
         let n1 = Asker::n1();

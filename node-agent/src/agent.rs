@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Runs until a signal asks it to end, or until it must not go on. Services outlive it.
-pub async fn run(node: Node) -> anyhow::Result<()> {
+pub(crate) async fn run(node: Node) -> anyhow::Result<()> {
     let held = identity::hold(&node.state_dir)?;
     std::fs::create_dir_all(&node.runtime_dir)
         .with_context(|| format!("could not make the runtime directory {}", node.runtime_dir.display()))?;

@@ -14,19 +14,19 @@
 //!   refused: the window does not admit it.   failed: tried under this generation, and not again.
 //! ```
 
-pub mod accept;
-pub mod act;
-pub mod answers;
-pub mod decide;
+pub(crate) mod accept;
+pub(crate) mod act;
+pub(crate) mod answers;
+pub(crate) mod decide;
 mod draining;
-pub mod fault;
-pub mod presumption;
-pub mod seen;
-pub mod standstill;
+pub(crate) mod fault;
+pub(crate) mod presumption;
+pub(crate) mod seen;
+pub(crate) mod standstill;
 mod start;
-pub mod stays;
-pub mod steady;
-pub mod timers;
+pub(crate) mod stays;
+pub(crate) mod steady;
+pub(crate) mod timers;
 mod verify;
 
 #[cfg(test)]

@@ -15,7 +15,11 @@ use tokio::net::TcpStream;
 const MAX_ANSWER: usize = 256 * 1024;
 
 /// Asks `url` and reads the whole answer within `limit`.
-pub async fn get(host: &dyn Host, url: &Url, limit: Duration) -> Result<(StatusCode, Bytes), NoAnswer> {
+pub(crate) async fn get(
+    host: &dyn Host,
+    url: &Url,
+    limit: Duration,
+) -> Result<(StatusCode, Bytes), NoAnswer> {
     match tokio::time::timeout(limit, host.get(url)).await {
         Ok(answer) => answer,
         Err(_) => Err(NoAnswer::Late { url: url.to_string(), limit }),
@@ -23,7 +27,7 @@ pub async fn get(host: &dyn Host, url: &Url, limit: Duration) -> Result<(StatusC
 }
 
 /// Asks `url` for a whole number: the answer itself, or what a JSON pointer finds in it.
-pub async fn number(
+pub(crate) async fn number(
     host: &dyn Host,
     url: &Url,
     pointer: Option<&str>,
@@ -42,7 +46,7 @@ pub async fn number(
 }
 
 /// Reads a whole number out of an answer.
-pub fn parse_number(body: &[u8], pointer: Option<&str>) -> Result<i64, String> {
+pub(crate) fn parse_number(body: &[u8], pointer: Option<&str>) -> Result<i64, String> {
     let text = std::str::from_utf8(body).map_err(|_| "the answer is not UTF-8".to_owned())?;
     let shown = || text.chars().take(80).collect::<String>();
     let Some(pointer) = pointer else {
@@ -56,7 +60,7 @@ pub fn parse_number(body: &[u8], pointer: Option<&str>) -> Result<i64, String> {
 }
 
 /// Asks `url` over a connection of its own.
-pub async fn ask(url: &Url) -> Result<(StatusCode, Bytes), NoAnswer> {
+pub(crate) async fn ask(url: &Url) -> Result<(StatusCode, Bytes), NoAnswer> {
     let broken = |e: &dyn std::fmt::Display| NoAnswer::Broken { url: url.to_string(), found: e.to_string() };
     let stream = TcpStream::connect(&url.authority).await.map_err(|e| match e.kind() {
         std::io::ErrorKind::ConnectionRefused => NoAnswer::Refused { url: url.to_string() },

@@ -1,8 +1,8 @@
 //! Health checks served by the agent: by the disable-file, as OpenStack's middleware answers, and HAProxy's agent-check.
 
-pub mod agent_check;
-pub mod negotiate;
-pub mod verdict;
+pub(crate) mod agent_check;
+pub(crate) mod negotiate;
+pub(crate) mod verdict;
 
 use crate::config::Node;
 use anyhow::Context;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Binds every socket that the configuration asks for, then answers on them until `cancel`.
-pub async fn serve(node: &Node, cancel: &CancellationToken) -> anyhow::Result<JoinSet<()>> {
+pub(crate) async fn serve(node: &Node, cancel: &CancellationToken) -> anyhow::Result<JoinSet<()>> {
     let mut servers = JoinSet::new();
     for service in node.services.values() {
         let Some(asked) = &service.healthcheck else { continue };

@@ -11,7 +11,7 @@ use tidegate_proto::record::report::Identity;
 
 /// The state directory, held by this process until it is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct Held {
     /// The identity of this agent.
     pub identity: Identity,
     _lock: File,
@@ -19,14 +19,13 @@ pub struct Held {
 
 /// Why this process may not be the agent of a state directory.
 #[derive(Debug, thiserror::Error)]
-pub enum NotHeld {
+pub(crate) enum NotHeld {
     /// Another process holds it.
     #[error(
         "state directory {} is held by another agent (pid {pid}): stop that one, or give this one a state_dir of its own",
         directory.display()
     )]
     Busy {
-        /// The directory.
         directory: PathBuf,
         /// What the holder wrote into the lock.
         pid: String,
@@ -48,7 +47,7 @@ pub enum NotHeld {
 }
 
 /// Takes the state directory: makes it where it is missing, locks it for as long as the answer lives.
-pub fn hold(state_dir: &Path) -> Result<Held, NotHeld> {
+pub(crate) fn hold(state_dir: &Path) -> Result<Held, NotHeld> {
     fs::create_dir_all(state_dir).map_err(FileError::at("make the directory", state_dir))?;
     let path = state_dir.join("agent.lock");
     let mut lock = OpenOptions::new()
@@ -72,7 +71,7 @@ pub fn hold(state_dir: &Path) -> Result<Held, NotHeld> {
 
 /// The identity of a state directory, made where there is none yet. Takes no lock: for `admit`, which acts in the
 /// name of the agent whether that runs or not.
-pub fn read(state_dir: &Path) -> Result<Identity, NotHeld> {
+pub(crate) fn read(state_dir: &Path) -> Result<Identity, NotHeld> {
     Ok(Identity { nonce: nonce(&state_dir.join("nonce"))?, boot: boot()? })
 }
 
@@ -95,7 +94,7 @@ fn nonce(path: &Path) -> Result<String, NotHeld> {
 }
 
 /// The boot of this machine, as the kernel names it.
-pub fn boot() -> Result<String, NotHeld> {
+pub(crate) fn boot() -> Result<String, NotHeld> {
     let path = Path::new("/proc/sys/kernel/random/boot_id");
     Ok(fs::read_to_string(path).map(|id| id.trim().to_owned()).map_err(FileError::at("read", path))?)
 }

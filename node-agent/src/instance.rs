@@ -161,8 +161,9 @@ impl Instance {
                         self.reporter.forget_warning();
                         self.pace = Pace::at_once();
                     }
-                    let stands = observe::stands(&self.service, &before, &self.journal.phase, &seen);
-                    cycle.carried_out(&act, done, stands)
+                    let still_valid =
+                        observe::is_look_still_valid(&self.service, &before, &self.journal.phase, &seen);
+                    cycle.carried_out(&act, done, still_valid)
                 }
                 Step::Rest { report } => {
                     if report {

@@ -4,15 +4,15 @@
 mod phase;
 mod writer;
 
-pub use phase::Phase;
-pub use writer::JournalWriter;
+pub(crate) use phase::Phase;
+pub(crate) use writer::JournalWriter;
 
 use crate::host::Started;
 use crate::pair::state::State;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tidegate_proto::record::directive::{Directive, Disposition};
-use tidegate_proto::record::reconciliation::Obeyed;
+use tidegate_proto::record::reconciliation::AcceptedState;
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Digest, Generation, ReleaseTag, Revision, ServiceVersion};
@@ -128,8 +128,8 @@ impl Journal {
     }
 
     /// What was obeyed so far.
-    pub fn obeyed(&self) -> Obeyed<'_> {
-        Obeyed {
+    pub fn obeyed(&self) -> AcceptedState<'_> {
+        AcceptedState {
             term: self.witness.term.as_ref(),
             floor: self.witness.floor,
             revision: self.generation().max(self.window_revision()),

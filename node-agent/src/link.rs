@@ -21,9 +21,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// A lease, and which one it is: counted from 1 by this process.
 #[derive(Clone)]
 pub struct Leased {
-    /// Which one.
     pub epoch: u64,
-    /// The lease.
     pub lease: Arc<Lease>,
 }
 

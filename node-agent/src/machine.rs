@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::{Digest, ReleaseTag};
 
-/// This machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Machine;
 

@@ -2,7 +2,7 @@
 //! one flush of data and none of names or sizes; beside other writers on the disk that is many times less than moving a
 //! new file into place. A write that is cut off at any byte leaves the former text in the other file.
 
-pub mod state;
+pub(crate) mod state;
 
 use crate::host::Host;
 use std::io;

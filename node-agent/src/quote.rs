@@ -8,7 +8,7 @@ use http::StatusCode;
 const QUOTED: usize = 80;
 
 /// An answer in words.
-pub fn answer(answer: &Result<(StatusCode, Bytes), NoAnswer>) -> String {
+pub(crate) fn answer(answer: &Result<(StatusCode, Bytes), NoAnswer>) -> String {
     match answer {
         Ok((status, body)) => match printable(&String::from_utf8_lossy(body)) {
             body if body.is_empty() => status.as_u16().to_string(),
@@ -19,7 +19,7 @@ pub fn answer(answer: &Result<(StatusCode, Bytes), NoAnswer>) -> String {
 }
 
 /// The beginning of a text, each run of blanks and control characters as one space.
-pub fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let blank = |c: char| c.is_whitespace() || c.is_control();
     let joined = text.split(blank).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     match joined.char_indices().nth(QUOTED) {

@@ -1,9 +1,9 @@
 //! Reports on services: observed by probes, composed, written when they have changed.
 
-pub mod compose;
-pub mod debounce;
+pub(crate) mod compose;
+pub(crate) mod debounce;
 mod delayed;
-pub mod observe;
-pub mod probe;
-pub mod publish;
-pub mod readiness;
+pub(crate) mod observe;
+pub(crate) mod probe;
+pub(crate) mod publish;
+pub(crate) mod readiness;

@@ -151,7 +151,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_verb_says_who_may_and_where_and_every_field_of_its_path_is_there() {
+    fn each_verb_declares_role_path_and_path_fields() {
         let mut addresses = BTreeSet::new();
         let mut ids = BTreeSet::new();
         for verb in VERBS.iter() {

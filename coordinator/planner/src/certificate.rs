@@ -17,7 +17,7 @@ pub use tidegate_proto::record::upgrade::SESSIONS;
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_proto::record::upgrade::Word;
+use tidegate_proto::record::upgrade::Decision;
 use tidegate_proto::{Digest, NodeId, Revision, SchemaName, ServiceName, ServiceVersion, TermId, UpgradeId};
 
 /// The certificate's form; a reader refuses one that it does not know.
@@ -46,7 +46,7 @@ pub struct Certificate {
     /// Whether the spec asked for a person's approval.
     pub approval_asked: bool,
     /// The approval.
-    pub approval: Part<Word>,
+    pub approval: Part<Decision>,
     /// Rows that the migration has not reached.
     pub pending_rows: Part<Rows>,
     /// Sessions on the schema, on all endpoints, prepared transactions too.

@@ -27,7 +27,7 @@ pub use exceptions::Exceptions;
 pub use index::{NO_DOMAIN, Standing};
 pub use instance::{Exposure, Instance};
 pub use sample::Sample;
-pub use service::{ServiceFleet, Those};
+pub use service::{Matching, ServiceFleet};
 pub use stored::Stored;
 pub(crate) use upgrade::releases;
 pub(crate) use witness::awaits_new_directive;
@@ -179,7 +179,7 @@ impl Fleet {
             }
             (Key::Maintenance(node), Value::Maintenance(record)) => {
                 self.maintenance.insert(node.clone(), Stored { record, at });
-                self.set_maintained(&node, true);
+                self.set_cordoned(&node, true);
             }
             (Key::Waves(id, page), Value::Waves(record)) => {
                 let former = self.waves.entry(id.clone()).or_default().insert(page, Stored { record, at });
@@ -232,7 +232,7 @@ impl Fleet {
             Key::Schema(id) => drop(self.schemas.remove(&id)),
             Key::Maintenance(node) => {
                 self.maintenance.remove(&node);
-                self.set_maintained(&node, false);
+                self.set_cordoned(&node, false);
             }
             Key::Token(id) => drop(self.tokens.remove(&id)),
             Key::Exception(id, node) => {
@@ -262,7 +262,7 @@ impl Fleet {
         changed: Option<Kind>,
         change: impl FnOnce(&mut Instance),
     ) {
-        let maintained = self.maintenance.contains_key(&node);
+        let cordoned = self.maintenance.contains_key(&node);
         let hears = !self.loading;
         let window_is_readable = !hears || self.window_is_readable(&service);
         let loading = self.loading;
@@ -270,7 +270,7 @@ impl Fleet {
         let window = window_is_readable.then(|| of.window_at());
         let name = of.name().clone();
         let instance = of.change(node, changed, |instance| {
-            instance.maintained = maintained;
+            instance.cordoned = cordoned;
             change(instance);
         });
         if hears {
@@ -293,10 +293,10 @@ impl Fleet {
         }
     }
 
-    fn set_maintained(&mut self, node: &NodeId, maintained: bool) {
+    fn set_cordoned(&mut self, node: &NodeId, cordoned: bool) {
         for service in self.services.values_mut() {
             if service.get(node).is_some() {
-                service.change(node.clone(), None, |i| i.maintained = maintained);
+                service.change(node.clone(), None, |i| i.cordoned = cordoned);
             }
         }
     }

@@ -1,41 +1,27 @@
 //! Why nothing moves: a value for each reason, so that "not now" cannot be said without one. Reasons are sorted by the
-//! gate that is closed, one file each. A reason is one variant and one arm of its file: what it is blocked on, who owns
-//! that, the next step, and the timeout.
+//! gate that is closed, one file each, with the conditions that build them in files below it. A reason is one variant and
+//! one arm of its file: what it is blocked on, who owns that, the next step, and the timeout.
 
-pub mod below;
-mod budget;
-pub(crate) mod canary;
-pub mod capacity;
-pub mod deploy;
-pub mod evidence;
+pub mod budget;
+mod description;
 pub(crate) mod metadata;
-pub mod migrate_floors;
-pub(crate) mod moving;
-pub(crate) mod needed;
-pub mod outside;
 pub(crate) mod person;
 pub mod preflight;
-pub(crate) mod release;
+pub mod release;
 pub(crate) mod roll;
-pub(crate) mod rollback;
-mod said;
 pub mod schema;
-pub(crate) mod stall;
-pub mod storage;
 pub mod store;
 pub(crate) mod task;
-pub(crate) mod trial;
-mod verdict;
-pub(crate) mod version;
-pub(crate) mod wave;
+pub(crate) mod verdict;
+pub mod version;
 
 pub use crate::fleet::{Cause, Causes, Sample};
 pub use budget::BudgetGate;
+pub use description::Waits;
 pub use metadata::MetadataGate;
 pub use person::PersonGate;
 pub use release::ReleaseGate;
 pub use roll::RollGate;
-pub use said::Waits;
 pub use schema::SchemaGate;
 pub use store::{StoreGate, unreconciled};
 pub use task::TaskGate;
@@ -134,9 +120,9 @@ macro_rules! gates {
                 }
             }
 
-            fn said(&self, waits: Waits<'_>) -> said::Said {
+            fn describe(&self, waits: Waits<'_>) -> description::Description {
                 match self {
-                    $(Self::$gate(reason) => reason.said(waits),)*
+                    $(Self::$gate(reason) => reason.describe(waits),)*
                 }
             }
         }
@@ -173,12 +159,12 @@ impl Reason {
 
     /// As `explain` shows it, and as the store keeps it; since when, the recorder knows.
     pub fn explained(&self, waits: Waits<'_>) -> WaitingFor {
-        self.said(waits).waiting_for(self.kind())
+        self.describe(waits).waiting_for(self.kind())
     }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.said(Waits::Unnamed).blocked_on)
+        f.write_str(&self.describe(Waits::Unnamed).blocked_on)
     }
 }

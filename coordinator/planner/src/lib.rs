@@ -30,7 +30,7 @@ pub mod upgrade;
 pub mod wave;
 
 pub use action::{Action, Plan, PlannedCommit, SchemaJob};
-pub use fleet::{Exposure, Fleet, Instance, Known, ServiceFleet, Standing, Stored, Those};
+pub use fleet::{Exposure, Fleet, Instance, Known, Matching, ServiceFleet, Standing, Stored};
 pub use gate::{Cause, Causes, Reason, Sample};
 pub use moment::{Elapsed, Leading, LookedFor, Moment, SchemaFacts};
 pub use plan::plan;

@@ -98,7 +98,7 @@ pub struct Moment {
     pub schemas: BTreeMap<UpgradeId, SchemaFacts>,
     /// How much longer, in milliseconds, agents are waited for that may contradict a store which this coordinator has
     /// not seen before; 0 = they were heard.
-    pub unheard_ms: u64,
+    pub report_grace_left_ms: u64,
 }
 
 impl Moment {

@@ -4,7 +4,7 @@ mod draft;
 mod order;
 mod step;
 
-pub use crate::gate::outside::reason as outside;
+pub use crate::gate::budget::outside::reason as outside;
 pub(crate) use draft::Draft;
 pub(crate) use step::begin_rollback;
 pub(crate) use step::metadata;

@@ -8,10 +8,10 @@ mod certify;
 mod job;
 mod sessions;
 
-pub use bind::{bind, look_only};
-pub use bound::{BY_HAND, Unbound};
-pub use job::lacks;
-pub use sessions::{recorded, warnings};
+pub(crate) use bind::{bind, look_only};
+pub(crate) use bound::{BY_HAND, Unbound};
+pub(crate) use job::lacks;
+pub(crate) use sessions::{recorded, warnings};
 
 use crate::context::Context;
 use crate::leadership::{Leadership, held};
@@ -64,7 +64,7 @@ struct Attempts {
 }
 
 /// The jobs of one leadership.
-pub struct Workers {
+pub(crate) struct Workers {
     context: Context,
     leadership: Arc<Leadership>,
     running: Mutex<BTreeMap<UpgradeId, Running>>,
@@ -74,7 +74,7 @@ pub struct Workers {
 
 impl Workers {
     /// No jobs yet.
-    pub fn new(context: Context, leadership: Arc<Leadership>) -> Self {
+    pub(crate) fn new(context: Context, leadership: Arc<Leadership>) -> Self {
         Self {
             context,
             leadership,
@@ -85,17 +85,17 @@ impl Workers {
     }
 
     /// Makes sure that a job runs; asking again while it does changes nothing.
-    pub fn sees_to(&self, upgrade: UpgradeId, job: SchemaJob) {
+    pub(crate) fn ensure_job(&self, upgrade: UpgradeId, job: SchemaJob) {
         self.begin(upgrade, Task::Job(job));
     }
 
     /// Makes sure that a certificate is being made.
-    pub fn certifies(&self, upgrade: UpgradeId) {
+    pub(crate) fn certifies(&self, upgrade: UpgradeId) {
         self.begin(upgrade, Task::Certify);
     }
 
     /// Adds, for every certificate that is asked for, why the last attempt at it did not succeed.
-    pub fn add_doubts(&self, plan: &mut Plan) {
+    pub(crate) fn add_certificate_failures(&self, plan: &mut Plan) {
         for action in &plan.actions {
             if let Action::Certify { upgrade } = action {
                 let doubts = held(&self.uncertified).get(upgrade).cloned().unwrap_or_default();
@@ -106,7 +106,7 @@ impl Workers {
 
     /// Ends the jobs that a turn no longer asks for: the upgrade is paused, or nothing acts. Unfinished work is undone
     /// or recorded in the database's history, and continues from there when the job is requested again.
-    pub fn rest_but(&self, plan: &Plan) {
+    pub(crate) fn stop_unrequested(&self, plan: &Plan) {
         let wanted: BTreeSet<&UpgradeId> = plan.actions.iter().filter_map(Action::schema_of).collect();
         for (upgrade, running) in held(&self.running).iter() {
             if !wanted.contains(upgrade) && !running.has_ended() && !running.cancel.is_cancelled() {
@@ -117,7 +117,7 @@ impl Workers {
     }
 
     /// Ends all jobs, and waits for them as long as they have to undo something.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         let running = std::mem::take(&mut *held(&self.running));
         running.values().for_each(|running| running.cancel.cancel());
         let end = Instant::now() + PATIENCE;
@@ -196,7 +196,7 @@ impl Workers {
     }
 
     /// Takes in what has ended: success forgets the failures before it.
-    pub async fn reap(&self) {
+    pub(crate) async fn reap(&self) {
         let ended: Vec<(UpgradeId, Running)> = {
             let mut running = held(&self.running);
             running.extract_if(.., |_, running| running.has_ended()).collect()

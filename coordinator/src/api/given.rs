@@ -49,7 +49,6 @@ impl<Q: DeserializeOwned + Send, S: Send + Sync> FromRequest<S> for Given<Q> {
 }
 
 impl<Q> Given<Q> {
-    /// The query.
     pub(super) fn query(self) -> Result<Q, Problem> {
         self.query.map_err(Problem::no_query)
     }

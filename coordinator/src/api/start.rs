@@ -39,7 +39,6 @@ struct Asked {
     compute_id: String,
 }
 
-/// The route.
 pub fn route(context: Context, guard: Guard) -> Router {
     let state = StartState { context, guard, need: needs::of_route("GET", START) };
     Router::new().route(START, get(start)).with_state(Arc::new(state))

@@ -223,7 +223,7 @@ async fn list(options: &GlobalOptions) -> Result<Outcome, Failure> {
             group.group.to_string(),
             members(group),
             show::or_dash(group.current),
-            group.update.as_ref().map_or_else(|| "-".to_owned(), stands),
+            group.update.as_ref().map_or_else(|| "-".to_owned(), batch_text),
             group.last.as_ref().map_or_else(
                 || "-".to_owned(),
                 |last| format!("{} {}", last.generation, last.outcome.word()),
@@ -242,7 +242,7 @@ fn members(group: &view::Group) -> String {
 }
 
 /// Where an update stands: `7 at batch 2/5`.
-fn stands(update: &view::Update) -> String {
+fn batch_text(update: &view::Update) -> String {
     format!("{} at batch {}/{}", update.generation, update.batch, update.batches)
 }
 
@@ -261,7 +261,7 @@ async fn show_group(options: &GlobalOptions, group: String) -> Result<Outcome, F
     if let Some(update) = &group.update {
         lines.push((
             "update",
-            format!("generation {}, asked for by {} at {}", stands(update), update.by, update.at),
+            format!("generation {}, asked for by {} at {}", batch_text(update), update.by, update.at),
         ));
         lines.push((
             "signals",

@@ -143,7 +143,7 @@ pub(super) fn event(event: &v1::Event) -> String {
 }
 
 /// Where an upgrade stands: `roll 2/4`, `paused in roll 2/4`.
-pub(super) fn stands(upgrade: &v1::UpgradeSummary) -> String {
+pub(super) fn phase_text(upgrade: &v1::UpgradeSummary) -> String {
     let phase = match upgrade.wave {
         Some(wave) => format!("{} {wave}/{}", upgrade.phase, upgrade.waves),
         None => upgrade.phase.clone(),

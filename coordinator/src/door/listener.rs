@@ -2,7 +2,7 @@
 //! concurrently and with a limit, so that a caller that never finishes one delays no other. The number of connections
 //! per listener is limited too.
 
-use super::crowd::{self, Crowd, Place};
+use super::connections::{self, ConnectionLimit, Place};
 use super::tls::Config;
 use super::{Peer, Shown};
 use futures::Stream;
@@ -52,12 +52,12 @@ pub struct Listener {
 pub struct Connections(Source);
 
 enum Source {
-    Plain(TcpListener, Crowd),
-    Tls(mpsc::Receiver<Shaken>),
+    Plain(TcpListener, ConnectionLimit),
+    Tls(mpsc::Receiver<TlsConnection>),
 }
 
 /// A connection whose handshake is done.
-type Shaken = (TlsStream<TcpStream>, SocketAddr, Place);
+type TlsConnection = (TlsStream<TcpStream>, SocketAddr, Place);
 
 impl Listener {
     /// A bound socket; over TLS where there is a configuration of it.
@@ -67,32 +67,32 @@ impl Listener {
 
     /// Its connections, for HTTP/1.1.
     pub fn connections(self) -> Connections {
-        self.within(Crowd::new(crowd::MOST, IN_USE))
+        self.within(ConnectionLimit::new(connections::MOST, IN_USE))
     }
 
     /// Its connections, as gRPC takes them; it must send a [`PING`] in time.
     pub fn incoming(self) -> impl Stream<Item = io::Result<Wire>> + Send {
-        self.each(crowd::MOST)
+        self.each(connections::MOST)
     }
 
     /// Its connections, as the store takes them, which pings them too.
     pub fn agents(self) -> impl Stream<Item = io::Result<Wire>> + Send {
-        self.each(crowd::MOST_AGENTS)
+        self.each(connections::MOST_AGENTS)
     }
 
     fn each(self, most: u64) -> impl Stream<Item = io::Result<Wire>> + Send {
-        let connections = self.within(Crowd::new(most, IN_USE_WITH_PINGS));
+        let connections = self.within(ConnectionLimit::new(most, IN_USE_WITH_PINGS));
         futures::stream::unfold(connections, |mut connections| async move {
             Some((Ok(connections.next().await), connections))
         })
     }
 
-    fn within(self, crowd: Crowd) -> Connections {
+    fn within(self, limit: ConnectionLimit) -> Connections {
         Connections(match self.tls {
-            None => Source::Plain(self.tcp, crowd),
+            None => Source::Plain(self.tcp, limit),
             Some(config) => {
-                let (shaken, ready) = mpsc::channel(AT_ONCE);
-                tokio::spawn(shake_hands(self.tcp, config, crowd, shaken));
+                let (handshaken, ready) = mpsc::channel(AT_ONCE);
+                tokio::spawn(shake_hands(self.tcp, config, limit, handshaken));
                 Source::Tls(ready)
             }
         })
@@ -103,9 +103,9 @@ impl Connections {
     /// The next one. Dropping the future loses none.
     pub async fn next(&mut self) -> Wire {
         match &mut self.0 {
-            Source::Plain(tcp, crowd) => {
+            Source::Plain(tcp, limit) => {
                 // Before the connection is taken, so that none is taken and dropped.
-                let place = crowd.enter().await;
+                let place = limit.enter().await;
                 let (stream, address) = loop {
                     match tcp.accept().await {
                         Ok(accepted) => break accepted,
@@ -148,12 +148,17 @@ fn without_delay(stream: &TcpStream) {
     }
 }
 
-async fn shake_hands(tcp: TcpListener, config: Config, crowd: Crowd, shaken: mpsc::Sender<Shaken>) {
+async fn shake_hands(
+    tcp: TcpListener,
+    config: Config,
+    limit: ConnectionLimit,
+    ready: mpsc::Sender<TlsConnection>,
+) {
     let context = Arc::new(Semaphore::new(AT_ONCE));
     while let Ok(permit) = Arc::clone(&context).acquire_owned().await {
-        let place = crowd.enter().await;
+        let place = limit.enter().await;
         let accepted = tokio::select! {
-            () = shaken.closed() => return,
+            () = ready.closed() => return,
             accepted = tcp.accept() => accepted,
         };
         let (stream, from) = match accepted {
@@ -164,12 +169,12 @@ async fn shake_hands(tcp: TcpListener, config: Config, crowd: Crowd, shaken: mps
             }
         };
         // The one of now: certificates are renewed while connections last.
-        let (tls, shaken) = (TlsAcceptor::from(config.borrow().clone()), shaken.clone());
+        let (tls, ready) = (TlsAcceptor::from(config.borrow().clone()), ready.clone());
         tokio::spawn(async move {
             let _permit = permit;
             match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
                 // The listener is closed: the connection ends with it.
-                Ok(Ok(stream)) => drop(shaken.send((stream, from, place)).await),
+                Ok(Ok(stream)) => drop(ready.send((stream, from, place)).await),
                 Ok(Err(error)) => tracing::debug!(%from, %error, "a TLS handshake did not succeed"),
                 Err(_) => tracing::debug!(%from, "a TLS handshake was not finished in time"),
             }

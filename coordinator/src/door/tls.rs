@@ -32,9 +32,7 @@ pub enum Unusable {
     /// A file cannot be read.
     #[error("could not read {path}")]
     Unreadable {
-        /// Which.
         path: String,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -43,9 +41,7 @@ pub enum Unusable {
     Malformed {
         /// Which certificate.
         cert: String,
-        /// Which key.
         key: String,
-        /// Why.
         why: String,
     },
 }

@@ -83,18 +83,14 @@ pub enum Unreachable {
     /// A file cannot be read.
     #[error("could not read {path}")]
     Unreadable {
-        /// Which.
         path: String,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
     /// No coordinator answers.
     #[error("no coordinator answers at {url}")]
     Connect {
-        /// Where.
         url: String,
-        /// Why.
         #[source]
         source: tonic::transport::Error,
     },

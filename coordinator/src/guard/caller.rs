@@ -12,7 +12,7 @@ pub const VOUCHED: &str = "tidegate-certificate";
 
 /// The content of a call's `authorization` header.
 #[derive(Clone)]
-pub enum Borne {
+pub enum PresentedCredential {
     /// There is none.
     Nothing,
     /// Something that is no token.
@@ -26,8 +26,7 @@ pub enum Borne {
 pub struct Caller {
     /// Whether the call comes from this machine.
     pub local: bool,
-    /// Its credentials.
-    pub borne: Borne,
+    pub presented: PresentedCredential,
     /// The certificate of its connection, which the authority signed.
     pub shown: Shown,
     /// The certificate that a forwarding coordinator vouches for.
@@ -37,16 +36,17 @@ pub struct Caller {
 impl Caller {
     /// Reads it from a connection and a call's headers. A call without a connection is from nowhere.
     pub fn of(peer: Option<&Peer>, headers: &HeaderMap) -> Self {
-        let mut borne = headers.get_all(header::AUTHORIZATION).iter();
-        let borne = match (borne.next(), borne.next()) {
-            (None, _) => Borne::Nothing,
-            (Some(value), None) => Token::of_header(value.as_bytes()).map_or(Borne::Malformed, Borne::Token),
+        let mut presented = headers.get_all(header::AUTHORIZATION).iter();
+        let presented = match (presented.next(), presented.next()) {
+            (None, _) => PresentedCredential::Nothing,
+            (Some(value), None) => Token::of_header(value.as_bytes())
+                .map_or(PresentedCredential::Malformed, PresentedCredential::Token),
             // Two of them: it is ambiguous which one is meant.
-            (Some(_), Some(_)) => Borne::Malformed,
+            (Some(_), Some(_)) => PresentedCredential::Malformed,
         };
         Self {
             local: peer.is_some_and(Peer::is_local),
-            borne,
+            presented,
             shown: peer.map_or(Shown::Nothing, |peer| peer.shown.clone()),
             vouched: headers.get(VOUCHED).and_then(|value| read(value.as_bytes())),
         }

@@ -11,7 +11,6 @@ use tidegate_proto::verb::VERBS;
 pub enum Need {
     /// Any caller may ask: liveness is queried by machines that have no token.
     Nothing,
-    /// This role.
     Role(Role),
 }
 

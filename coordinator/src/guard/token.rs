@@ -30,18 +30,14 @@ pub enum NoToken {
     /// It cannot be read.
     #[error("could not read the token file {path}")]
     Unreadable {
-        /// Which.
         path: String,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// It cannot be written.
     #[error("could not write the token file {path}")]
     Unwritable {
-        /// Which.
         path: String,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -163,9 +159,9 @@ mod tests {
     fn only_the_token_itself_has_its_digest() {
         let token = Token::make(&"k1".parse().unwrap()).unwrap();
         let other = Token::make(&"k1".parse().unwrap()).unwrap();
-        let borne = Token::of_header(token.header().as_bytes()).unwrap();
-        assert!(borne.is(&token.digest()) && !borne.is(&other.digest()));
-        assert_eq!(borne.id(), Some("k1".parse().unwrap()));
+        let presented = Token::of_header(token.header().as_bytes()).unwrap();
+        assert!(presented.is(&token.digest()) && !presented.is(&other.digest()));
+        assert_eq!(presented.id(), Some("k1".parse().unwrap()));
         assert_eq!(token.reveal().len(), "tgt_k1_".len() + 64, "256 bits");
     }
 

@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tidegate_planner::Fleet;
-use tidegate_planner::gate::below;
+use tidegate_planner::gate::version::below;
 
 /// The gauges of all streams.
 #[derive(Default)]

@@ -93,7 +93,6 @@ fn is_of(key: &Key, of: &ServiceFleet) -> bool {
     }
 }
 
-/// One instance.
 pub(super) fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
     let report = instance.report.as_ref();
     let known = instance.known();
@@ -114,7 +113,7 @@ pub(super) fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
         wave: instance.wave.map(|wave| wave + 1),
         silent: known == Known::Silent && !instance.contradicts,
         in_service: instance.is_in_service(),
-        cordoned: instance.maintained,
+        cordoned: instance.cordoned,
         directive: instance.directive.as_ref().map(|directive| directive.disposition.word().to_owned()),
         admitted: instance.inventory.as_ref().map(|inventory| inventory.version.get()),
         labels: instance.inventory.as_ref().map(|inventory| inventory.labels.clone()).unwrap_or_default(),
@@ -189,7 +188,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn service_that_served_and_answers_no_more_is_not_shown_as_serving() {
+    fn service_that_stopped_answering_is_not_shown_as_serving() {
         let step_of = |rotation: &str, health: &str| {
             let identity = json!({"nonce": "n", "boot": "b"});
             let report = json!({"identity": identity, "step": {"name": "serving"}, "rotation": rotation, "health": health});

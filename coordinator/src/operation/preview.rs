@@ -1,6 +1,6 @@
 //! Preview of an upgrade (`--dry-run`): any coordinator answers, and nothing is changed.
 
-use super::{OperationError, answer, spec, start};
+use super::{OperationError, answer, spec};
 use crate::act::schema::{self, Unbound};
 use crate::context::Context;
 use crate::leadership::Leadership;
@@ -23,7 +23,7 @@ pub async fn preview_upgrade(
     asked: &PreviewUpgradeRequest,
 ) -> Result<PreviewUpgradeReply, OperationError> {
     let spec = spec::parse(&asked.spec)?;
-    let id = start::name(&asked.id, &spec)?;
+    let id = spec::name(&asked.id, &spec)?;
     look(context, None, &id, &spec).await.map(|looked| looked.reply)
 }
 

@@ -1,7 +1,9 @@
 //! The spec of an upgrade as an operator writes it: YAML to a valid [`Spec`], or every flaw with its place.
 
 use super::OperationError;
+use crate::leadership::now;
 use tidegate_planner::document::{self, Finding};
+use tidegate_proto::UpgradeId;
 use tidegate_proto::spec::Spec;
 
 /// The largest spec (the longest real ones have some fifty lines).
@@ -43,6 +45,24 @@ pub fn check(text: &str) -> Result<Spec, Vec<Finding>> {
         return Ok(spec);
     }
     Err(flaws.into_iter().map(|flaw| located.finding(flaw.field, flaw.what)).collect())
+}
+
+/// The ID of an upgrade by this spec: the requested one, or where that is empty, one made for it.
+pub(super) fn name(requested: &str, spec: &Spec) -> Result<UpgradeId, OperationError> {
+    match requested {
+        "" => Ok(a_name_for(spec)),
+        id => super::parse(id),
+    }
+}
+
+/// A name that a person recognises: service, version and time.
+fn a_name_for(spec: &Spec) -> UpgradeId {
+    let time =
+        jiff::Timestamp::from_millisecond(now().0).unwrap_or_default().strftime("%Y%m%d-%H%M%S").to_string();
+    let service: String = spec.service.as_str().chars().take(30).collect();
+    format!("{service}-{}-{time}", spec.to)
+        .parse()
+        .expect("the beginning of a name, digits and dashes are a name")
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! A person starts an upgrade.
 
-use super::{OperationError, mutation, parse, preview, remarking, spec};
+use super::{OperationError, mutation, preview, remarking, spec};
 use crate::act::schema;
 use crate::context::Context;
-use crate::leadership::{Leadership, now};
+use crate::leadership::Leadership;
 use tidegate_planner::ask::{self, StartRequest};
-use tidegate_proto::UpgradeId;
-use tidegate_proto::spec::Spec;
 use tidegate_proto::wire::v1::{PreviewUpgradeReply, StartUpgradeReply, StartUpgradeRequest};
 
 /// Starts an upgrade. The call returns as soon as the record is there; the next turn sees it.
@@ -17,7 +15,7 @@ pub async fn start_upgrade(
 ) -> Result<StartUpgradeReply, OperationError> {
     let spec = spec::parse(&asked.spec)?;
     let asker = remarking(&asked.who, "why", "")?;
-    let id = name(&asked.id, &spec)?;
+    let id = spec::name(&asked.id, &spec)?;
     let preview::Looked { schema, obstacles, reply } =
         preview::look(context, Some(leadership), &id, &spec).await?;
     let PreviewUpgradeReply { mut findings, waves } = reply;
@@ -45,22 +43,4 @@ pub async fn start_upgrade(
         mutation::apply(context, leadership, |fleet, moment| ask::start(fleet, moment, request.clone()))
             .await?;
     Ok(StartUpgradeReply { id: id.to_string(), revision: revision.0, findings, waves })
-}
-
-/// What an upgrade is called that was asked for under this name; empty = it is made.
-pub(super) fn name(asked: &str, spec: &Spec) -> Result<UpgradeId, OperationError> {
-    match asked {
-        "" => Ok(a_name_for(spec)),
-        id => parse(id),
-    }
-}
-
-/// A name that a person recognises: service, version and time.
-fn a_name_for(spec: &Spec) -> UpgradeId {
-    let time =
-        jiff::Timestamp::from_millisecond(now().0).unwrap_or_default().strftime("%Y%m%d-%H%M%S").to_string();
-    let service: String = spec.service.as_str().chars().take(30).collect();
-    format!("{service}-{}-{time}", spec.to)
-        .parse()
-        .expect("the beginning of a name, digits and dashes are a name")
 }

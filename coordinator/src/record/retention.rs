@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_each_subject_are_kept_whichever_term_they_are_of() {
+    fn newest_events_per_subject_are_kept_across_terms() {
         let upgrade = Subject::Upgrade("u".parse().unwrap());
         let keys = vec![
             event(&upgrade, 9, 0),

@@ -32,7 +32,7 @@ pub struct Leadership {
 impl Leadership {
     /// Whether it is still held, by the clock and not only by what was signalled: to be checked before each act, so
     /// that a leader that was stopped for longer than its TTL does nothing more.
-    pub fn stands(&self) -> bool {
+    pub fn is_held(&self) -> bool {
         if self.lease.state() != LeaseState::Held {
             self.lost.cancel();
         }

@@ -5,7 +5,7 @@ mod keeper;
 
 use crate::error::StoreError;
 use crate::store::Store;
-use keeper::{Keeper, Pulse};
+use keeper::{Keeper, LeaseShared};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -29,7 +29,7 @@ pub struct Lease {
     id: i64,
     ttl: Duration,
     store: Store,
-    pulse: Arc<Pulse>,
+    shared: Arc<LeaseShared>,
     state: watch::Receiver<LeaseState>,
     _keeper: DropGuard,
 }
@@ -61,11 +61,11 @@ impl Store {
 
     fn keep(&self, id: i64, ttl: Duration, confirmed: Instant) -> Lease {
         let (published, state) = watch::channel(LeaseState::Held);
-        let pulse = Arc::new(Pulse::new(confirmed));
+        let shared = Arc::new(LeaseShared::new(confirmed));
         let stop = CancellationToken::new();
-        let keeper = Keeper { store: self.clone(), id, ttl, pulse: pulse.clone(), published };
+        let keeper = Keeper { store: self.clone(), id, ttl, shared: shared.clone(), published };
         tokio::spawn(keeper.run(stop.clone()));
-        Lease { id, ttl, store: self.clone(), pulse, state, _keeper: stop.drop_guard() }
+        Lease { id, ttl, store: self.clone(), shared, state, _keeper: stop.drop_guard() }
     }
 }
 
@@ -89,7 +89,7 @@ impl Lease {
     /// stopped for longer than the TTL learns it here first.
     pub fn state(&self) -> LeaseState {
         match *self.state.borrow() {
-            LeaseState::Held if self.pulse.confirmed().elapsed() >= self.ttl => LeaseState::Overdue,
+            LeaseState::Held if self.shared.confirmed().elapsed() >= self.ttl => LeaseState::Overdue,
             state => state,
         }
     }
@@ -97,7 +97,7 @@ impl Lease {
     /// Stops the keep-alives, or lets them go on: a probe that hangs must not look alive. A lease that is paused for
     /// its whole TTL is lost.
     pub fn pause_keep_alive(&self, pause: bool) {
-        self.pulse.pause(pause);
+        self.shared.pause(pause);
     }
 
     /// Waits until the store says that the lease is gone.
@@ -112,7 +112,7 @@ impl Lease {
     /// # Errors
     /// Any of [`StoreError`]; it lapses by itself then.
     pub async fn revoke(self) -> Result<(), StoreError> {
-        self.pulse.pause(true);
+        self.shared.pause(true);
         self.store
             .call("revoke a lease", || {
                 let (mut client, id) = (self.store.lease_client(), self.id);

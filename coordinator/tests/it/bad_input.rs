@@ -15,31 +15,31 @@ const RELEASES: &str = "/management/api/v2/compute_releases";
 
 /// A coordinator with a short history: revision 1 needed storage at 2, revision 2 needs none and is deployed, revision 3
 /// waits; the storage, which is only watched, is back at 1.
-struct House {
+struct Fixture {
     daemon: Daemon,
     store: Store,
     token: String,
     _storage: Herd,
 }
 
-impl House {
+impl Fixture {
     async fn open() -> Self {
         let daemon = Daemon::embedded(|_, _| {});
         let store = daemon.store().await;
         let token = std::fs::read_to_string(daemon.address("token_file")).unwrap().trim().to_owned();
         let storage = Herd::at(daemon.store().await, 1, 2).await;
-        let house = Self { daemon, store, token, _storage: storage };
-        house.until_fleet_shows("2");
-        house.creates(
+        let fixture = Self { daemon, store, token, _storage: storage };
+        fixture.until_fleet_shows("2");
+        fixture.creates(
             &["--version", "9057", "--tag", "release-9057", "--requires", "pantry-api=2"],
             "deployed",
         );
-        house.creates(&["--version", "9058", "--tag", "release-9058"], "deployed");
-        house
+        fixture.creates(&["--version", "9058", "--tag", "release-9058"], "deployed");
+        fixture
             .creates(&["--version", "9059", "--tag", "release-9059", "--requires", "elsewhere=1"], "pending");
-        let storage = Herd::at(house.daemon.store().await, 1, 1).await;
-        house.until_fleet_shows("1");
-        Self { _storage: storage, ..house }
+        let storage = Herd::at(fixture.daemon.store().await, 1, 1).await;
+        fixture.until_fleet_shows("1");
+        Self { _storage: storage, ..fixture }
     }
 
     fn until_fleet_shows(&self, version: &str) {
@@ -163,49 +163,55 @@ fn cases() -> Vec<Case> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_http_it_is_refused_with_status_word_and_sentence_and_changes_nothing() {
-    let house = House::open().await;
-    let operator = Some(house.token.as_str());
-    let before = house.revision().await;
+async fn bad_input_over_http_is_refused_without_effect() {
+    let fixture = Fixture::open().await;
+    let operator = Some(fixture.token.as_str());
+    let before = fixture.revision().await;
     for (asked, status, word, says) in cases() {
-        house.is_refused(operator, &asked, status, word, says);
-        assert_eq!(house.revision().await, before, "{} changed the store", asked.path);
+        fixture.is_refused(operator, &asked, status, word, says);
+        assert_eq!(fixture.revision().await, before, "{} changed the store", asked.path);
     }
 
     // Callers that are unknown or lack the role.
     let reader = ["token", "create", "--name", "reader", "--role", "read"];
-    let reader = house.daemon.ask(&reader).out.trim().to_owned();
-    let before = house.revision().await;
+    let reader = fixture.daemon.ask(&reader).out.trim().to_owned();
+    let before = fixture.revision().await;
     let good = post("", release_with(json!({})));
-    house.is_refused(None, &good, 401, "unauthenticated", &["--token-file"]);
-    house.is_refused(Some("tgt_wrong_0123456789abcdef"), &good, 401, "unauthenticated", &["token"]);
-    house.is_refused(Some(&reader), &good, 403, "forbidden", &["reader has the role read", "needs release"]);
-    assert_eq!(house.revision().await, before, "who may not has changed the store");
+    fixture.is_refused(None, &good, 401, "unauthenticated", &["--token-file"]);
+    fixture.is_refused(Some("tgt_wrong_0123456789abcdef"), &good, 401, "unauthenticated", &["token"]);
+    fixture.is_refused(
+        Some(&reader),
+        &good,
+        403,
+        "forbidden",
+        &["reader has the role read", "needs release"],
+    );
+    assert_eq!(fixture.revision().await, before, "who may not has changed the store");
 
-    let (status, body) = house.send(operator, &good);
+    let (status, body) = fixture.send(operator, &good);
     assert_eq!((status, &body["revision"]), (200, &json!(4)), "{body}");
-    assert!(house.revision().await > before, "what is good does change the store");
+    assert!(fixture.revision().await > before, "what is good does change the store");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_the_command_line_it_ends_with_a_code_and_a_sentence_and_changes_nothing() {
-    let house = House::open().await;
-    let dir = house.daemon.dir.path().to_owned();
-    let before = house.revision().await;
+async fn bad_input_on_command_line_is_refused_without_effect() {
+    let fixture = Fixture::open().await;
+    let dir = fixture.daemon.dir.path().to_owned();
+    let before = fixture.revision().await;
     for (args, code, says) in typed(&dir) {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let said = house.daemon.ask(&args);
+        let said = fixture.daemon.ask(&args);
         assert_eq!((said.code, said.out.as_str()), (code, ""), "{args:?}: {said:?}");
         says.iter()
             .for_each(|part| assert!(said.err.contains(part), "{args:?}: no {part:?} in {}", said.err));
-        assert_eq!(house.revision().await, before, "{args:?} changed the store");
+        assert_eq!(fixture.revision().await, before, "{args:?} changed the store");
     }
     let create = ["release", "create", "--version", "9060", "--tag", "release-9060"];
-    let said = run(&mut house.daemon.anonymous(&create));
+    let said = run(&mut fixture.daemon.anonymous(&create));
     assert_eq!((said.code, said.err.contains("--token-file")), (2, true), "{said:?}");
-    assert_eq!(house.revision().await, before, "who is not known has changed the store");
-    house.creates(&create[2..], "deployed");
-    assert!(house.revision().await > before, "what is good does change the store");
+    assert_eq!(fixture.revision().await, before, "who is not known has changed the store");
+    fixture.creates(&create[2..], "deployed");
+    assert!(fixture.revision().await > before, "what is good does change the store");
 }
 
 /// What is typed, its exit code, and what is printed: of a file its name, and where in it.
@@ -276,7 +282,7 @@ fn typed(dir: &Path) -> Vec<(Vec<String>, i32, &'static [&'static str])> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_spec_that_no_command_has_read_before_is_refused_with_its_place() {
+async fn unchecked_spec_is_refused_with_line_and_column() {
     let daemon = Daemon::embedded(|_, _| {});
     let token = tidegate_coordinator::guard::Token::read(Path::new(&daemon.address("token_file"))).unwrap();
     let connection = connect(&daemon.address("advertise"), Some(token), &Trust::default()).await.unwrap();
@@ -298,11 +304,11 @@ async fn a_spec_that_no_command_has_read_before_is_refused_with_its_place() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn promotion_without_a_share_is_no_request_to_deploy() {
-    let house = House::open().await;
+    let fixture = Fixture::open().await;
     let token =
-        tidegate_coordinator::guard::Token::read(Path::new(&house.daemon.address("token_file"))).unwrap();
+        tidegate_coordinator::guard::Token::read(Path::new(&fixture.daemon.address("token_file"))).unwrap();
     let connection =
-        connect(&house.daemon.address("advertise"), Some(token), &Trust::default()).await.unwrap();
+        connect(&fixture.daemon.address("advertise"), Some(token), &Trust::default()).await.unwrap();
     for (fraction, deploy, says) in [(None, false, "neither fraction nor deploy"), (Some(0.5), true, "both")]
     {
         let asked =

@@ -39,7 +39,7 @@ fn with_json_an_error_is_one_line_of_json_on_stderr() {
 }
 
 #[test]
-fn a_spec_that_is_wrong_is_refused_with_the_place_and_what_is_allowed() {
+fn invalid_spec_is_refused_with_place_and_allowed_values() {
     let daemon = Daemon::embedded(|_, _| {});
     let cases = [
         ("relase: {}", &["unknown field", "relase", ":5:"][..]),
@@ -76,7 +76,7 @@ fn refused(daemon: &Daemon, spec: &str, words: &[&str]) {
 }
 
 #[test]
-fn what_is_not_there_and_what_cannot_be_reached_have_codes_of_their_own() {
+fn not_found_and_unreachable_have_own_exit_codes() {
     let daemon = Daemon::embedded(|_, _| {});
     for verb in ["status", "watch", "explain", "history", "certificate"] {
         let said = daemon.ask(&["upgrade", verb, "nope"]);

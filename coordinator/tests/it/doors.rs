@@ -22,7 +22,7 @@ fn what_is_not_loopback_needs_tls() {
 }
 
 #[test]
-fn a_second_coordinator_on_the_same_directory_is_refused_naming_the_first() {
+fn second_coordinator_on_same_directory_is_refused() {
     let first = Daemon::embedded(|_, _| {});
     let store = format!("embedded:{}", first.dir.path().join("store").display());
     let args = ["coordinator", "--store", &store, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
@@ -46,7 +46,7 @@ fn a_follower_answers_questions_and_forwards_wishes() {
 }
 
 #[test]
-fn a_fresh_store_comes_with_a_token_and_without_it_one_may_only_look() {
+fn fresh_store_creates_token_and_without_it_only_reads_work() {
     let daemon = Daemon::embedded(|_, _| {});
     let file = daemon.address("token_file");
     assert_eq!(std::path::Path::new(&file), daemon.dir.path().join("store/operator.token"));

@@ -104,7 +104,7 @@ fn full_disk_is_not_ready_and_heals_by_itself() {
 }
 
 #[test]
-fn coordinator_that_is_stopped_while_the_disk_is_full_keeps_what_was_stored() {
+fn coordinator_stopped_on_full_disk_keeps_stored_records() {
     let Full { daemon, store, stored } = Full::new();
     assert_eq!(daemon.terminate(), Some(0));
     holds_all(&Daemon::embedded_in(store.path(), |_, _| ()), stored);

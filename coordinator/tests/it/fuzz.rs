@@ -86,7 +86,7 @@ const STREAM: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A coordinator that leads, with three instances, on one thread, so that all it allocates is counted.
-struct House {
+struct Fixture {
     runtime: Runtime,
     open: RefCell<Option<Open>>,
     calls: Cell<u32>,
@@ -137,7 +137,7 @@ async fn opened() -> Open {
     Open { _embedded: embedded, _herd: herd, coordinator, grpc, http }
 }
 
-impl House {
+impl Fixture {
     fn new(patience: Duration) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { runtime, open: RefCell::default(), calls: Cell::new(0), patience }
@@ -223,26 +223,26 @@ const LIMITS: Limits = Limits { base: 16 << 20, per_byte: 512, turnover: 8 };
 
 #[test]
 fn hostile_grpc_call_is_answered_or_refused() {
-    let house = House::new(PATIENCE);
-    Border::new(ROOT, "grpc", Form::Call).within(LIMITS).holds(|call| drop(house.grpc(call)));
+    let fixture = Fixture::new(PATIENCE);
+    Border::new(ROOT, "grpc", Form::Call).within(LIMITS).holds(|call| drop(fixture.grpc(call)));
 }
 
 #[test]
 fn hostile_http_request_is_answered_or_refused() {
-    let house = House::new(PATIENCE);
-    Border::new(ROOT, "http", Form::Http).within(LIMITS).holds(|request| drop(house.http(request)));
+    let fixture = Fixture::new(PATIENCE);
+    Border::new(ROOT, "http", Form::Http).within(LIMITS).holds(|request| drop(fixture.http(request)));
 }
 
 #[test]
 fn every_file_of_the_corpus_gets_past_the_guard() {
-    let house = House::new(PATIENCE);
+    let fixture = Fixture::new(PATIENCE);
     let corpus = |name: &str| Seed::all_in(&std::path::Path::new(ROOT).join("tests/corpus").join(name));
     for Seed { name, bytes } in corpus("grpc") {
-        let status = house.grpc(&bytes).unwrap_or_default();
+        let status = fixture.grpc(&bytes).unwrap_or_default();
         assert!(!["12", "16"].contains(&status.as_str()), "{name} ended with status {status}");
     }
     for Seed { name, bytes } in corpus("http") {
-        let answer = house.http(&bytes);
+        let answer = fixture.http(&bytes);
         let answer = String::from_utf8_lossy(&answer);
         let line = answer.lines().next().unwrap_or_default();
         let refused = ["", "HTTP/1.1 401", "HTTP/1.1 405"];
@@ -286,7 +286,7 @@ fn many(each: &str, bytes: usize) -> String {
 
 #[test]
 fn grpc_call_is_answered_in_linear_time() {
-    let house = House::new(LIMIT);
+    let fixture = Fixture::new(LIMIT);
     let release = |manifest: &str| {
         let body = format!("{{\"version\":9,\"tag\":\"t\",\"manifest\":{{{manifest}\"z\":1}},\"nope\":1}}");
         call("Releases/CreateRelease", &[text(1, "compute"), (2, body)])
@@ -334,5 +334,5 @@ fn grpc_call_is_answered_in_linear_time() {
         }),
     ];
     let border = Border::new(ROOT, "grpc", Form::Call).within(LIMITS);
-    border.grows_linearly(3_900, &shapes, |call| drop(house.grpc(call)));
+    border.grows_linearly(3_900, &shapes, |call| drop(fixture.grpc(call)));
 }

@@ -15,7 +15,7 @@ async fn spread(coordinator: &crate::world::Coordinator) -> Spread {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_cannot_be_read_closes_its_gates_and_nothing_else() {
+async fn unreadable_record_closes_only_its_gates() {
     let (embedded, coordinator, _herd) = world(4).await;
     let mut kv = embedded.client().await.unwrap().kv_client();
     let cases: [(&str, Vec<u8>); 5] = [
@@ -139,7 +139,7 @@ async fn unreconciled_store_is_named_before_an_unreadable_record() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unreadable_record_of_a_named_subject_is_named_with_its_repair() {
+async fn unreadable_record_of_subject_is_listed_with_repair() {
     let (embedded, coordinator, _herd) = world(1).await;
     let leadership = coordinator.context.led_here().unwrap();
     let mut kv = embedded.client().await.unwrap().kv_client();

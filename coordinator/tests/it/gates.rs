@@ -179,7 +179,7 @@ async fn evidence_is_listed_with_its_log_and_with_what_waits_for_it() {
 
 /// Which of two that are recorded at once counts is the order of their transactions; neither is lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn verdicts_recorded_at_once_are_all_kept_and_the_oldest_leave_the_record() {
+async fn concurrent_verdicts_are_kept_and_oldest_leave() {
     let (_embedded, coordinator, _herd) = world(1).await;
     let door = Door::of_releases(&coordinator).await;
     let record = async |n: usize| {

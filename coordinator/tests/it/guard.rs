@@ -10,7 +10,7 @@ use tidegate_coordinator::api;
 use tidegate_coordinator::door::{Certificates, Listener, Peer, Shown};
 use tidegate_coordinator::grpc::client::{Client, Trust, connect};
 use tidegate_coordinator::grpc::{self, Peers};
-use tidegate_coordinator::guard::{self, Borne, Caller, Denied, Guard, Token};
+use tidegate_coordinator::guard::{self, Caller, Denied, Guard, PresentedCredential, Token};
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::key::{Kind, Subject};
 use tidegate_proto::record::Timestamp;
@@ -26,7 +26,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{Code, Request, Status};
 
 /// A coordinator with both of its doors open.
-struct House {
+struct Fixture {
     coordinator: Coordinator,
     grpc: SocketAddr,
     http: SocketAddr,
@@ -40,7 +40,7 @@ fn token(text: &str) -> Token {
     Token::of_header(format!("Bearer {text}").as_bytes()).unwrap()
 }
 
-impl House {
+impl Fixture {
     async fn open(store: Store, pki: Option<(&Pki, bool)>) -> Self {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -95,12 +95,12 @@ impl House {
 }
 
 /// One call of a method by its name, with an empty message; how it ended.
-async fn call(house: &House, token: Option<&Token>, trust: &Trust, method: &str) -> Code {
+async fn call(fixture: &Fixture, token: Option<&Token>, trust: &Trust, method: &str) -> Code {
     let known = VERBS.iter().find(|verb| verb.method.name() == method);
     let path = known.map_or_else(|| format!("/tidegate.v1.Operator/{method}"), |verb| verb.path());
-    let url = format!("{}://{}", house.scheme, house.grpc);
+    let url = format!("{}://{}", fixture.scheme, fixture.grpc);
     let mut endpoint = tonic::transport::Endpoint::from_shared(url).unwrap();
-    if house.scheme == "https" {
+    if fixture.scheme == "https" {
         endpoint = endpoint.tls_config(pki::client(trust)).unwrap();
     }
     let Ok(channel) = endpoint.connect().await else { return Code::Cancelled };
@@ -118,10 +118,10 @@ async fn call(house: &House, token: Option<&Token>, trust: &Trust, method: &str)
 }
 
 /// The same over HTTP: the status of an empty request to a route.
-async fn knock(house: &House, token: Option<&Token>, route: &Route) -> u16 {
+async fn request_route(fixture: &Fixture, token: Option<&Token>, route: &Route) -> u16 {
     let path = route.path.split('/').map(|part| if part.starts_with('{') { "1" } else { part });
     let path = path.collect::<Vec<_>>().join("/");
-    pki::request(house.http, route.method, &path, token).await.unwrap().status
+    pki::request(fixture.http, route.method, &path, token).await.unwrap().status
 }
 
 fn is_let_in(code: Code) -> bool {
@@ -148,18 +148,18 @@ fn known(name: &str, role: Role, token: &Token) -> Known {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
+async fn every_method_requires_its_role_on_both_doors() {
     let embedded = Embedded::in_memory();
-    let house = House::open(store(&embedded).await, None).await;
-    house.coordinator.leads().await;
+    let fixture = Fixture::open(store(&embedded).await, None).await;
+    fixture.coordinator.leads().await;
     let none = Trust::default();
     let mut tokens = Vec::new();
     for role in Role::ALL {
-        let made = house.create(role.word(), role.word(), "", &none).await;
+        let made = fixture.create(role.word(), role.word(), "", &none).await;
         tokens.push((Some(role), token(&made.token)));
     }
-    let revoked = house.create("gone", "operate", "", &none).await;
-    house.revoke(&revoked.id, &none).await;
+    let revoked = fixture.create("gone", "operate", "", &none).await;
+    fixture.revoke(&revoked.id, &none).await;
     tokens.push((None, token(&revoked.token)));
     let expired = token("tgt_expired_0123456789abcdef");
     let past = Known { expires: Some(Timestamp(1)), ..known("old", Role::Operate, &expired) };
@@ -172,16 +172,16 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
     {
         tokens.push((None, token(&wrong)));
     }
-    tokens.push((Some(Role::Operate), house.own.clone()));
-    let shown = house.coordinator.context.mirror.sync_status().borrow().revision;
-    house.coordinator.context.mirror.reaches(shown).await;
+    tokens.push((Some(Role::Operate), fixture.own.clone()));
+    let shown = fixture.coordinator.context.mirror.sync_status().borrow().revision;
+    fixture.coordinator.context.mirror.reaches(shown).await;
 
     let before = events(&store(&embedded).await).await;
     for verb in VERBS.iter() {
         let (method, need) = (verb.method.name(), &verb.needs);
         for (role, token) in &tokens {
             for route in &verb.routes {
-                let status = knock(&house, Some(token), route).await;
+                let status = request_route(&fixture, Some(token), route).await;
                 let expected = match role {
                     None => 401,
                     Some(role) if role < need => 403,
@@ -192,7 +192,7 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
                 };
                 assert_eq!(status, expected, "{route:?} (needs {need}) with {role:?}, {:?}", token.id());
             }
-            let code = call(&house, Some(token), &none, method).await;
+            let code = call(&fixture, Some(token), &none, method).await;
             let expected = match role {
                 None => Code::Unauthenticated,
                 Some(role) if role < need => Code::PermissionDenied,
@@ -204,10 +204,10 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
             assert_eq!(code, expected, "{method} (needs {need}) with {role:?}, {:?}", token.id());
         }
         for route in &verb.routes {
-            let status = knock(&house, None, route).await;
+            let status = request_route(&fixture, None, route).await;
             assert_eq!(status != 401, *need == Role::Read, "{route:?} without a token: {status}");
         }
-        let code = call(&house, None, &none, method).await;
+        let code = call(&fixture, None, &none, method).await;
         assert_eq!(
             is_let_in(code),
             *need == Role::Read,
@@ -215,8 +215,8 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
         );
     }
     assert_eq!(events(&store(&embedded).await).await, before, "something was changed");
-    assert_eq!(call(&house, None, &none, "NoSuchMethod").await, Code::Unauthenticated);
-    assert_eq!(call(&house, Some(&house.own), &none, "NoSuchMethod").await, Code::Unimplemented);
+    assert_eq!(call(&fixture, None, &none, "NoSuchMethod").await, Code::Unauthenticated);
+    assert_eq!(call(&fixture, Some(&fixture.own), &none, "NoSuchMethod").await, Code::Unimplemented);
 }
 
 /// The records in `events/fleet`: who, and the outcome.
@@ -235,26 +235,26 @@ async fn from_elsewhere_nothing_is_answered_without_a_token() {
     let coordinator = Coordinator::start(&embedded, "one").await;
     let own = token("tgt_operator_0123456789abcdef");
     let guard = Guard::new(coordinator.context.mirror.clone(), Some(&own));
-    let from = |address: &str, borne: Borne| {
+    let from = |address: &str, presented: PresentedCredential| {
         let peer = Peer { address: address.parse().unwrap(), shown: Shown::Nothing };
-        Caller { borne, ..Caller::of(Some(&peer), &axum::http::HeaderMap::new()) }
+        Caller { presented, ..Caller::of(Some(&peer), &axum::http::HeaderMap::new()) }
     };
-    let bearer = || Borne::Token(own.clone());
+    let bearer = || PresentedCredential::Token(own.clone());
     // Before the store was read, only the coordinators' own token can be known.
     let unread = Guard::new(tidegate_coordinator::report::Mirror::new(), Some(&own));
     assert!(unread.admit(&from("10.0.0.1:7", bearer()), Role::Operate).is_ok());
-    let other = Borne::Token(token("tgt_k1_0123456789abcdef"));
+    let other = PresentedCredential::Token(token("tgt_k1_0123456789abcdef"));
     assert!(matches!(unread.admit(&from("127.0.0.1:7", other), Role::Read), Err(Denied::NotYet(_))));
 
     coordinator.leads().await;
     for need in Role::ALL {
-        let denied = guard.admit(&from("10.0.0.1:7", Borne::Nothing), need);
+        let denied = guard.admit(&from("10.0.0.1:7", PresentedCredential::Nothing), need);
         assert!(matches!(denied, Err(Denied::Unknown(_))), "{need} from elsewhere");
-        let denied = guard.admit(&from("127.0.0.1:7", Borne::Malformed), need);
+        let denied = guard.admit(&from("127.0.0.1:7", PresentedCredential::Malformed), need);
         assert!(matches!(denied, Err(Denied::Unknown(_))), "{need} with what is no token");
         assert!(guard.admit(&from("10.0.0.1:7", bearer()), need).is_ok());
     }
-    assert!(guard.admit(&from("127.0.0.1:7", Borne::Nothing), Role::Read).is_ok());
+    assert!(guard.admit(&from("127.0.0.1:7", PresentedCredential::Nothing), Role::Read).is_ok());
     // A call that came over no connection is from nowhere.
     let nowhere = Caller::of(None, &axum::http::HeaderMap::new());
     assert!(matches!(guard.admit(&nowhere, Role::Read), Err(Denied::Unknown(_))));
@@ -264,12 +264,12 @@ async fn from_elsewhere_nothing_is_answered_without_a_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn http_answers_with_a_status_a_word_and_a_sentence() {
     let embedded = Embedded::in_memory();
-    let house = House::open(store(&embedded).await, None).await;
-    house.coordinator.leads().await;
+    let fixture = Fixture::open(store(&embedded).await, None).await;
+    fixture.coordinator.leads().await;
     let none = Trust::default();
-    let read = token(&house.create("board", "read", "", &none).await.token);
+    let read = token(&fixture.create("board", "read", "", &none).await.token);
     let ask =
-        async |path: &str, token: Option<&Token>| pki::get(house.http, path, token, None).await.unwrap();
+        async |path: &str, token: Option<&Token>| pki::get(fixture.http, path, token, None).await.unwrap();
     for (path, token, status) in [
         ("/healthz", None, 200),
         ("/readyz", None, 200),
@@ -280,7 +280,7 @@ async fn http_answers_with_a_status_a_word_and_a_sentence() {
         // What is not in the table is the operator's alone.
         ("/unlisted", None, 401),
         ("/unlisted", Some(&read), 403),
-        ("/unlisted", Some(&house.own), 200),
+        ("/unlisted", Some(&fixture.own), 200),
     ] {
         let answer = ask(path, token).await;
         assert_eq!(answer.status, status, "{path}: {answer:?}");
@@ -302,9 +302,9 @@ async fn http_answers_with_a_status_a_word_and_a_sentence() {
 async fn who_asks_a_follower_is_known_to_the_leader_by_name() {
     let pki = Pki::new(&["ci", "cd"]);
     let embedded = Embedded::in_memory();
-    let leader = House::open(store(&embedded).await, Some((&pki, false))).await;
+    let leader = Fixture::open(store(&embedded).await, Some((&pki, false))).await;
     leader.coordinator.leads().await;
-    let follower = House::open(store(&embedded).await, Some((&pki, false))).await;
+    let follower = Fixture::open(store(&embedded).await, Some((&pki, false))).await;
     let leads = leader.coordinator.context.mirror.sync_status().borrow().revision;
     follower.coordinator.context.mirror.reaches(leads).await;
     let plain = pki.trust(None);
@@ -335,27 +335,27 @@ async fn who_asks_a_follower_is_known_to_the_leader_by_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_coordinator_may_vouch_for_a_certificate() {
     let embedded = Embedded::in_memory();
-    let house = House::open(store(&embedded).await, None).await;
-    house.coordinator.leads().await;
+    let fixture = Fixture::open(store(&embedded).await, None).await;
+    fixture.coordinator.leads().await;
     let none = Trust::default();
-    house.create("boss", "operate", "boss", &none).await;
-    let read = token(&house.create("spy", "read", "", &none).await.token);
+    fixture.create("boss", "operate", "boss", &none).await;
+    let read = token(&fixture.create("spy", "read", "", &none).await.token);
     let vouching = async |token: Option<&Token>| -> Result<(), Status> {
         let mut asked = Request::new(RevokeTokenRequest { id: "x".to_owned(), ..Default::default() });
         asked.metadata_mut().insert(guard::VOUCHED, guard::vouch(&"boss".parse().unwrap()));
-        house.client(token, &none).await.revoke_token(asked).await.map(|_| ())
+        fixture.client(token, &none).await.revoke_token(asked).await.map(|_| ())
     };
     assert_eq!(vouching(Some(&read)).await.unwrap_err().code(), Code::PermissionDenied);
     assert_eq!(vouching(None).await.unwrap_err().code(), Code::Unauthenticated);
-    let with_own = vouching(Some(&house.own.clone())).await.unwrap_err();
+    let with_own = vouching(Some(&fixture.own.clone())).await.unwrap_err();
     assert_eq!(with_own.code(), Code::InvalidArgument, "let in, as boss, and asked why: {with_own:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_or_newer_token_record_refuses_every_call() {
     let embedded = Embedded::in_memory();
-    let house = House::open(store(&embedded).await, None).await;
-    house.coordinator.leads().await;
+    let fixture = Fixture::open(store(&embedded).await, None).await;
+    fixture.coordinator.leads().await;
     let none = Trust::default();
     let (newer, broken) = (token("tgt_newer_0123456789abcdef"), token("tgt_broken_0123456789abcdef"));
     let mut raw = embedded.client().await.unwrap();
@@ -369,16 +369,16 @@ async fn unreadable_or_newer_token_record_refuses_every_call() {
     raw.put("/tidegate/tokens/newer", record(2, "operate", &newer), None).await.unwrap();
     let put = raw.put("/tidegate/tokens/broken", record(1, "emperor", &broken), None).await.unwrap();
     let revision = Revision(put.header().unwrap().revision());
-    house.coordinator.context.mirror.reaches(revision).await;
+    fixture.coordinator.context.mirror.reaches(revision).await;
     for token in [&newer, &broken] {
-        assert_eq!(call(&house, Some(token), &none, "Leader").await, Code::Unauthenticated);
+        assert_eq!(call(&fixture, Some(token), &none, "Leader").await, Code::Unauthenticated);
     }
     let mut reported =
-        house.client(None, &none).await.list_tokens(ListTokensRequest { all: true }).await.unwrap();
+        fixture.client(None, &none).await.list_tokens(ListTokensRequest { all: true }).await.unwrap();
     assert_eq!(reported.get_mut().message().await.unwrap().unwrap().id, "newer");
     assert!(reported.get_mut().message().await.unwrap().is_none(), "what cannot be read is not listed");
     let history = UpgradeHistoryRequest { id: "none".to_owned() };
-    let answer = house.client(Some(&house.own), &none).await.upgrade_history(history).await;
+    let answer = fixture.client(Some(&fixture.own), &none).await.upgrade_history(history).await;
     assert_eq!(answer.unwrap_err().code(), Code::NotFound, "everything else goes on");
     assert_ne!(Digest::of(b"x").to_string(), digest(&newer));
 }

@@ -4,8 +4,8 @@
 
 mod bad_input;
 mod cli;
+mod connections;
 mod crash_sweep;
-mod crowds;
 mod doors;
 mod followers;
 mod full_disk;

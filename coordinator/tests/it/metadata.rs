@@ -208,7 +208,7 @@ async fn what_is_wrong_is_refused_in_words_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_leader_killed_after_any_word_leaves_an_update_that_the_next_one_finishes() {
+async fn update_survives_leader_kill_after_any_signal() {
     let embedded = Embedded::in_memory();
     let mut coordinator = Coordinator::start(&embedded, "c0").await;
     coordinator.leads().await;
@@ -237,7 +237,7 @@ async fn a_leader_killed_after_any_word_leaves_an_update_that_the_next_one_finis
 }
 
 #[tokio::test]
-async fn too_late_is_a_failure_and_all_of_a_service_are_back_at_the_former_document() {
+async fn late_signal_fails_and_service_returns_to_former_document() {
     let (embedded, coordinator, _herd) = world(3).await;
     let door = Door::of_metadata(&coordinator).await;
     let service = crate::herd::service();

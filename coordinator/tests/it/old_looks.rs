@@ -218,7 +218,7 @@ fn on_store(place: &Path, url: &str) -> Daemon {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_another_store_led_is_refused_until_it_is_reconciled() {
+async fn database_led_by_other_store_needs_reconciliation() {
     let (place, url) = place().await;
     let former = daemon(place.path(), Some(&url));
     let _herd = former.herd(3).await;

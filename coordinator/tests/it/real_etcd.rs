@@ -85,7 +85,7 @@ async fn the_leader_is_killed_in_the_roll_and_the_other_completes() {
 
 /// An operator's command, and a script's request, during a handover.
 #[tokio::test(flavor = "multi_thread")]
-async fn change_that_is_asked_for_in_a_handover_waits_for_the_next_leader() {
+async fn request_during_handover_waits_for_next_leader() {
     let etcd = Etcd::start().await;
     let mut first = Daemon::over(&etcd.url);
     let second = Daemon::over(&etcd.url);

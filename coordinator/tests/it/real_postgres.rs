@@ -120,7 +120,7 @@ async fn things(postgres: &Postgres) -> PgConnection {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upgrade_is_started_while_its_database_is_away_or_does_not_take_our_password() {
+async fn upgrade_starts_while_database_is_away_or_denies_login() {
     let postgres = Postgres::init();
     postgres.asks_for_a_password("deploy");
     let daemon = Daemon::embedded(|command, dir| {
@@ -157,7 +157,7 @@ async fn an_upgrade_is_started_while_its_database_is_away_or_does_not_take_our_p
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upgrade_waits_for_a_database_that_is_away_and_goes_on_when_it_is_back() {
+async fn upgrade_waits_for_absent_database_and_continues() {
     let postgres = Postgres::init();
     postgres.start();
     things(&postgres).await.close().await.unwrap();
@@ -201,7 +201,7 @@ async fn an_upgrade_waits_for_a_database_that_is_away_and_goes_on_when_it_is_bac
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_copy_holds_the_roll_and_late_rows_are_filled_in_remove() {
+async fn restored_database_holds_roll_and_late_rows_are_filled() {
     let postgres = Postgres::init();
     postgres.start();
     things(&postgres).await.close().await.unwrap();

@@ -23,7 +23,7 @@ fn promote(daemon: &Daemon, file: &Path, more: &[&str]) -> Said {
 }
 
 #[test]
-fn what_is_deployed_in_one_region_is_created_in_the_next_which_decides_by_itself() {
+fn promoted_release_is_decided_by_target_region() {
     let preprod = Daemon::embedded(|_, _| {});
     let eu = Daemon::embedded(|_, _| {});
     let file = preprod.file("regions.yaml", &regions(&preprod, &eu));
@@ -72,7 +72,7 @@ fn what_is_deployed_in_one_region_is_created_in_the_next_which_decides_by_itself
 }
 
 #[test]
-fn a_release_of_a_pull_request_goes_to_the_line_of_that_pull_request() {
+fn pull_request_release_goes_to_its_own_stream() {
     let (preprod, eu) = (Daemon::embedded(|_, _| {}), Daemon::embedded(|_, _| {}));
     let file = preprod.file("regions.yaml", &regions(&preprod, &eu));
     let by_pull_request = preprod.file("stream.yaml", "grouping: pull-request\n");

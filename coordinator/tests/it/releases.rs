@@ -253,7 +253,7 @@ async fn storage_that_serves_below_what_runs_is_shown_and_counted() {
 }
 
 #[tokio::test]
-async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() {
+async fn restored_store_grants_and_deploys_nothing() {
     let (embedded, coordinator, _herd) = world(2).await;
     let (store, mirror) = (store(&embedded).await, coordinator.context.mirror.clone());
     let door = Door::of_releases(&coordinator).await;
@@ -358,7 +358,7 @@ async fn a_canary_is_rising_judged_and_promoted() {
 }
 
 #[tokio::test]
-async fn rollback_to_a_collected_release_waits_for_its_image_or_is_forced() {
+async fn rollback_to_collected_release_waits_unless_no_prewarm() {
     let (_embedded, coordinator, door) = door().await;
     let hook = json!({ "hook": "an-image-hook", "nodes": ["n1"] });
     let settings = json!({ "minimum_available": 1 });

@@ -64,7 +64,7 @@ fn check(place: &Path, url: &str) -> Said {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_is_expanded_migrated_and_contracted_on_a_certificate() {
+async fn schema_is_expanded_migrated_and_contracted_by_certificate() {
     let (place, url) = place().await;
     let daemon = daemon(place.path(), Some(&url));
     let end = CancellationToken::new();
@@ -138,7 +138,7 @@ async fn what_a_schema_needs_is_asked_for_before_anything_is_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_coordinator_whose_migrations_changed_waits_and_one_without_them_does_not_lead() {
+async fn changed_or_missing_migrations_prevent_leading() {
     let (place, url) = place().await;
     let first = daemon(place.path(), Some(&url));
     let end = CancellationToken::new();

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upgrade_goes_to_its_end_and_never_takes_out_more_than_it_may() {
+async fn upgrade_completes_within_its_unavailability_budget() {
     let (_embedded, coordinator, herd) = world(6).await;
     let least = herd.least.clone();
     let end = CancellationToken::new();
@@ -156,7 +156,7 @@ async fn long_twenty_thousand_instances_in_waves_of_thousands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_events_the_newest_stay_and_only_the_leader_removes_the_others() {
+async fn leader_alone_removes_oldest_events() {
     let (embedded, coordinator, herd) = world(6).await;
     let end = CancellationToken::new();
     tokio::spawn(herd.run(end.clone()));
@@ -201,7 +201,7 @@ fn full(like: &Upgrade) -> Upgrade {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn upgrade_whose_record_is_full_holds_no_other_upgrade_or_stream() {
+async fn upgrade_with_full_record_blocks_no_other_subject() {
     let (embedded, coordinator, herd) = world(3).await;
     let end = CancellationToken::new();
     coordinator.start_upgrade(&spec("approvals: [stage]"), "u1").await.unwrap();

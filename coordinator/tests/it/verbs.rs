@@ -1,5 +1,6 @@
 //! Every verb over HTTP: its description, and a whole upgrade with nothing but HTTP.
 
+use crate::herd::Herd;
 use crate::openapi::Door;
 use crate::world::{Coordinator, spec, world};
 use axum::http::StatusCode;
@@ -51,18 +52,15 @@ async fn descriptions_are_those_that_are_checked_in() {
     coordinator.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn upgrade_is_started_watched_and_completed_over_http_and_every_verb_is_asked() {
-    let (_embedded, coordinator, herd) = world(6).await;
-    let end = CancellationToken::new();
-    let door = Door::of_fleet(&coordinator).await;
+/// Starts upgrade `u1` and runs it to its end.
+async fn run_upgrade(door: &Door, herd: Herd, end: CancellationToken) {
     assert_eq!(door.see("/leader").await["here"], true);
     let asked = json!({"spec": spec("approvals: [remove]"), "id": "u1"});
     let preview = door.does("/previews/upgrade", asked.clone()).await;
     assert_eq!(preview["waves"][0]["size"], 1, "{preview:#}");
     assert_eq!(door.does("/upgrades", asked.clone()).await["id"], "u1");
     assert_eq!(door.tell("/upgrades", asked).await.0, StatusCode::CONFLICT, "one at a time");
-    tokio::spawn(herd.run(end.clone()));
+    tokio::spawn(herd.run(end));
     assert_eq!(
         door.does("/upgrades/u1/pause", json!({"why": "lunch"})).await["what"].as_str(),
         Some("upgrade u1 is paused: nothing new begins")
@@ -77,7 +75,10 @@ async fn upgrade_is_started_watched_and_completed_over_http_and_every_verb_is_as
     let reported = door.see("/upgrades/u1/watch").await;
     let last = reported.as_array().unwrap().last().unwrap();
     assert_eq!(last["over"]["phase"], "completed", "{last}");
+}
 
+/// What is read of a fleet after its upgrade; returns the path of a node.
+async fn read_fleet(door: &Door) -> String {
     let events = door.see("/upgrades/u1/history").await;
     assert!(events.as_array().unwrap().len() > 4, "{events:#}");
     assert_eq!(door.see("/upgrades/u1/explain").await["reasons"], json!([]));
@@ -92,10 +93,12 @@ async fn upgrade_is_started_watched_and_completed_over_http_and_every_verb_is_as
     );
     let instances = door.see("/fleet/instances").await;
     assert_eq!(instances.as_array().map(Vec::len), Some(6));
-    let node = format!("/fleet/nodes/{}", instances[0]["node"].as_str().unwrap());
     let none = door.send("GET", "/v1/upgrades/u2/certificate", None).await;
     assert_eq!((none.status, &none.body["error"]), (StatusCode::NOT_FOUND, &json!("not-found")));
+    format!("/fleet/nodes/{}", instances[0]["node"].as_str().unwrap())
+}
 
+async fn change_fleet(door: &Door, node: &str) {
     door.does(&format!("{node}/cordon"), json!({"why": "a disk"})).await;
     door.does(&format!("{node}/uncordon"), json!({})).await;
     let window = json!({"service": "pantry-api", "floor": 1, "ceiling": 2, "why": "a test"});
@@ -112,6 +115,9 @@ async fn upgrade_is_started_watched_and_completed_over_http_and_every_verb_is_as
         (&json!("ann"), &json!("ci")),
         "by whom the door knows"
     );
+}
+
+async fn read_and_record_verdicts(door: &Door) {
     let path = "/v1/fleet/reconciliation?disregard=pantry-api/n1&disregard=pantry-api/n2";
     let nothing = door.send("GET", path, None).await;
     assert_eq!(nothing.body["message"], "nothing contradicts the store: there is nothing to reconcile");
@@ -122,6 +128,10 @@ async fn upgrade_is_started_watched_and_completed_over_http_and_every_verb_is_as
     assert_eq!(door.see("/gates").await[0]["from_sha256"], "absent");
     let history = door.see("/fleet/history").await;
     assert!(history.as_array().unwrap().iter().all(|event| event["who"] == "ci"), "{history:#}");
+}
+
+/// Requests that come too late, or name nothing.
+async fn refuse_late_requests(door: &Door) {
     for (path, body) in [
         ("/upgrades/u1/rollback", json!({"why": "late"})),
         ("/upgrades/u1/instances/n1/skip", json!({"why": "late"})),
@@ -133,6 +143,18 @@ async fn upgrade_is_started_watched_and_completed_over_http_and_every_verb_is_as
         let (status, reported) = door.tell(path, body).await;
         assert!(status.is_client_error(), "{path}: {status} {reported}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn upgrade_completes_over_http_with_every_verb_called() {
+    let (_embedded, coordinator, herd) = world(6).await;
+    let end = CancellationToken::new();
+    let door = Door::of_fleet(&coordinator).await;
+    run_upgrade(&door, herd, end.clone()).await;
+    let node = read_fleet(&door).await;
+    change_fleet(&door, &node).await;
+    read_and_record_verdicts(&door).await;
+    refuse_late_requests(&door).await;
     door.see("/openapi.json").await;
     door.was_asked_everything();
     end.cancel();

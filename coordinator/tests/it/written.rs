@@ -51,7 +51,7 @@ async fn change_that_cannot_be_read_back_is_answered_as_made() {
 #[tokio::test]
 async fn deposed_leader_does_not_answer_that_it_is_so_already() {
     let embedded = Embedded::in_memory();
-    let (mirror, follows) = (Mirror::that_hears_for(Duration::ZERO), CancellationToken::new());
+    let (mirror, follows) = (Mirror::with_report_grace(Duration::ZERO), CancellationToken::new());
     let store = store(&embedded).await;
     tokio::spawn(Arc::clone(&mirror).follow(Reader::clone(&store), follows.clone()));
     let context = context(Reader::clone(&store), mirror, watch::channel(None).1, "http://one.invalid:7400");

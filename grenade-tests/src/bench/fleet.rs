@@ -244,6 +244,6 @@ pub fn moment() -> Moment {
         group_uncounted: BTreeMap::new(),
         leading_ms: 0,
         schemas: BTreeMap::new(),
-        unheard_ms: 0,
+        report_grace_left_ms: 0,
     }
 }

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_and_memory_are_refused_without_repeating_the_text() {
+    fn other_schemes_and_memory_are_refused_without_echo() {
         for text in ["mysql://u:s3cret@h/d", "s3cret", "sqlite::memory:", "postgres://u:s3cret@h:notaport/d"]
         {
             let error = text.parse::<DatabaseUrl>().unwrap_err().to_string();

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::history::{self, Entry, PHASE};
 use crate::ladder::Ladder;
 use crate::leader::Leader;
-use crate::progress::Teller;
+use crate::progress::ProgressSender;
 use crate::unit::Phase;
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl fmt::Display for Write<'_> {
 /// Writes, tried until the lock is granted; answers the row of `Begin` if it was there.
 pub(super) async fn write(
     leader: &mut Leader,
-    teller: &Teller<'_>,
+    progress: &ProgressSender<'_>,
     write: Write<'_>,
 ) -> Result<Option<Entry>, Error> {
     let cancel = leader.cancel.clone();
@@ -48,7 +48,7 @@ pub(super) async fn write(
             Ok(kept) => return Ok(kept),
             Err(error) => {
                 leader.session.rollback().await;
-                ladder.rest(error, "the history", teller).await?;
+                ladder.rest(error, "the history", progress).await?;
             }
         }
     }

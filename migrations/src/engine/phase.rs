@@ -14,7 +14,7 @@ use crate::load::LoadError;
 use crate::mutant;
 use crate::object::Object;
 use crate::owner::Owner;
-use crate::progress::Teller;
+use crate::progress::ProgressSender;
 use crate::step::{self, Manner};
 use crate::unit::{Digest, Migration, MigrationSet, Phase, Step};
 
@@ -24,7 +24,7 @@ const PASSES: u32 = 3;
 /// A verb under way.
 pub(super) struct Run<'a, 'r> {
     pub leader: &'a mut Leader,
-    pub teller: Teller<'a>,
+    pub progress: ProgressSender<'a>,
     pub contract: Option<(&'a ContractProof, &'a Recheck<'r>)>,
     pub outcome: Outcome,
     /// In whose name rows are written, and whose rows an undo takes.
@@ -134,7 +134,7 @@ impl Run<'_, '_> {
     ) -> Result<(), Error> {
         let steps = migration.steps(phase, self.leader.session.dialect());
         let first = steps[unit.start].summary();
-        self.teller.step(&migration.id, unit.start + 1, steps.len(), first.clone());
+        self.progress.step(&migration.id, unit.start + 1, steps.len(), first.clone());
         let cancel = self.leader.cancel.clone();
         let mut ladder = Ladder::new(&cancel);
         loop {
@@ -144,7 +144,7 @@ impl Run<'_, '_> {
             self.recheck().await?;
             match self.attempt(phase, migration, unit.clone()).await {
                 Ok(done) => {
-                    self.teller.waiting(None);
+                    self.progress.waiting(None);
                     self.outcome.steps += done;
                     return Ok(());
                 }
@@ -152,7 +152,7 @@ impl Run<'_, '_> {
                     self.leader.session.rollback().await;
                     let tables: Vec<String> = steps[unit.clone()].iter().flat_map(Step::tables).collect();
                     let held = if error.lock_refused() { self.leader.holders(&tables).await } else { None };
-                    ladder.rest_for(error, &first, held, &self.teller).await?;
+                    ladder.rest_for(error, &first, held, &self.progress).await?;
                 }
             }
         }
@@ -203,7 +203,7 @@ impl Run<'_, '_> {
     async fn alone(&mut self, phase: Phase, migration: &Migration, at: usize) -> Result<(), Error> {
         let steps = migration.steps(phase, self.leader.session.dialect());
         let step = &steps[at];
-        self.teller.step(&migration.id, at + 1, steps.len(), step.summary());
+        self.progress.step(&migration.id, at + 1, steps.len(), step.summary());
         self.recheck().await?;
         let entries = history::entries(&mut self.leader.session).await?;
         if Record::of(&entries, &migration.id).step(phase, at as i64).is_none() {
@@ -213,7 +213,7 @@ impl Run<'_, '_> {
         let mut entry = entry(self.owner, migration, phase, at as i64, Digest::of(step));
         let summary = step.summary();
         let begin = Write::Begin { entry: &entry, summary: &summary, note: note.as_deref() };
-        let kept = write(self.leader, &self.teller, begin).await?;
+        let kept = write(self.leader, &self.progress, begin).await?;
         match kept {
             Some(kept) if kept.state == State::Done => return Ok(()),
             Some(kept) => entry = kept,
@@ -221,11 +221,11 @@ impl Run<'_, '_> {
         }
         match step {
             Step::Backfill(fill) => {
-                self.outcome.rows += backfill::fill(self.leader, fill, &mut entry, &self.teller).await?;
+                self.outcome.rows += backfill::fill(self.leader, fill, &mut entry, &self.progress).await?;
             }
             other => step::alone(self.leader, other).await?,
         }
-        write(self.leader, &self.teller, Write::Finish(&entry)).await?;
+        write(self.leader, &self.progress, Write::Finish(&entry)).await?;
         self.outcome.steps += 1;
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Run<'_, '_> {
         let note = self.note();
         let summary = format!("{phase} of {}", migration.id);
         let begin = Write::Begin { entry: &entry, summary: &summary, note: note.as_deref() };
-        write(self.leader, &self.teller, begin).await.map(drop)
+        write(self.leader, &self.progress, begin).await.map(drop)
     }
 
     async fn finish_phase(
@@ -252,13 +252,13 @@ impl Run<'_, '_> {
     ) -> Result<(), Error> {
         let entry = entry(self.owner, migration, phase, PHASE, Digest::of(steps));
         if phase != Phase::Undo {
-            return write(self.leader, &self.teller, Write::Finish(&entry)).await.map(drop);
+            return write(self.leader, &self.progress, Write::Finish(&entry)).await.map(drop);
         }
         let entries = history::entries(&mut self.leader.session).await?;
         let record = Record::of(&entries, &migration.id);
         let stay = left::rows(&mut self.leader.session, &record, migration, &self.kept).await?;
         let end = Write::FinishUndo { entry: &entry, stay: &stay };
-        write(self.leader, &self.teller, end).await.map(drop)
+        write(self.leader, &self.progress, end).await.map(drop)
     }
 
     /// Opens the fills again; false where there is none.
@@ -273,7 +273,7 @@ impl Run<'_, '_> {
         }
         let phase = entry(self.owner, migration, Phase::Migrate, PHASE, Digest::of(steps));
         let all: Vec<Entry> = fills.into_iter().chain([phase]).collect();
-        write(self.leader, &self.teller, Write::Reopen(&all)).await?;
+        write(self.leader, &self.progress, Write::Reopen(&all)).await?;
         Ok(true)
     }
 

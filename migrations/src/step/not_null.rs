@@ -8,7 +8,7 @@ use crate::database::{Session, Value};
 use crate::error::Error;
 use crate::ladder::Ladder;
 use crate::leader::Leader;
-use crate::progress::Teller;
+use crate::progress::ProgressSender;
 use crate::unit::{Name, NotNull};
 
 /// PostgreSQL, three transactions; what one of them did is seen and not done again.
@@ -68,7 +68,7 @@ async fn short(leader: &mut Leader, table: &Name, sql: &str) -> Result<(), Error
         let Err(error) = tried.await else { return Ok(()) };
         leader.session.rollback().await;
         let held = leader.holders(&[table.as_str().to_owned()]).await;
-        ladder.rest_for(error, sql, held, &Teller(&progress)).await?;
+        ladder.rest_for(error, sql, held, &ProgressSender(&progress)).await?;
     }
 }
 
@@ -79,7 +79,7 @@ async fn laddered(leader: &mut Leader, table: &Name, sql: &str) -> Result<(), Er
     let mut ladder = Ladder::new(&cancel);
     while let Err(error) = leader.long_change("a validation", sql).await {
         let held = leader.holders(&[table.as_str().to_owned()]).await;
-        ladder.rest_for(error, sql, held, &Teller(&progress)).await?;
+        ladder.rest_for(error, sql, held, &ProgressSender(&progress)).await?;
     }
     Ok(())
 }

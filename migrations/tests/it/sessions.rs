@@ -46,7 +46,7 @@ mod real_postgres {
 
     /// Both ends of a logical replication: the apply process writes into one database, its sender reads the other.
     #[tokio::test(flavor = "multi_thread")]
-    async fn apply_process_and_its_sender_are_listed_under_the_name_of_the_subscription() {
+    async fn apply_worker_and_sender_have_subscription_name() {
         let (source, target) =
             (Database::postgres().await.seeded(1).await, Database::postgres().await.seeded(0).await);
         let (mut from, mut to) = (source.client().await, target.client().await);

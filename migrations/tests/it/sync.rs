@@ -169,7 +169,7 @@ async fn sqlite_says_what_its_triggers_cannot_fill() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn expressions_that_do_not_fit_are_refused_before_a_write_meets_them() {
+async fn unfit_expressions_are_refused_before_any_write() {
     let database = Database::sqlite().await;
     let mut client = database.client().await;
     client.run("CREATE TABLE images (id TEXT PRIMARY KEY, is_public BOOLEAN)").await;

@@ -18,7 +18,6 @@ pub use super::fragment::{Artifact, Process};
 pub struct Node {
     /// The node's name.
     pub name: NodeId,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// What must outlive a reboot.
     pub state_dir: PathBuf,
@@ -26,7 +25,6 @@ pub struct Node {
     pub runtime_dir: PathBuf,
     /// How long the store waits for the agent.
     pub lease_ttl: Duration,
-    /// Where the store is.
     pub store: tidegate_store::Endpoints,
     /// What every key begins with.
     pub prefix: Prefix,
@@ -41,7 +39,6 @@ pub struct Node {
 /// What it is to do for one metadata group.
 #[derive(Debug, Clone)]
 pub struct MetadataGroup {
-    /// Its name.
     pub name: GroupName,
     /// The file that holds the document.
     pub file: PathBuf,
@@ -54,7 +51,6 @@ pub struct MetadataGroup {
 /// What it is to do for one service.
 #[derive(Debug, Clone)]
 pub struct Service {
-    /// Its name.
     pub name: ServiceName,
     /// How its version is learned.
     pub probe: Probe,
@@ -84,7 +80,6 @@ pub struct Service {
     pub initial_release: Option<ReleaseTag>,
     /// Whether what was last admitted here may start while the store is away.
     pub start_without_store: bool,
-    /// Artifacts by tag.
     pub artifacts: BTreeMap<ReleaseTag, Artifact>,
     /// The health check served here.
     pub healthcheck: Option<Healthcheck>,
@@ -138,7 +133,6 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// The word for it.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Process(_) => "process",
@@ -147,7 +141,6 @@ impl Driver {
     }
 }
 
-/// Hooks.
 #[derive(Debug, Clone)]
 pub struct Hooks {
     /// Brings new code; absent: the artifact is copied.

@@ -14,10 +14,9 @@ use tidegate_proto::{NodeId, Revision, ServiceName};
 
 /// What is to be done with the directive that the store has.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reading {
+pub(crate) enum Reading {
     /// It is the one that is being obeyed, or there is none.
     Known,
-    /// It is newer.
     Newer(Box<Order>),
     /// It is older than one that was accepted: the store was restored, or is another one.
     Older,
@@ -27,14 +26,14 @@ pub enum Reading {
 
 /// Whether the store has fallen back behind what this agent has journalled of its window: it was restored from a
 /// backup, or is another one. A window is never taken away, and its revision only rises.
-pub fn fell_back(journal: &Journal, window: Option<&Option<Known>>) -> bool {
+pub(crate) fn fell_back(journal: &Journal, window: Option<&Option<Known>>) -> bool {
     let revision = |known: &Option<Known>| known.as_ref().map_or(Revision::ABSENT, |known| known.revision);
     window.is_some_and(|window| revision(window) < journal.window_revision())
 }
 
 /// The reconciliation from which on this agent may obey the store: a new one, by a person who had before them what it
 /// obeyed.
-pub fn reconciled(
+pub(crate) fn reconciled(
     journal: &Journal,
     service: &ServiceName,
     node: &NodeId,
@@ -45,7 +44,7 @@ pub fn reconciled(
 }
 
 /// Compares the directive that the store has with the one that was accepted.
-pub fn read(journal: &Journal, seen: &Seen) -> Reading {
+pub(crate) fn read(journal: &Journal, seen: &Seen) -> Reading {
     let Some(wanted) = &seen.wanted else { return Reading::Known };
     match wanted.generation.cmp(&journal.generation()) {
         std::cmp::Ordering::Greater => Reading::Newer(Box::new(wanted.clone())),
@@ -56,7 +55,13 @@ pub fn read(journal: &Journal, seen: &Seen) -> Reading {
 }
 
 /// The phase that an instance goes into with a newer order.
-pub fn phase_for(order: &Order, service: &Service, journal: &Journal, seen: &Seen, timers: &Timers) -> Phase {
+pub(crate) fn phase_for(
+    order: &Order,
+    service: &Service,
+    journal: &Journal,
+    seen: &Seen,
+    timers: &Timers,
+) -> Phase {
     let runs = !seen.nothing_runs(&journal.phase);
     let back = timers.rotation(seen, service) == Rotation::In;
     let true_now = runs && seen.health == Health::Healthy && back && seen.ready;

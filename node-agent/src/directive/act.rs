@@ -6,7 +6,7 @@ use tidegate_proto::{ReleaseTag, Revision, ServiceVersion};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Act {
+pub(crate) enum Act {
     /// Nothing, for now.
     Wait,
     /// Journal that a person has reconciled the store, at this revision.
@@ -40,19 +40,19 @@ pub enum Act {
 impl Act {
     /// Whether what was seen before it is reported before it. Another act takes no longer than the disk or the store does:
     /// what follows from it is reported. An admission compares the report's key, so that no report is written beside it.
-    pub fn is_reported_first(&self) -> bool {
+    pub(crate) fn is_reported_first(&self) -> bool {
         matches!(self, Self::Wait | Self::Stop | Self::Start(_) | Self::EndHook)
     }
 
     /// Whether what the store has is enough to decide on it where the service was alive when it was last looked at, however
     /// long ago: only the journal changes, or the instance is disabled, which it may be at any time.
-    pub fn follows_an_order(&self) -> bool {
+    pub(crate) fn follows_an_order(&self) -> bool {
         matches!(self, Self::Accept(..) | Self::Acknowledge(_) | Self::Disable)
     }
 
     /// Whether what was seen before it still holds after it: only the journal changes. After an acknowledgement the version is
     /// probed again all the same (rule 1).
-    pub fn changes_only_the_journal(&self) -> bool {
+    pub(crate) fn changes_only_the_journal(&self) -> bool {
         matches!(self, Self::Accept(..) | Self::Enter(_) | Self::Decline(_) | Self::BeginStop(_))
     }
 }

@@ -13,14 +13,14 @@ const AGAIN: Duration = Duration::from_secs(15);
 
 /// The answers of one service that is not well.
 #[derive(Debug, Clone, Default)]
-pub struct Answers {
+pub(crate) struct Answers {
     since: Option<Instant>,
     reported: Option<(Instant, String)>,
 }
 
 impl Answers {
     /// Takes a look in.
-    pub fn take_in(&mut self, phase: &Phase, seen: &Seen) {
+    pub(crate) fn take_in(&mut self, phase: &Phase, seen: &Seen) {
         if !matches!(phase, Phase::Verifying | Phase::Serving) || is_well(seen) {
             return *self = Self::default();
         }
@@ -32,7 +32,7 @@ impl Answers {
     }
 
     /// What a report says of them.
-    pub fn reported(&self) -> Option<&str> {
+    pub(crate) fn reported(&self) -> Option<&str> {
         self.reported.as_ref().map(|(_, text)| text.as_str())
     }
 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_said_after_a_while_seldom_and_no_more_when_it_is_well() {
+    fn answers_are_logged_late_seldom_and_not_when_healthy() {
         let mut story = Story::serving();
         let mut answers = Answers::default();
         story.journal.phase = Phase::Verifying;

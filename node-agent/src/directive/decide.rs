@@ -12,7 +12,7 @@ use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::{ReleaseTag, ServiceVersion};
 
 /// The next act.
-pub fn decide(service: &Service, journal: &Journal, timers: &Timers, seen: &Seen) -> Act {
+pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen: &Seen) -> Act {
     if let Some(at) = seen.reconciled {
         return Act::Reconcile(at);
     }

@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 /// A fault that lasts for less than this is a hiccup and counts for nothing. A process that ends counts after this time
 /// also where it was started again meanwhile.
-pub const LASTING: Duration = Duration::from_secs(3);
+pub(crate) const LASTING: Duration = Duration::from_secs(3);
 
 /// For how long after its beginning a fault counts as recent, and for how long a fault that has ended is still reported.
-pub const RECENT: Duration = Duration::from_secs(15);
+pub(crate) const RECENT: Duration = Duration::from_secs(15);
 
 /// The faults of one service.
 #[derive(Debug, Clone, Default)]
-pub struct Faults {
+pub(crate) struct Faults {
     /// Bad looks in a row.
     bad: u32,
     bad_since: Option<Instant>,
@@ -39,7 +39,7 @@ struct Raised {
 
 impl Faults {
     /// Takes a look in. `debounce`: how many bad looks in a row are a fault.
-    pub fn take_in(&mut self, phase: &Phase, seen: &Seen, debounce: u32) {
+    pub(crate) fn take_in(&mut self, phase: &Phase, seen: &Seen, debounce: u32) {
         let now = seen.now;
         let wrong = if *phase == Phase::Serving { wrong(seen) } else { None };
         self.bad = if wrong.is_some() { self.bad.saturating_add(1) } else { 0 };
@@ -79,12 +79,12 @@ impl Faults {
     }
 
     /// What was seen so far is of another release, or of another attempt.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
 
     /// What a report says of it.
-    pub fn reported(&self, now: Instant) -> Option<Fault> {
+    pub(crate) fn reported(&self, now: Instant) -> Option<Fault> {
         let raised = self.raised.as_ref()?;
         let recent = now.saturating_duration_since(raised.began) < RECENT;
         Some(Fault { reason: raised.reason.clone(), lasting: raised.lasting, recent })
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_that_stays_is_lasting_and_reported_for_a_while_after_it() {
+    fn persistent_fault_is_lasting_and_reported_afterwards() {
         let (mut story, mut faults) = (Story::serving().by_hooks(), Faults::default());
         story.silent();
         story.seen.url = Url::NoListener;

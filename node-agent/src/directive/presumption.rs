@@ -11,7 +11,7 @@ use crate::journal::{Journal, Order, Phase};
 use tidegate_proto::mutant;
 
 /// Whether a directive that is read now presumes that the instance is out of rotation, and it is not.
-pub fn fails(order: &Order, journal: &Journal, seen: &Seen) -> bool {
+pub(crate) fn fails(order: &Order, journal: &Journal, seen: &Seen) -> bool {
     let begun = journal.phase == Phase::Stopping;
     let presumed = order.directive.presumes_out && !mutant::is("presumption-is-not-asked");
     presumed && !begun && is_shown(journal, seen)
@@ -23,7 +23,7 @@ fn is_shown(journal: &Journal, seen: &Seen) -> bool {
 }
 
 /// The phase in which an instance continues that does not carry out its directive.
-pub fn phase_without(journal: &Journal) -> Phase {
+pub(crate) fn phase_without(journal: &Journal) -> Phase {
     match &journal.phase {
         Phase::Draining | Phase::Drained { .. } | Phase::Failed { hidden: false, .. } => Phase::Verifying,
         phase => phase.clone(),

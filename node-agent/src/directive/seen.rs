@@ -10,8 +10,7 @@ use tokio::time::Instant;
 
 /// One look.
 #[derive(Debug, Clone)]
-pub struct Seen {
-    /// When.
+pub(crate) struct Seen {
     pub now: Instant,
     /// Whether the store can be reached, and is the one that was obeyed so far.
     pub store: bool,
@@ -29,7 +28,6 @@ pub struct Seen {
     pub said: Said,
     /// Readiness, debounced.
     pub health: Health,
-    /// The disable-file.
     pub file: DisableFile,
     /// What its health URL answered.
     pub url: Url,
@@ -53,7 +51,7 @@ pub struct Seen {
 
 /// What the addresses of a service answered, in words for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
+pub(crate) struct Said {
     /// The readiness URL.
     pub ready: String,
     /// The health URL.
@@ -85,7 +83,7 @@ impl InFlight {
 
 /// What a probe answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Probed {
+pub(crate) enum Probed {
     /// The version that runs.
     Version(ServiceVersion),
     /// None, and why.
@@ -96,7 +94,7 @@ pub enum Probed {
 
 impl Probed {
     /// The version, if it was learned.
-    pub fn version(&self) -> Option<ServiceVersion> {
+    pub(crate) fn version(&self) -> Option<ServiceVersion> {
         match self {
             Self::Version(version) => Some(*version),
             _ => None,
@@ -104,7 +102,6 @@ impl Probed {
     }
 }
 
-/// The disable-file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DisableFile {
     /// There is none.
@@ -117,7 +114,7 @@ pub enum DisableFile {
 
 /// What the health URL answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Url {
+pub(crate) enum Url {
     /// 200.
     Good,
     /// 503.
@@ -152,7 +149,7 @@ pub enum Balancers {
 
 /// The state of staging of the release that a directive wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Staging {
+pub(crate) enum Staging {
     /// Not needed, or present and verified.
     Ready,
     /// Under way.
@@ -164,12 +161,12 @@ pub enum Staging {
 impl Seen {
     /// Whether nothing of the service runs, in `phase`: its lock is free; or, where hooks replace code and there is no
     /// lock, the stop hook came to its end and nothing has answered since.
-    pub fn nothing_runs(&self, phase: &Phase) -> bool {
+    pub(crate) fn nothing_runs(&self, phase: &Phase) -> bool {
         self.alive == Alive::No || self.alive == Alive::Silent && *phase == Phase::Stopped
     }
 
     /// The last answers of probe, readiness URL and health URL, for people.
-    pub fn last_answers(&self) -> String {
+    pub(crate) fn last_answers(&self) -> String {
         let probe = match &self.probe {
             Probed::Version(version) => format!("version {version}"),
             Probed::Failed(why) => printable(why),
@@ -182,12 +179,12 @@ impl Seen {
     }
 
     /// Whether nothing of the service listens any more: neither its readiness URL nor its health URL nor its counter.
-    pub fn nothing_listens(&self) -> bool {
+    pub(crate) fn nothing_listens(&self) -> bool {
         self.alive == Alive::Silent && self.url == Url::NoListener && self.in_flight == InFlight::Refused
     }
 
     /// Whether something shows that the service still works on requests, or that it runs.
-    pub fn shows_work(&self) -> bool {
+    pub(crate) fn shows_work(&self) -> bool {
         let counted = self.in_flight.counted().is_some_and(|count| count > 0);
         let sessions = matches!(self.balancers, Balancers::Said { sessions, .. } if sessions > 0);
         self.alive == Alive::Yes || counted || sessions

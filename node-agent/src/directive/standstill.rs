@@ -9,7 +9,7 @@ use tidegate_proto::record::directive::Disposition;
 
 /// What keeps an instance from being started or looked after.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Standstill {
+pub(crate) enum Standstill {
     /// Its start has to wait for the store.
     #[error(
         "nothing is started while the store is away, because nobody can admit it (start_without_store = true allows \
@@ -42,7 +42,7 @@ pub enum Standstill {
 }
 
 /// What keeps the instance as it is; none where it is as it should be, or comes on by itself.
-pub fn standstill(service: &Service, journal: &Journal, seen: &Seen) -> Option<Standstill> {
+pub(crate) fn standstill(service: &Service, journal: &Journal, seen: &Seen) -> Option<Standstill> {
     match (&journal.phase, seen.alive) {
         (Phase::Fresh, Alive::Yes | Alive::Unknown) => no_version(service, &seen.probe),
         (Phase::Stopped, Alive::Unknown) => no_version(service, &seen.probe),

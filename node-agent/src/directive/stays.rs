@@ -7,7 +7,7 @@ use tidegate_proto::mutant;
 
 /// Whether an instance stays in rotation although its version is refused. `boot`: of the machine, now; `still_in`: whether
 /// it never left rotation, as far as balancers can see.
-pub fn stays(journal: &Journal, boot: &str, refusal: &Refusal, still_in: bool) -> bool {
+pub(crate) fn stays(journal: &Journal, boot: &str, refusal: &Refusal, still_in: bool) -> bool {
     // What was admitted by a former store, and not by this one since.
     let former = journal.admitted.as_ref().is_some_and(|admitted| !admitted.revision.exists());
     let changed_there = match &journal.phase {

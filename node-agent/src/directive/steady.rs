@@ -4,14 +4,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A dip that is seen for less than this is no break.
-pub const DIP: Duration = Duration::from_millis(500);
+pub(crate) const DIP: Duration = Duration::from_millis(500);
 
 /// A dip that follows another one within this time is a break however short it is: a version that flaps is not steady.
-pub const DIPS_APART: Duration = Duration::from_secs(10);
+pub(crate) const DIPS_APART: Duration = Duration::from_secs(10);
 
 /// How long something has been good without a break.
 #[derive(Debug, Clone, Default)]
-pub struct Steady {
+pub(crate) struct Steady {
     since: Option<Instant>,
     dip: Option<Instant>,
     last_dip: Option<Instant>,
@@ -19,7 +19,7 @@ pub struct Steady {
 
 impl Steady {
     /// Takes in what was seen at `now`.
-    pub fn take_in(&mut self, good: bool, now: Instant) {
+    pub(crate) fn take_in(&mut self, good: bool, now: Instant) {
         match (good, self.dip) {
             (true, Some(dip)) => {
                 let flaps = self.last_dip.is_some_and(|last| dip.duration_since(last) < DIPS_APART);
@@ -38,12 +38,12 @@ impl Steady {
     }
 
     /// It begins from nothing.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         (self.since, self.dip) = (None, None);
     }
 
     /// For how long; none where it is not good now.
-    pub fn lasts(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn lasts(&self, now: Instant) -> Option<Duration> {
         self.since.filter(|_| self.dip.is_none()).map(|since| now.saturating_duration_since(since))
     }
 }

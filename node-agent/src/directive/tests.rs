@@ -106,7 +106,7 @@ fn a_window_that_fell_back_is_noticed_and_not_taken() {
 }
 
 #[test]
-fn what_does_not_answer_is_stopped_by_its_hook_before_anything_is_started() {
+fn unanswering_service_is_stopped_by_hook_before_start() {
     let serve = || order(9, Disposition::Serve { returning: true });
     for phase in
         [Phase::Fresh, Phase::refused("below"), Phase::failed("starting", "the start hook failed", true)]
@@ -192,7 +192,7 @@ fn start_hook_with_unseen_end_is_awaited_and_not_repeated() {
 }
 
 #[test]
-fn a_program_that_never_listened_can_be_replaced_and_a_wrong_health_url_is_no_evidence() {
+fn never_listening_program_can_be_replaced() {
     let mut stuck = Story::serving();
     stuck.seen.ready = false;
     stuck.seen.health = Health::Unhealthy;
@@ -274,7 +274,7 @@ fn start_follows_a_confirmed_stop_and_an_admission() {
 }
 
 #[test]
-fn without_the_store_only_what_was_admitted_here_starts_and_only_where_allowed() {
+fn without_store_only_admitted_release_starts_if_allowed() {
     let mut story = Story::serving();
     story.disabled().gone();
     story.enter(Phase::Stopped);
@@ -287,7 +287,7 @@ fn without_the_store_only_what_was_admitted_here_starts_and_only_where_allowed()
 }
 
 #[test]
-fn a_report_never_shows_serving_under_a_directive_that_takes_out() {
+fn report_never_shows_serving_under_drain_directive() {
     for disposition in [Disposition::Drain, replace(2), Disposition::Stop] {
         let mut story = Story::serving();
         story.ordered(order(9, disposition));
@@ -296,7 +296,7 @@ fn a_report_never_shows_serving_under_a_directive_that_takes_out() {
 }
 
 #[test]
-fn what_is_true_already_is_satisfied_at_once_and_what_is_not_is_verified() {
+fn met_directive_is_satisfied_at_once_others_are_verified() {
     let mut story = Story::serving();
     story.ordered(order(9, replace(1)));
     assert_eq!(story.journal.phase, Phase::Serving);
@@ -342,7 +342,7 @@ fn a_drain_of_what_ended_is_reported_as_drained_not_as_stopped() {
 }
 
 #[test]
-fn nothing_is_touched_before_the_store_says_whose_instance_it_is() {
+fn nothing_changes_before_store_confirms_ownership() {
     let mut story = Story::serving();
     story.gone();
     story.journal = Journal::default();

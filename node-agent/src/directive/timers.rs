@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 /// How long what is seen has been so.
 #[derive(Debug, Clone)]
-pub struct Timers {
+pub(crate) struct Timers {
     /// Since when the journal's phase is what it is.
     pub phase_since: Instant,
     /// When it may be started again after it ended by itself.
@@ -71,7 +71,7 @@ impl Gap {
 
 impl Timers {
     /// At the start of the agent. `asks_balancers`: whether any is configured.
-    pub fn new(now: Instant, asks_balancers: bool) -> Self {
+    pub(crate) fn new(now: Instant, asks_balancers: bool) -> Self {
         Self {
             phase_since: now,
             restart_at: None,
@@ -99,7 +99,7 @@ impl Timers {
     }
 
     /// Takes a look in.
-    pub fn take_in(&mut self, seen: &Seen) {
+    pub(crate) fn take_in(&mut self, seen: &Seen) {
         let hidden = seen.file != DisableFile::Absent;
         if seen.file != self.file {
             self.file = seen.file;
@@ -165,69 +165,69 @@ impl Timers {
     }
 
     /// Notes that the phase has changed.
-    pub fn entered(&mut self, now: Instant) {
+    pub(crate) fn entered(&mut self, now: Instant) {
         self.phase_since = now;
         self.times_disabled = 0;
         self.enable_again_at = None;
     }
 
     /// Notes that it was hidden again because it was not ready when it was shown: it is shown again later and later.
-    pub fn disabled_again(&mut self, now: Instant) {
+    pub(crate) fn disabled_again(&mut self, now: Instant) {
         self.times_disabled = self.times_disabled.saturating_add(1);
         self.enable_again_at = Some(now + backoff(self.times_disabled));
     }
 
     /// How often that was so in this phase.
-    pub fn times_disabled(&self) -> u32 {
+    pub(crate) fn times_disabled(&self) -> u32 {
         self.times_disabled
     }
 
     /// Whether what may be ready may be shown, or has to wait after the last time.
-    pub fn may_try_to_enable(&self, now: Instant) -> bool {
+    pub(crate) fn may_try_to_enable(&self, now: Instant) -> bool {
         self.enable_again_at.is_none_or(|at| now >= at)
     }
 
     /// For how long it has been shown without having been ready in any look.
-    pub fn enabled_unready_for(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn enabled_unready_for(&self, now: Instant) -> Option<Duration> {
         let shown = self.file == DisableFile::Absent && !self.ready_since_enabled;
         shown.then(|| now.saturating_duration_since(self.file_since))
     }
 
     /// Notes that the service ended by itself: it is started again after a while that grows with each fall, unless it
     /// had run for a minute.
-    pub fn crashed(&mut self, now: Instant) {
+    pub(crate) fn crashed(&mut self, now: Instant) {
         let stood = now.saturating_duration_since(self.phase_since) >= Duration::from_secs(60);
         self.crashes = if stood { 1 } else { self.crashes.saturating_add(1) };
         self.restart_at = Some(now + backoff(self.crashes));
     }
 
     /// For how long the disable-file has been as it is.
-    pub fn file_for(&self, now: Instant) -> Duration {
+    pub(crate) fn file_for(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.file_since)
     }
 
     /// How long the health URL has been seen to refuse, with the disable-file there.
-    pub fn unavailable_for(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn unavailable_for(&self, now: Instant) -> Option<Duration> {
         self.unavailable_since.map(|since| now.saturating_duration_since(since))
     }
 
     /// Whether every balancer that can be asked has stopped sending requests, after the health URL was seen to refuse.
-    pub fn is_deregistered(&self) -> bool {
+    pub(crate) fn is_deregistered(&self) -> bool {
         self.deregistered_since.is_some()
     }
 
     /// Whether nothing was in flight in the last look.
-    pub fn idle(&self) -> bool {
+    pub(crate) fn idle(&self) -> bool {
         self.idle
     }
 
     /// Out of rotation: refused, and deregistered.
-    pub fn is_out(&self) -> bool {
+    pub(crate) fn is_out(&self) -> bool {
         self.unavailable_since.is_some() && self.is_deregistered()
     }
 
     /// What the balancers said last: all of it while an instance leaves, else only what no health check explains.
-    pub fn balancer_reports(&self, leaves: bool) -> Vec<BalancerReport> {
+    pub(crate) fn balancer_reports(&self, leaves: bool) -> Vec<BalancerReport> {
         let by_hand = |balancer: &&BalancerReport| leaves || balancer.is_by_hand();
         let said = self.balancers.iter().filter(by_hand).cloned();
         said.map(|balancer| BalancerReport { sessions: balancer.sessions.filter(|_| leaves), ..balancer })
@@ -235,12 +235,12 @@ impl Timers {
     }
 
     /// The balancer that could not be asked last, and why.
-    pub fn balancer_unreachable(&self) -> Option<&str> {
+    pub(crate) fn balancer_unreachable(&self) -> Option<&str> {
         self.balancer_unreachable.as_deref()
     }
 
     /// In rotation: the balancers say so, or their checks had time to see it.
-    pub fn is_in(&self, now: Instant, rise: Duration) -> bool {
+    pub(crate) fn is_in(&self, now: Instant, rise: Duration) -> bool {
         match self.good_since {
             None => false,
             Some(_) if self.asks_balancers => self.balancers_up == Some(true),
@@ -250,7 +250,7 @@ impl Timers {
 
     /// Whether it is in rotation, or was and no balancer has noticed that its health URL did not answer 200 for a while:
     /// those that can be asked say so, the checks of others had no time to see it (`fall`).
-    pub fn is_still_in(&self, now: Instant, rise: Duration, fall: Duration) -> bool {
+    pub(crate) fn is_still_in(&self, now: Instant, rise: Duration, fall: Duration) -> bool {
         let unnoticed = match self.asks_balancers {
             true => self.balancers_down == Some(false),
             false => self.gap.is_some_and(|gap| gap.after_good && gap.lasts(now) < fall),
@@ -259,7 +259,7 @@ impl Timers {
     }
 
     /// Whether it has left rotation by the same evidence.
-    pub fn has_left(&self, now: Instant, fall: Duration) -> bool {
+    pub(crate) fn has_left(&self, now: Instant, fall: Duration) -> bool {
         let noticed = match self.asks_balancers {
             true => self.balancers_down == Some(true),
             false => self.gap.is_some_and(|gap| gap.until.is_none() && gap.lasts(now) >= fall),
@@ -268,7 +268,7 @@ impl Timers {
     }
 
     /// Whether the instance is in rotation, by the evidence of this look and of how long it has been so.
-    pub fn rotation(&self, seen: &Seen, service: &Service) -> Rotation {
+    pub(crate) fn rotation(&self, seen: &Seen, service: &Service) -> Rotation {
         let rise = service.rise_time();
         match (seen.file, seen.url) {
             (DisableFile::Foreign, _) => Rotation::Maintenance,
@@ -290,13 +290,13 @@ impl Timers {
     }
 
     /// How long it has been ready in every look.
-    pub fn healthy_for(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn healthy_for(&self, now: Instant) -> Option<Duration> {
         self.healthy_since.map(|since| now.saturating_duration_since(since))
     }
 
     /// How long it has been ready, its health URL has answered 200 and the balancers have sent it requests, all without a
     /// break. Balancers that cannot be asked send requests once their checks had time to see it (`rise`).
-    pub fn steady_for(&self, now: Instant, rise: Duration) -> Option<Duration> {
+    pub(crate) fn steady_for(&self, now: Instant, rise: Duration) -> Option<Duration> {
         let unasked = if self.asks_balancers { Duration::ZERO } else { rise };
         self.steady.lasts(now)?.checked_sub(unasked)
     }
@@ -330,6 +330,6 @@ fn idle(seen: &Seen) -> bool {
 }
 
 /// How long after the n-th fall in a row a service is started again: 1 s doubled each time, at most a minute.
-pub fn backoff(crashes: u32) -> Duration {
+pub(crate) fn backoff(crashes: u32) -> Duration {
     Duration::from_secs(1 << crashes.saturating_sub(1).min(6)).min(Duration::from_secs(60))
 }

@@ -62,7 +62,6 @@ pub async fn ask_all(host: &dyn Host, balancers: &[Balancer], limit: Duration) -
     Balancers::Said { up, down, sessions, each: said }
 }
 
-/// Asks one.
 pub async fn ask(host: &dyn Host, balancer: &Balancer, limit: Duration) -> Result<ServerStatus, String> {
     let answer = tokio::time::timeout(limit, host.show_stat(&balancer.stats)).await;
     let csv = match answer {

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_judged_by_what_it_leads_to_and_never_followed_by_a_write() {
+    fn symlink_is_judged_by_target_and_never_written_through() {
         let room = tempfile::tempdir().unwrap();
         let (path, elsewhere) = (room.path().join("disable"), room.path().join("elsewhere"));
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();

@@ -9,7 +9,6 @@ use std::time::Duration;
 /// The kernel's word for an established connection in its tables.
 const ESTABLISHED: &str = "01";
 
-/// Counts.
 pub async fn count(host: &dyn Host, how: &InFlight, limit: Duration) -> Seen {
     match how {
         InFlight::Http(url, pointer) => match fetch::number(host, url, pointer.as_deref(), limit).await {

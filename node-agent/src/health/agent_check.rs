@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// Answers until `cancel`.
-pub async fn serve(listener: TcpListener, service: Service, cancel: CancellationToken) {
+pub(crate) async fn serve(listener: TcpListener, service: Service, cancel: CancellationToken) {
     loop {
         let accepted = tokio::select! {
             () = cancel.cancelled() => return,

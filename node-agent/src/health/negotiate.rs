@@ -5,7 +5,7 @@ use axum::http::header::ACCEPT;
 
 /// The form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// `text/plain`
     Text,
     /// `text/html`
@@ -18,7 +18,7 @@ const OFFERS: [(Form, &str, &str); 3] =
     [(Form::Text, "text", "plain"), (Form::Html, "text", "html"), (Form::Json, "application", "json")];
 
 /// The accepted form of the highest quality; text where none is accepted: a health check never answers 406.
-pub fn form(headers: &HeaderMap) -> Form {
+pub(crate) fn form(headers: &HeaderMap) -> Form {
     let lines: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     if lines.is_empty() {
         return Form::Text;

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 
 /// Answers one request.
-pub fn answer(disabled: bool, method: &Method, headers: &HeaderMap) -> Response {
+pub(crate) fn answer(disabled: bool, method: &Method, headers: &HeaderMap) -> Response {
     let reason = if disabled { "DISABLED BY FILE" } else { "OK" };
     let (status, kind, body) = match (method, disabled) {
         (&Method::HEAD, true) => (StatusCode::SERVICE_UNAVAILABLE, TEXT, String::new()),

@@ -14,7 +14,6 @@ pub enum NoAnswer {
     Late {
         /// What was asked.
         url: String,
-        /// The limit.
         limit: Duration,
     },
     /// Nothing listens there.
@@ -28,7 +27,6 @@ pub enum NoAnswer {
     NoNumber {
         /// What was asked.
         url: String,
-        /// What was found.
         found: String,
     },
     /// No connection, or no HTTP on it.
@@ -36,7 +34,6 @@ pub enum NoAnswer {
     Broken {
         /// What was asked.
         url: String,
-        /// What was found.
         found: String,
     },
 }
@@ -47,7 +44,6 @@ pub enum NotRun {
     /// It could not be started.
     #[error("could not start {program}")]
     Start {
-        /// The program.
         program: String,
         /// What the system said.
         #[source]
@@ -55,12 +51,7 @@ pub enum NotRun {
     },
     /// It took too long; its process group was killed.
     #[error("{program} did not end within {} s and was killed", limit.as_secs_f64())]
-    Late {
-        /// The program.
-        program: String,
-        /// The limit.
-        limit: Duration,
-    },
+    Late { program: String, limit: Duration },
 }
 
 /// Why the code of a release is not there.
@@ -72,11 +63,9 @@ pub enum NotStaged {
     /// The artifact is not the one that was asked for.
     #[error("the artifact {} of release {tag} has sha256 {found}, asked for is {wanted}: it was not staged", path.display())]
     Digest {
-        /// The release.
         tag: ReleaseTag,
         /// The file.
         path: PathBuf,
-        /// Its digest.
         found: Digest,
         /// The digest that the directive or the configuration asks for.
         wanted: Digest,
@@ -84,9 +73,7 @@ pub enum NotStaged {
     /// What was staged before is not what was asked for.
     #[error("no file in {} has sha256 {wanted}: release {tag} is not what was asked for", directory.display())]
     Missing {
-        /// The release.
         tag: ReleaseTag,
-        /// Its directory.
         directory: PathBuf,
         /// The digest that was asked for.
         wanted: Digest,
@@ -111,29 +98,18 @@ pub enum NotStaged {
          configuration set sha256 to that of the file which the stage hook brings, or to \"absent\" where there is none \
          to verify, and restart the agent; or let the stage hook print the sha256 as its last line"
     )]
-    NoDigest {
-        /// The release.
-        tag: ReleaseTag,
-        /// Its service.
-        service: ServiceName,
-    },
+    NoDigest { tag: ReleaseTag, service: ServiceName },
     /// The directive declares that there is no digest, and this node does not.
     #[error(
         "the directive declares that release {tag} has no sha256 to verify, and this agent's configuration does not: set \
          sha256 = \"absent\" in [service.{service}.artifact.\"{tag}\"] here too, then restart the agent"
     )]
-    NotDeclared {
-        /// The release.
-        tag: ReleaseTag,
-        /// Its service.
-        service: ServiceName,
-    },
+    NotDeclared { tag: ReleaseTag, service: ServiceName },
     /// The directive and the configuration disagree.
     #[error(
         "release {tag} should have sha256 {wanted}, and this agent's configuration pins {pinned}: it was not staged"
     )]
     Pinned {
-        /// The release.
         tag: ReleaseTag,
         /// The digest that the directive asks for.
         wanted: Digest,

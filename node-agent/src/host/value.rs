@@ -8,7 +8,6 @@ use tidegate_proto::{Digest, Release, ReleaseTag, ServiceVersion};
 /// What is to be started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Its tag.
     pub tag: ReleaseTag,
     /// The version that it carries.
     pub version: ServiceVersion,
@@ -47,7 +46,6 @@ pub enum Alive {
 pub enum HookState {
     /// It was not begun since the last stop.
     NotBegun,
-    /// It runs.
     Runs,
     /// It was begun and runs no more; how it ended is not known.
     Ended,
@@ -93,7 +91,6 @@ impl Done {
 /// How a task ended, as it is reported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskEnd {
-    /// The outcome.
     pub outcome: Outcome,
     /// The last that the hook printed.
     #[serde(default)]
@@ -107,12 +104,10 @@ impl TaskEnd {
     }
 }
 
-/// The state of a run.
 #[derive(Debug, PartialEq)]
 pub enum RunState {
     /// The hook has not begun, and no runner is about to begin it.
     NotBegun,
-    /// It runs.
     Runs,
     /// It has ended.
     Ended(TaskEnd),

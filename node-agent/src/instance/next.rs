@@ -90,15 +90,15 @@ impl Cycle {
         }
     }
 
-    /// After `act`. `done`: whether it was carried out. `stands`: whether the new phase asks for no more than the last
+    /// After `act`. `done`: whether it was carried out. `still_valid`: whether the new phase asks for no more than the last
     /// look saw.
-    pub(super) fn carried_out(&mut self, act: &Act, done: bool, stands: bool) -> Step {
+    pub(super) fn carried_out(&mut self, act: &Act, done: bool, still_valid: bool) -> Step {
         if !done {
             return Step::Rest { report: !act.is_reported_first() };
         }
         self.acts += 1;
-        let stands = stands && act.changes_only_the_journal() && self.acts < ACTS_ON_A_LOOK;
-        if stands { Step::LookAgain } else { Step::Look }
+        let still_valid = still_valid && act.changes_only_the_journal() && self.acts < ACTS_ON_A_LOOK;
+        if still_valid { Step::LookAgain } else { Step::Look }
     }
 
     /// After a rest that `news` of the store ended, or something else.

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 /// Writes the journal beside what else the agent does: one write at a time, in order. What must be on the disk first waits
 /// for it: an act, and a report on which others build.
 #[derive(Debug)]
-pub struct JournalWriter {
+pub(crate) struct JournalWriter {
     host: Arc<dyn Host>,
     file: StateFile<Journal>,
     /// The journal has changed since the last write was begun.
@@ -21,17 +21,17 @@ pub struct JournalWriter {
 
 impl JournalWriter {
     /// For a file that was read.
-    pub fn new(host: &Arc<dyn Host>, file: StateFile<Journal>) -> Self {
+    pub(crate) fn new(host: &Arc<dyn Host>, file: StateFile<Journal>) -> Self {
         Self { host: Arc::clone(host), file, changed: false, writes: None }
     }
 
     /// The journal has changed: it is written before the next act with an effect, the next report, the next rest.
-    pub fn mark_changed(&mut self) {
+    pub(crate) fn mark_changed(&mut self) {
         self.changed = true;
     }
 
     /// Begins to write `journal` where it has changed, after what is being written.
-    pub async fn begin(&mut self, journal: &Journal) -> Result<(), StateError> {
+    pub(crate) async fn begin(&mut self, journal: &Journal) -> Result<(), StateError> {
         if !std::mem::take(&mut self.changed) {
             return Ok(());
         }
@@ -45,13 +45,13 @@ impl JournalWriter {
     }
 
     /// Waits until `journal` is on the disk.
-    pub async fn flush(&mut self, journal: &Journal) -> Result<(), StateError> {
+    pub(crate) async fn flush(&mut self, journal: &Journal) -> Result<(), StateError> {
         self.begin(journal).await?;
         self.ended().await
     }
 
     /// The same, before what the journal must outlast: an act, or a report on which others build.
-    pub async fn flush_first(&mut self, journal: &Journal) -> Result<(), StateError> {
+    pub(crate) async fn flush_first(&mut self, journal: &Journal) -> Result<(), StateError> {
         if mutant::is("journal-is-written-after-the-act") {
             return Ok(());
         }

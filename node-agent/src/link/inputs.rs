@@ -21,7 +21,6 @@ pub struct Inputs {
     pub no_report_at: Revision,
     /// The window; an unreadable one stays what it was.
     pub window: Option<Known>,
-    /// The directive.
     pub directive: Option<Order>,
     /// The mod_revision of the inventory record.
     pub inventory: Revision,
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_only_widens_waits_while_it_serves_and_any_other_does_not() {
+    fn only_widening_window_waits_while_instance_serves() {
         let journal = |phase| Journal { phase, ..Journal::default() };
         let news =
             |phase, window: Inputs| with_window(5, 1, 2).is_outdated_by(&window, &journal(phase), &own());
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_wrote_itself_is_no_news_and_what_another_wrote_is() {
+    fn own_writes_are_no_change_and_others_are() {
         let journal = Journal::default();
         let with_report =
             |holder: Option<Identity>| Inputs { report: Some((Revision(9), holder)), ..with_window(5, 1, 2) };

@@ -83,7 +83,7 @@ mod tests {
     use tidegate_proto::Prefix;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_lease_that_is_granted_while_a_probe_hangs_is_not_kept_alive() {
+    async fn lease_granted_during_hanging_probe_is_not_kept_alive() {
         let embedded = Embedded::in_memory();
         let store = Store::over(embedded.client().await.unwrap(), Prefix::default());
         let service: ServiceName = "pantry".parse().unwrap();

@@ -10,7 +10,6 @@ use tidegate_proto::record::group::DocumentVersion;
 /// The document that the file holds, or is about to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Kept {
-    /// Which one.
     pub version: DocumentVersion,
     /// How that went; none = it has begun.
     pub outcome: Option<Outcome>,

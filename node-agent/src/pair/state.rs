@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a [`StateFile`] keeps.
-pub trait State: Serialize + DeserializeOwned + Default {
+pub(crate) trait State: Serialize + DeserializeOwned + Default {
     /// What messages call it.
     const NAME: &'static str;
     /// The schema number that this version writes, and the highest that it reads.
@@ -39,7 +39,6 @@ pub enum StateError {
         name: &'static str,
         /// Both files, as a shell names them.
         path: PathBuf,
-        /// What was found.
         found: String,
         /// What to do.
         if_damaged: &'static str,
@@ -63,7 +62,7 @@ pub enum StateError {
 
 /// Where a `T` is kept: two files of one directory.
 #[derive(Debug, Clone)]
-pub struct StateFile<T> {
+pub(crate) struct StateFile<T> {
     /// Both files, as a shell names them.
     path: PathBuf,
     pair: Pair,
@@ -79,13 +78,13 @@ struct Form<T> {
 
 impl<T: State> StateFile<T> {
     /// The one within `home`.
-    pub fn within(host: &Arc<dyn Host>, home: &Path) -> Self {
+    pub(crate) fn within(host: &Arc<dyn Host>, home: &Path) -> Self {
         let pair = Pair::new(host, [home.join("journal.a"), home.join("journal.b")]);
         Self { path: home.join("journal.[ab]"), pair, keeps: PhantomData }
     }
 
     /// Reads it, before anything is written; one that was never written is empty.
-    pub fn read(&mut self) -> Result<T, StateError> {
+    pub(crate) fn read(&mut self) -> Result<T, StateError> {
         let bytes = match self.pair.read().map_err(self.failed("read"))? {
             Kept::Nothing => return Ok(T::default()),
             Kept::Damaged => return Err(self.damaged("neither file is whole")),
@@ -100,7 +99,7 @@ impl<T: State> StateFile<T> {
     }
 
     /// Writes it, as people can read it, and returns when it is on the disk.
-    pub fn write(&mut self, kept: &T) -> Result<(), StateError> {
+    pub(crate) fn write(&mut self, kept: &T) -> Result<(), StateError> {
         crash::point(T::CRASH_POINT, || kept.step(), crash::When::Before);
         let text = serde_json::to_vec_pretty(&Form { schema: T::SCHEMA, kept }).map_err(io::Error::other);
         text.and_then(|text| self.pair.write(&text)).map_err(self.failed("write"))?;

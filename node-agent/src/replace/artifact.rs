@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use tidegate_proto::{Digest, ReleaseTag};
 
 /// Where the code of a release lies, below the directory of its service.
-pub fn directory(home: &Path, tag: &ReleaseTag) -> PathBuf {
+pub(crate) fn directory(home: &Path, tag: &ReleaseTag) -> PathBuf {
     home.join("releases").join(tag.as_str())
 }
 
 /// Copies the artifact of a release into its directory, unless it is there already; returns its digest. Blocks.
-pub fn stage(
+pub(crate) fn stage(
     directory: &Path,
     tag: &ReleaseTag,
     artifact: &Artifact,
@@ -51,7 +51,7 @@ pub fn stage(
 }
 
 /// Whether some file of the release's directory has the digest that is asked for. Blocks.
-pub fn verify(directory: &Path, tag: &ReleaseTag, wanted: Digest) -> Result<(), NotStaged> {
+pub(crate) fn verify(directory: &Path, tag: &ReleaseTag, wanted: Digest) -> Result<(), NotStaged> {
     let missing = || NotStaged::Missing { tag: tag.clone(), directory: directory.to_owned(), wanted };
     let entries = fs::read_dir(directory).map_err(|_| missing())?;
     let mut files = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file());
@@ -59,7 +59,7 @@ pub fn verify(directory: &Path, tag: &ReleaseTag, wanted: Digest) -> Result<(), 
 }
 
 /// Removes the code of a release. Blocks.
-pub fn remove(directory: &Path) -> Result<(), NotStaged> {
+pub(crate) fn remove(directory: &Path) -> Result<(), NotStaged> {
     match fs::remove_dir_all(directory) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::at("remove", directory)(e).into()),
         _ => Ok(()),

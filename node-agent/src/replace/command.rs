@@ -18,12 +18,12 @@ const MAX_OUTPUT: usize = 64 * 1024;
 const AFTERWARDS: Duration = Duration::from_millis(200);
 
 /// Runs `argv` (not empty) for at most `limit`.
-pub async fn run(argv: &[String], limit: Duration) -> Result<Done, NotRun> {
+pub(crate) async fn run(argv: &[String], limit: Duration) -> Result<Done, NotRun> {
     run_with(argv, Stdio::null(), limit, |_| {}).await
 }
 
 /// The same, with a standard input. `begun` is given the number of its process as soon as there is one.
-pub async fn run_with(
+pub(crate) async fn run_with(
     argv: &[String],
     stdin: Stdio,
     limit: Duration,

@@ -15,7 +15,7 @@ use tidegate_proto::{Chain, Digest, NodeId, ReleaseTag, mutant};
 
 /// How the code of one service is replaced.
 #[derive(Debug, Clone)]
-pub struct Driver {
+pub(crate) struct Driver {
     host: Arc<dyn Host>,
     service: Service,
     node: NodeId,
@@ -31,25 +31,18 @@ enum Kind {
 
 /// Why a service was not started or stopped.
 #[derive(Debug, thiserror::Error)]
-pub enum DriverError {
+pub(crate) enum DriverError {
     /// Its code is not what was asked for.
     #[error(transparent)]
     Code(#[from] NotStaged),
-    /// Its process.
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// A hook could not be run.
     #[error("the {hook} hook: {source}")]
-    NotRun {
-        /// Which.
-        hook: &'static str,
-        /// Why.
-        source: NotRun,
-    },
+    NotRun { hook: &'static str, source: NotRun },
     /// A hook ended badly.
     #[error("the {hook} hook failed: {found}")]
     Hook {
-        /// Which.
         hook: &'static str,
         /// How it ended and what it said.
         found: String,
@@ -58,7 +51,7 @@ pub enum DriverError {
 
 impl Driver {
     /// The driver of a service, where one is configured.
-    pub fn of(host: &Arc<dyn Host>, node: &Node, service: &Service, home: &Path) -> Option<Self> {
+    pub(crate) fn of(host: &Arc<dyn Host>, node: &Node, service: &Service, home: &Path) -> Option<Self> {
         let kind = match service.driver.clone()? {
             settings::Driver::Process(spec) => {
                 let log = node.runtime_dir.join(format!("{}.log", service.name));
@@ -76,7 +69,7 @@ impl Driver {
     }
 
     /// The process of the agent, where the service is one.
-    pub fn process(&self) -> Option<&dyn ServiceProcess> {
+    pub(crate) fn process(&self) -> Option<&dyn ServiceProcess> {
         match &self.kind {
             Kind::Process(process) => Some(process.as_ref()),
             Kind::Command(_) => None,
@@ -84,12 +77,12 @@ impl Driver {
     }
 
     /// What the configuration says of a release: it can be brought without a directive.
-    pub fn configured(&self, tag: &ReleaseTag) -> Option<Target> {
+    pub(crate) fn configured(&self, tag: &ReleaseTag) -> Option<Target> {
         self.service.artifacts.get(tag).map(|artifact| Target::of_artifact(tag, artifact))
     }
 
     /// Brings the code of a release onto the node and verifies it; returns its digest.
-    pub async fn stage(&self, target: &Target) -> Result<Digest, NotStaged> {
+    pub(crate) async fn stage(&self, target: &Target) -> Result<Digest, NotStaged> {
         let directory = artifact::directory(&self.home, &target.tag);
         if let Kind::Command(Hooks { stage: Some(hook), timeout, .. }) = &self.kind {
             return self.stage_by_hook(target, &directory, hook, *timeout).await;
@@ -146,7 +139,7 @@ impl Driver {
     }
 
     /// The code of a release, verified now: as it is there, or else staged again.
-    pub async fn ensure(&self, target: &Target) -> Result<Digest, NotStaged> {
+    pub(crate) async fn ensure(&self, target: &Target) -> Result<Digest, NotStaged> {
         match self.verify(target).await {
             Ok(Some(digest)) => Ok(digest),
             Ok(None) | Err(_) => self.stage(target).await,
@@ -154,7 +147,7 @@ impl Driver {
     }
 
     /// Removes the code of a release.
-    pub async fn remove(&self, tag: &ReleaseTag) -> Result<(), NotStaged> {
+    pub(crate) async fn remove(&self, tag: &ReleaseTag) -> Result<(), NotStaged> {
         if let Kind::Command(Hooks { remove: Some(hook), timeout, .. }) = &self.kind {
             let version = self.service.artifacts.get(tag).map(|a| a.version).unwrap_or_default();
             let target = Target { tag: tag.clone(), version, sha256: None };
@@ -171,7 +164,7 @@ impl Driver {
     }
 
     /// Starts a release, its code verified once more. The probe verifies the effect of hooks.
-    pub async fn start(&self, target: &Target) -> Result<(Digest, Option<Started>), DriverError> {
+    pub(crate) async fn start(&self, target: &Target) -> Result<(Digest, Option<Started>), DriverError> {
         let digest = self.ensure(target).await?;
         let started = match &self.kind {
             Kind::Process(process) => {
@@ -187,7 +180,11 @@ impl Driver {
     }
 
     /// Stops what runs. For a process, returns when nothing of it is left; for hooks, the probe shows it.
-    pub async fn stop(&self, running: Option<&Target>, started: Option<&Started>) -> Result<(), DriverError> {
+    pub(crate) async fn stop(
+        &self,
+        running: Option<&Target>,
+        started: Option<&Started>,
+    ) -> Result<(), DriverError> {
         match &self.kind {
             Kind::Process(process) => Ok(process.stop(started).await?),
             Kind::Command(hooks) => {
@@ -203,7 +200,7 @@ impl Driver {
     }
 
     /// The state of the start hook, where hooks replace code.
-    pub fn start_hook(&self) -> HookState {
+    pub(crate) fn start_hook(&self) -> HookState {
         match &self.kind {
             Kind::Process(_) => HookState::NotBegun,
             Kind::Command(_) => self.host.hooks(&self.home, HookSet::Moving).look("start"),
@@ -212,20 +209,20 @@ impl Driver {
 
     /// Whether the status hook says that the service does not run, by the exit codes of init scripts (1 to 3). Anything else,
     /// and no hook, is no answer.
-    pub async fn has_ended(&self, limit: Duration) -> bool {
+    pub(crate) async fn has_ended(&self, limit: Duration) -> bool {
         let done = self.ask_status(limit).await;
         done.is_some_and(|done| done.is_ok_and(|done| matches!(done.code, Some(1..=3))))
     }
 
     /// Whether the status hook says that the service runs.
-    pub async fn still_runs(&self, limit: Duration) -> bool {
+    pub(crate) async fn still_runs(&self, limit: Duration) -> bool {
         let done = self.ask_status(limit).await;
         done.is_some_and(|done| done.is_ok_and(|done| done.success))
             && !mutant::is("status-is-not-asked-of-a-stop")
     }
 
     /// Runs the status hook, where there is one.
-    pub async fn ask_status(&self, limit: Duration) -> Option<Result<Done, NotRun>> {
+    pub(crate) async fn ask_status(&self, limit: Duration) -> Option<Result<Done, NotRun>> {
         let Kind::Command(Hooks { status: Some(hook), .. }) = &self.kind else { return None };
         let fill = |word: &String| {
             word.replace("{node}", self.node.as_str()).replace("{service}", self.service.name.as_str())
@@ -235,7 +232,7 @@ impl Driver {
     }
 
     /// Kills a start hook that an earlier agent began.
-    pub async fn end_hook(&self) -> std::io::Result<()> {
+    pub(crate) async fn end_hook(&self) -> std::io::Result<()> {
         self.host.hooks(&self.home, HookSet::Moving).end().await
     }
 

@@ -22,11 +22,11 @@ const AFTER_KILL: Duration = Duration::from_secs(10);
 
 /// Hooks that run one at a time.
 #[derive(Debug, Clone)]
-pub struct Hooks(RunningLock);
+pub(crate) struct Hooks(RunningLock);
 
 impl Hooks {
     /// Those of `set`, of the service or metadata group whose directory is `home`.
-    pub fn of(home: &Path, set: HookSet) -> Self {
+    pub(crate) fn of(home: &Path, set: HookSet) -> Self {
         let lock = match set {
             HookSet::Moving => "hook.lock",
             HookSet::Staging => "stage.lock",

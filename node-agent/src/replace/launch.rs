@@ -14,20 +14,20 @@ use std::process::Command;
 const WORD: &str = "launch-service";
 
 /// The call that becomes the program and arguments that are added to it; it needs the locked file as its standard input.
-pub fn call() -> Command {
+pub(crate) fn call() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg(WORD);
     command
 }
 
 /// What this process is called to become, if it is.
-pub fn asked() -> Option<Vec<OsString>> {
+pub(crate) fn asked() -> Option<Vec<OsString>> {
     let mut words = std::env::args_os().skip(1);
     (words.next()? == WORD).then(|| words.collect())
 }
 
 /// Becomes the service. Returns only when that failed.
-pub fn become_service(argv: &[OsString]) -> io::Error {
+pub(crate) fn become_service(argv: &[OsString]) -> io::Error {
     match detach() {
         Ok(()) => {}
         Err(errno) => return errno.into(),
@@ -40,7 +40,7 @@ pub fn become_service(argv: &[OsString]) -> io::Error {
 
 /// Leaves the agent's session, signs the locked file that is the standard input, and keeps it open for whatever is
 /// started from here.
-pub fn detach() -> rustix::io::Result<()> {
+pub(crate) fn detach() -> rustix::io::Result<()> {
     rustix::process::setsid()?;
     if let Ok(pid) = i32::try_from(std::process::id()) {
         lock::sign(rustix::stdio::stdin(), pid);

@@ -15,15 +15,15 @@ use std::sync::LazyLock;
 use tidegate_proto::{ReleaseTag, mutant};
 
 /// The name of the lock of a service.
-pub const NAME: &str = "running.lock";
+pub(crate) const NAME: &str = "running.lock";
 
 /// The lock of the service whose directory is `home`, or of its hooks.
 #[derive(Debug, Clone)]
-pub struct RunningLock(PathBuf);
+pub(crate) struct RunningLock(PathBuf);
 
 /// The text of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub(crate) struct Written {
     /// What it was taken for.
     pub label: String,
     /// Whether that was in this boot of the machine.
@@ -34,17 +34,17 @@ pub struct Written {
 
 impl RunningLock {
     /// The lock `name` within `home`.
-    pub fn named(home: &Path, name: &str) -> Self {
+    pub(crate) fn named(home: &Path, name: &str) -> Self {
         Self(home.join(name))
     }
 
     /// Whether anything of it runs.
-    pub fn is_held(&self) -> io::Result<bool> {
+    pub(crate) fn is_held(&self) -> io::Result<bool> {
         Ok(self.leader().is_some() || self.is_locked()?)
     }
 
     /// Whether any process holds the file open and locked.
-    pub fn is_locked(&self) -> io::Result<bool> {
+    pub(crate) fn is_locked(&self) -> io::Result<bool> {
         let file = match File::open(&self.0) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -58,7 +58,7 @@ impl RunningLock {
     }
 
     /// The process that it was given to, while that runs.
-    pub fn leader(&self) -> Option<i32> {
+    pub(crate) fn leader(&self) -> Option<i32> {
         let written = self.written()?;
         let (pid, ticks) = written.leader.filter(|_| written.this_boot)?;
         proc_stat::runs(pid, ticks).then_some(pid)
@@ -66,7 +66,7 @@ impl RunningLock {
 
     /// The same where the agent may have been ended before it wrote the process down: then, of the processes that
     /// hold the lock, the one that leads its group. What it left behind is no leader.
-    pub fn leader_if_unsigned_too(&self) -> Option<i32> {
+    pub(crate) fn leader_if_unsigned_too(&self) -> Option<i32> {
         let written = self.written()?;
         match written.leader {
             Some(_) => self.leader(),
@@ -78,7 +78,7 @@ impl RunningLock {
     }
 
     /// Takes the lock for `label`, to be inherited; none where it is held.
-    pub fn take(&self, label: &str) -> io::Result<Option<File>> {
+    pub(crate) fn take(&self, label: &str) -> io::Result<Option<File>> {
         if self.leader().is_some() && !mutant::is("start-without-the-lock") {
             return Ok(None);
         }
@@ -98,7 +98,7 @@ impl RunningLock {
     }
 
     /// Forgets its holders: what is left of them is not what it is taken for next.
-    pub fn leave_behind(&self) -> io::Result<()> {
+    pub(crate) fn leave_behind(&self) -> io::Result<()> {
         match fs::remove_file(&self.0) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => Ok(()),
@@ -106,7 +106,7 @@ impl RunningLock {
     }
 
     /// Its text, if it was ever taken.
-    pub fn written(&self) -> Option<Written> {
+    pub(crate) fn written(&self) -> Option<Written> {
         let text = fs::read_to_string(&self.0).ok()?;
         let mut words = text.split_whitespace();
         let label = words.next()?.to_owned();
@@ -117,13 +117,13 @@ impl RunningLock {
     }
 
     /// The release that it was taken for last.
-    pub fn tag(&self) -> Option<ReleaseTag> {
+    pub(crate) fn tag(&self) -> Option<ReleaseTag> {
         self.written()?.label.parse().ok()
     }
 
     /// The processes that hold it open, lowest first. Looks at every process of the machine, so only when one is to
     /// be stopped that the journal does not name.
-    pub fn holders(&self) -> Vec<i32> {
+    pub(crate) fn holders(&self) -> Vec<i32> {
         let Ok(ours) = fs::metadata(&self.0) else { return Vec::new() };
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let mut found: Vec<i32> = fs::read_dir("/proc")
@@ -142,7 +142,7 @@ impl RunningLock {
 
 /// Writes into the file of a lock that was taken which process it was given to. Where that fails, the lock still shows
 /// that a process holds it.
-pub fn sign(file: impl AsFd, pid: i32) {
+pub(crate) fn sign(file: impl AsFd, pid: i32) {
     if let Some(ticks) = proc_stat::ticks(pid) {
         let _ = rustix::io::write(file, format!("{pid} {ticks}\n").as_bytes());
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_closed_what_it_inherited_still_runs_and_one_of_an_earlier_boot_does_not() {
+    fn closed_lock_fd_counts_as_running_unless_rebooted() {
         let room = tempfile::tempdir().unwrap();
         let lock = RunningLock::named(room.path(), NAME);
         let mut held = lock.take("pantry-1").unwrap().expect("it is free");

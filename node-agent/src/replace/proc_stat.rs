@@ -3,17 +3,17 @@
 use std::fs;
 
 /// When a process started, in ticks since boot.
-pub fn ticks(pid: i32) -> Option<u64> {
+pub(crate) fn ticks(pid: i32) -> Option<u64> {
     Some(Stat::of(pid)?.ticks)
 }
 
 /// Whether the process that was given `pid` at `ticks` still runs: one that only waits to be reaped does not.
-pub fn runs(pid: i32, ticks: u64) -> bool {
+pub(crate) fn runs(pid: i32, ticks: u64) -> bool {
     Stat::of(pid).is_some_and(|stat| stat.lives() && stat.ticks == ticks)
 }
 
 /// Whether the process runs and leads a group of processes.
-pub fn leads_its_group(pid: i32) -> bool {
+pub(crate) fn leads_its_group(pid: i32) -> bool {
     Stat::of(pid).is_some_and(|stat| stat.lives() && stat.group == pid)
 }
 

@@ -28,9 +28,8 @@ const AFTER_KILL: Duration = Duration::from_secs(10);
 /// How often the lock is looked at while a process ends.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The process of one service.
 #[derive(Debug, Clone)]
-pub struct ServiceProcess {
+pub(crate) struct ServiceProcess {
     lock: RunningLock,
     spec: Process,
     log: PathBuf,
@@ -38,7 +37,7 @@ pub struct ServiceProcess {
 
 impl ServiceProcess {
     /// The process of the service whose directory is `home`; its output is appended to `log`.
-    pub fn new(home: &Path, spec: Process, log: PathBuf) -> Self {
+    pub(crate) fn new(home: &Path, spec: Process, log: PathBuf) -> Self {
         Self { lock: RunningLock::named(home, lock::NAME), spec, log }
     }
 

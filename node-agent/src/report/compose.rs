@@ -13,7 +13,7 @@ use tidegate_proto::record::report::{Abilities, Identity, Report};
 use tidegate_proto::{ReleaseTag, Span};
 
 /// What the agent says of the service now.
-pub fn compose(
+pub(crate) fn compose(
     service: &Service,
     identity: &Identity,
     journal: &Journal,

@@ -4,7 +4,7 @@ use tidegate_proto::record::report::Health;
 
 /// The health as it is reported.
 #[derive(Debug, Clone)]
-pub struct Debounce {
+pub(crate) struct Debounce {
     needed: u32,
     health: Health,
     against: u32,
@@ -12,17 +12,17 @@ pub struct Debounce {
 
 impl Debounce {
     /// Not yet probed; `needed` equal answers change what was known before.
-    pub fn new(needed: u32) -> Self {
+    pub(crate) fn new(needed: u32) -> Self {
         Self { needed, health: Health::Unknown, against: 0 }
     }
 
     /// What is known so far: an answer that says nothing changes nothing.
-    pub fn known(&self) -> Health {
+    pub(crate) fn known(&self) -> Health {
         self.health
     }
 
     /// Takes an answer in. The first one counts at once.
-    pub fn take_in(&mut self, ready: bool) -> Health {
+    pub(crate) fn take_in(&mut self, ready: bool) -> Health {
         let answer = if ready { Health::Healthy } else { Health::Unhealthy };
         self.against = if answer == self.health { 0 } else { self.against + 1 };
         if self.health == Health::Unknown || self.against >= self.needed {

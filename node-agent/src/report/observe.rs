@@ -27,7 +27,7 @@ const ENDED: u32 = 2;
 
 /// Looks at one service.
 #[derive(Debug)]
-pub struct Observer {
+pub(crate) struct Observer {
     service: Service,
     host: Arc<dyn Host>,
     disable_file: DisableFileHandle,
@@ -42,7 +42,7 @@ pub struct Observer {
 
 impl Observer {
     /// Nothing seen yet.
-    pub fn new(
+    pub(crate) fn new(
         host: &Arc<dyn Host>,
         service: Service,
         disable_file: DisableFileHandle,
@@ -63,12 +63,12 @@ impl Observer {
     }
 
     /// Keeps a look after which nothing has changed: the next look is this one.
-    pub fn keep(&mut self, seen: Seen) {
+    pub(crate) fn keep(&mut self, seen: Seen) {
         self.kept = Some(seen);
     }
 
     /// Looks, as the phase asks for. What the store has is left open.
-    pub async fn look(&mut self, phase: &Phase, now: Instant) -> Seen {
+    pub(crate) async fn look(&mut self, phase: &Phase, now: Instant) -> Seen {
         if let Some(kept) = self.kept.take() {
             return kept;
         }
@@ -178,7 +178,7 @@ fn is_expected(phase: &Phase) -> bool {
 }
 
 /// Whether a look that was taken in the phase `from` is all that `to` asks for: then it need not be taken again.
-pub fn stands(service: &Service, from: &Phase, to: &Phase, seen: &Seen) -> bool {
+pub(crate) fn is_look_still_valid(service: &Service, from: &Phase, to: &Phase, seen: &Seen) -> bool {
     let of_the_same = is_expected(from) == is_expected(to) || seen.alive != Alive::Silent;
     let draining = |phase: &Phase| matches!(phase, Phase::Draining);
     let counted = service.in_flight.is_none() || draining(from) || !draining(to);

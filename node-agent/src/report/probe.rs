@@ -15,7 +15,7 @@ const MAX_FILE: usize = 64 * 1024;
 
 /// Why a probe found no version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoVersion {
+pub(crate) enum NoVersion {
     /// It did not end in its time.
     Late,
     /// Nothing answered, or what was run or read failed: it may be that the service does not run.
@@ -25,7 +25,7 @@ pub enum NoVersion {
 }
 
 /// Asks once.
-pub async fn ask(host: &Arc<dyn Host>, probe: &Probe, limit: Duration) -> Probed {
+pub(crate) async fn ask(host: &Arc<dyn Host>, probe: &Probe, limit: Duration) -> Probed {
     match try_once(host, probe, limit).await {
         Ok(version) => Probed::Version(version),
         Err(NoVersion::Late) => Probed::Late,
@@ -34,7 +34,7 @@ pub async fn ask(host: &Arc<dyn Host>, probe: &Probe, limit: Duration) -> Probed
 }
 
 /// The same, with what kind of answer it was.
-pub async fn try_once(
+pub(crate) async fn try_once(
     host: &Arc<dyn Host>,
     probe: &Probe,
     limit: Duration,

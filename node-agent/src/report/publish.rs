@@ -21,7 +21,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Writes reports beside what the agent does meanwhile: one at a time, always the newest. What changed while one was
 /// being written is said when that has ended; states in between are not.
 #[derive(Debug, Default)]
-pub struct Publisher {
+pub(crate) struct Publisher {
     /// None while a report is being written.
     idle: Option<Published>,
     writing: Option<JoinHandle<(Published, Result<(), NotPublished>)>>,
@@ -37,12 +37,12 @@ pub struct Publisher {
 
 impl Publisher {
     /// Nothing was published yet.
-    pub fn new(instance: InstanceId) -> Self {
+    pub(crate) fn new(instance: InstanceId) -> Self {
         Self { idle: Some(Published::nothing(instance)), ..Self::default() }
     }
 
     /// The key was seen to be gone at `revision`: what was published before has to be said again.
-    pub fn seen_gone(&mut self, revision: Revision) {
+    pub(crate) fn seen_gone(&mut self, revision: Revision) {
         self.gone_at = revision;
         if let Some(published) = &mut self.idle {
             published.seen_gone(revision);
@@ -50,7 +50,7 @@ impl Publisher {
     }
 
     /// The store fell back, or shows an older report than the last one: it is said again.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         match &mut self.idle {
             Some(published) => published.forget(),
             None => self.forget_after = true,
@@ -58,13 +58,13 @@ impl Publisher {
     }
 
     /// The mod_revision of the last report; 0 = nothing lies there, or one is being written.
-    pub fn at(&self) -> Revision {
+    pub(crate) fn at(&self) -> Revision {
         self.idle.as_ref().map_or(Revision::ABSENT, |published| published.at)
     }
 
     /// Begins to write `report` if that is due and nothing is being written: after `pause`, in which a newer one may
     /// take its place.
-    pub fn begin(
+    pub(crate) fn begin(
         &mut self,
         store: Store,
         leased: Leased,
@@ -105,17 +105,17 @@ impl Publisher {
     }
 
     /// Whether one was being written and that has ended.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.writing.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     /// Whether one is being written.
-    pub fn is_writing(&self) -> bool {
+    pub(crate) fn is_writing(&self) -> bool {
         self.writing.is_some()
     }
 
     /// Waits until the report that is being written is; for ever where none is. Giving up on it loses nothing.
-    pub async fn ended(&mut self) -> Result<(), NotPublished> {
+    pub(crate) async fn ended(&mut self) -> Result<(), NotPublished> {
         let Some(writing) = &mut self.writing else { return std::future::pending().await };
         let (mut published, done) = match writing.await {
             Ok(ended) => ended,
@@ -150,11 +150,10 @@ struct Last {
 
 /// Why a report was not written.
 #[derive(Debug, thiserror::Error)]
-pub enum NotPublished {
+pub(crate) enum NotPublished {
     /// Another agent holds the key, or the same one before a reboot.
     #[error(transparent)]
     Holder(NotAdmitted),
-    /// The store.
     #[error("the report could not be compared with what the store has")]
     Store(#[source] StoreError),
     /// The transaction.

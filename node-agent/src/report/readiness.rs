@@ -9,11 +9,11 @@ use http::StatusCode;
 const BY_FILE: &str = "DISABLED BY FILE";
 
 /// What is assumed of a service whose readiness URL is its health URL.
-pub const ASSUMPTION: &str = "ready_url is health_url, which answers 503 while disable_file is there: readiness is then not \
+pub(crate) const ASSUMPTION: &str = "ready_url is health_url, which answers 503 while disable_file is there: readiness is then not \
     known, so an instance is shown as soon as it answers, and hidden again if it is not ready then";
 
 /// Whether readiness is asked at the check that the disable-file makes answer 503.
-pub fn is_judged_by_health_url(service: &Service) -> bool {
+pub(crate) fn is_judged_by_health_url(service: &Service) -> bool {
     is_same_check(&service.ready_url, &service.health_url)
 }
 
@@ -29,13 +29,13 @@ fn is_same_check(one: &Url, other: &Url) -> bool {
 }
 
 /// Whether an answer says that it comes from a disable-file.
-pub fn says_by_file(body: &[u8]) -> bool {
+pub(crate) fn says_by_file(body: &[u8]) -> bool {
     String::from_utf8_lossy(body).contains(BY_FILE)
 }
 
 /// Whether this answer of the readiness URL comes from the disable-file. A check with several parts says so for each, one a
 /// line: what else is wrong counts.
-pub fn is_masked(service: &Service, file: DisableFile, status: StatusCode, body: &[u8]) -> bool {
+pub(crate) fn is_masked(service: &Service, file: DisableFile, status: StatusCode, body: &[u8]) -> bool {
     if file == DisableFile::Absent || status != StatusCode::SERVICE_UNAVAILABLE {
         return false;
     }

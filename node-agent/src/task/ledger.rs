@@ -55,7 +55,6 @@ pub enum Stage {
     Ended {
         /// The mod_revision of the claim; absent = it ended without one.
         claim: Revision,
-        /// How.
         #[serde(alias = "told")]
         end: TaskEnd,
     },
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_written_and_the_last_ones_are_remembered() {
+    fn ledger_round_trips_and_remembers_last_tasks() {
         let room = tempfile::tempdir().unwrap();
         let mut file = StateFile::<Ledger>::within(&Machine::shared(), room.path());
         let mut ledger = file.read().unwrap();

@@ -217,7 +217,7 @@ async fn hooks_are_tried_without_being_run_but_for_the_status_hook() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn disable_file_that_another_agent_is_configured_with_is_an_error() {
+async fn disable_file_shared_with_other_agent_is_an_error() {
     let mut node = Node::sound(None).await;
     let own = std::fs::read_to_string(node.config()).unwrap();
     // Beside this configuration lies that of another node, with the same file.

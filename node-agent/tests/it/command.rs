@@ -64,7 +64,7 @@ async fn restarted(world: &World, agent: crate::world::agent::Agent) -> crate::w
 pub(crate) const KILL: &str = "kill $(tail -n 1 @ROOM@/starts | cut -d' ' -f2) || true";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_of_another_supervisor_is_adopted_and_replaced_by_hooks() {
+async fn service_of_other_supervisor_is_replaced_by_hooks() {
     let mut world = World::new().await;
     world.driver = Some(hooks(&world, KILL));
     started_by_hand(&world, 1).await;
@@ -103,7 +103,7 @@ async fn a_stop_hook_that_says_yes_and_does_nothing_is_not_believed() {
 
 /// What does not answer may be on its way down, or up: nothing is started beside it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stop_is_not_confirmed_while_the_status_hook_says_that_the_service_runs() {
+async fn stop_is_unconfirmed_while_status_hook_reports_running() {
     let mut world = World::new().await;
     let runs = world.path().join("runs");
     std::fs::write(&runs, "").unwrap();
@@ -128,7 +128,7 @@ async fn stop_is_not_confirmed_while_the_status_hook_says_that_the_service_runs(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_start_hook_that_outlives_its_agent_is_waited_for_and_not_run_twice() {
+async fn start_hook_outliving_agent_is_awaited_not_repeated() {
     let mut world = World::new().await;
     world.driver = Some(hooks_that(&world, KILL, HELD, 60));
     started_by_hand(&world, 1).await;
@@ -201,7 +201,7 @@ async fn end_of_the_stop_hook_confirms_the_stop_for_a_restarted_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_the_agent_did_not_start_is_adopted_and_not_stopped_by_guess() {
+async fn foreign_process_is_adopted_and_not_stopped_by_guess() {
     let world = World::new().await;
     started_by_hand(&world, 1).await;
     let _agent = world.agent();
@@ -217,7 +217,7 @@ async fn a_process_that_the_agent_did_not_start_is_adopted_and_not_stopped_by_gu
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn crashed_service_with_an_http_counter_is_drained_by_evidence_and_replaced() {
+async fn crashed_service_with_http_counter_is_replaced() {
     let mut world = World::new().await;
     world.driver = Some(hooks(&world, KILL));
     started_by_hand(&world, 2).await;

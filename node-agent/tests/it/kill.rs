@@ -9,7 +9,7 @@ use tidegate_proto::record::directive::Disposition;
 const MOST_POINTS: u32 = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replacement_survives_a_kill_before_and_after_each_journal_write() {
+async fn replacement_survives_kill_around_each_journal_write() {
     let (world, agent) = serving().await;
     agent.kill();
     let mut hit = 0;

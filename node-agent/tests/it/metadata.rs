@@ -148,7 +148,7 @@ async fn failed_hook_is_reported_with_its_output_and_rolled_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hook_that_failed_is_run_again_by_itself_and_the_last_word_stands() {
+async fn failed_hook_is_repeated_and_last_signal_counts() {
     let world = world_with("[ -e @ROOM@/mended ]").await;
     write(&world, None, Some((1, 1))).await;
     let _agent = world.agent();
@@ -161,7 +161,7 @@ async fn a_hook_that_failed_is_run_again_by_itself_and_the_last_word_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_killed_in_its_hook_runs_it_again_and_never_beside_itself() {
+async fn agent_killed_in_hook_repeats_it_without_overlap() {
     let world = world_with("while [ ! -e @ROOM@/go ]; do sleep 0.02; done; echo ended >> @ROOM@/hooks").await;
     write(&world, None, Some((1, 1))).await;
     let agent = world.agent();

@@ -90,7 +90,7 @@ async fn window_moved_between_read_and_write_admits_only_within_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_away_for_longer_than_the_lease_takes_nothing_out_and_is_obeyed_again() {
+async fn store_outage_beyond_lease_takes_no_instance_out() {
     let mut world = World::new().await;
     let mut etcd = Etcd::start(&mut world).await;
     world.more = "initial_release = \"pantry-1\"".to_owned();
@@ -165,7 +165,7 @@ fn granted_by_the_guide(kinds: &[&str]) -> Vec<Permission> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_may_not_read_its_tasks_loses_nothing_but_those_and_says_so_once() {
+async fn agent_without_task_permission_warns_once_and_works() {
     let mut world = World::new().await;
     let etcd = Etcd::start(&mut world).await;
     let own = ["reconciliation", "windows", "directives", "inventory", "reports"];

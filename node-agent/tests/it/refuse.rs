@@ -76,7 +76,7 @@ async fn a_running_old_node_is_kept_out_of_rotation() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_beyond_the_window_is_not_started_and_the_way_back_is_open() {
+async fn version_outside_window_is_not_started_rollback_works() {
     let (world, _agent) = serving().await;
     world.store.set_window(1, 1).await;
     let (old, new) = (release(&world, 1), release(&world, 2));
@@ -113,7 +113,7 @@ async fn reports(world: &World, since: Revision) -> Vec<(Revision, Report)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_that_came_behind_the_agents_back_is_admitted_before_it_is_reported() {
+async fn version_changed_by_hand_is_admitted_before_report() {
     let (world, _agent) = serving().await;
     let good = world.store.set_window(1, 3).await;
     world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == good).await;
@@ -137,7 +137,7 @@ async fn a_version_that_came_behind_the_agents_back_is_admitted_before_it_is_rep
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_refused_is_shown_again_only_after_it_was_admitted_again() {
+async fn refused_instance_is_enabled_only_after_admission() {
     let (world, _agent) = serving().await;
     let window = world.store.set_window(2, 2).await;
     world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == window).await;
@@ -171,7 +171,7 @@ async fn what_was_refused_is_shown_again_only_after_it_was_admitted_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changed_version_serves_until_it_is_drained_or_a_contract_forbids_it() {
+async fn changed_version_serves_until_drained_or_contracted() {
     let (world, _agent) = serving().await;
     let window = world.store.set_window_after_contract(1, 1).await;
     world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == window).await;
@@ -216,7 +216,7 @@ async fn changed_version_below_the_contracted_one_is_disabled_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_agent_under_the_nodes_name_is_refused_and_the_holder_named() {
+async fn second_agent_of_node_is_refused_naming_holder() {
     let (world, first) = serving().await;
     // The same state directory.
     let output = run(&["run"], &world.config());

@@ -70,7 +70,7 @@ async fn agent_that_is_terminated_does_not_wait_for_a_copy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_that_closes_what_it_inherits_is_not_started_a_second_time() {
+async fn service_closing_inherited_fds_is_not_started_twice() {
     let mut world = World::new().await;
     world.more = "initial_release = \"pantry-1\"".to_owned();
     let closes = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; exec \"$0\" \"$@\"";
@@ -102,7 +102,7 @@ async fn a_service_that_closes_what_it_inherits_is_not_started_a_second_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_runs_and_serves_already_is_not_drained_for_its_own_release() {
+async fn serving_release_is_not_drained_for_itself() {
     let (world, _agent) = serving().await;
     let same = release(&world, 1);
     let replace = directive(Disposition::Replace { release: same.clone() }, vec![same]);

@@ -198,7 +198,7 @@ async fn two_agents_under_one_name_run_each_task_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_claim_of_another_agent_and_what_a_person_settled_are_left_alone() {
+async fn claims_of_others_and_settled_tasks_are_left_alone() {
     let node = Node::new().await;
     let other = Identity { nonce: "another".into(), boot: "b".into() };
     let (claimed, settled): (TaskId, TaskId) = ("t-1".parse().unwrap(), "t-2".parse().unwrap());

@@ -1,7 +1,7 @@
 //! An instance of an upgrade that failed, or that was skipped: a record for each, so that no record grows with the fleet.
 
 use super::Body;
-use super::upgrade::{Failure, Word};
+use super::upgrade::{Decision, Failure};
 use serde::{Deserialize, Serialize};
 
 /// Why an instance is not expected in its wave.
@@ -12,7 +12,7 @@ pub struct Exception {
     pub failure: Option<Failure>,
     /// An operator skipped it: its wave passes without it, but never remove or contract.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub skipped: Option<Word>,
+    pub skipped: Option<Decision>,
 }
 
 impl Body for Exception {

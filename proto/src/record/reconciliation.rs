@@ -43,8 +43,8 @@ pub struct Claim {
     pub revision: Revision,
 }
 
-impl From<Obeyed<'_>> for Claim {
-    fn from(obeyed: Obeyed<'_>) -> Self {
+impl From<AcceptedState<'_>> for Claim {
+    fn from(obeyed: AcceptedState<'_>) -> Self {
         Self { term: obeyed.term.cloned(), floor: obeyed.floor, revision: obeyed.revision }
     }
 }
@@ -55,7 +55,7 @@ impl Body for Reconciliation {
 
 /// What an agent has obeyed of a store, whichever that was.
 #[derive(Debug, Clone, Copy)]
-pub struct Obeyed<'a> {
+pub struct AcceptedState<'a> {
     /// The term of the last directive.
     pub term: Option<&'a TermId>,
     /// The floor of the last window.
@@ -67,7 +67,7 @@ pub struct Obeyed<'a> {
 impl Reconciliation {
     /// Whether the person had before them what this instance obeyed, and did not disregard it: then its agent may obey
     /// the store from here on.
-    pub fn covers(&self, service: &ServiceName, node: &NodeId, obeyed: Obeyed<'_>) -> bool {
+    pub fn covers(&self, service: &ServiceName, node: &NodeId, obeyed: AcceptedState<'_>) -> bool {
         let floor = self.floors.get(service).copied().unwrap_or_default();
         self.disregarded_claim(service, node).is_none()
             && obeyed.term.is_none_or(|term| self.terms.contains(term))

@@ -1,7 +1,7 @@
 //! One compute release: what was asked for, and what became of it. Its manifest is kept apart, by its digest, because
 //! it never changes and is not needed to decide.
 
-use super::{Body, Timestamp, upgrade::Word};
+use super::{Body, Timestamp, upgrade::Decision};
 use crate::compute::{Canary, EvidenceRule, ReleaseRevision, ReleaseVersion};
 use crate::{Branch, Digest, GroupLabel, ReleaseTag, ServiceName, ServiceVersion, StreamName};
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ pub struct ComputeRelease {
     pub created_at: Timestamp,
     /// The approval, once given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approved: Option<Word>,
+    pub approved: Option<Decision>,
     /// When it was deployed; it stays when it is superseded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployed_at: Option<Timestamp>,

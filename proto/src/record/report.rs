@@ -2,7 +2,7 @@
 //! matters changes: the lease is the heartbeat.
 
 use super::Body;
-use super::reconciliation::Obeyed;
+use super::reconciliation::AcceptedState;
 use crate::{Digest, Generation, ReleaseTag, Revision, ServiceVersion, Span, TermId};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
@@ -148,8 +148,8 @@ impl Report {
     }
 
     /// What its agent has obeyed so far.
-    pub fn obeyed(&self) -> Obeyed<'_> {
-        Obeyed {
+    pub fn obeyed(&self) -> AcceptedState<'_> {
+        AcceptedState {
             term: self.witness.term.as_ref(),
             floor: self.witness.floor,
             revision: self.generation.max(self.window).max(self.admission),

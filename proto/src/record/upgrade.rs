@@ -26,7 +26,7 @@ pub struct Upgrade {
     pub paused: Option<Pause>,
     /// What persons have approved.
     #[serde(default)]
-    pub approvals: BTreeMap<ApprovalPoint, Word>,
+    pub approvals: BTreeMap<ApprovalPoint, Decision>,
     /// What a rollback returns to; known once preflight is left.
     pub former: Option<Former>,
     /// The schema change that goes with it.
@@ -40,7 +40,7 @@ pub struct Upgrade {
     pub failed: BTreeMap<NodeId, Failure>,
     /// Instances that a person skipped, as earlier versions kept them.
     #[serde(default)]
-    pub skipped: BTreeMap<NodeId, Word>,
+    pub skipped: BTreeMap<NodeId, Decision>,
     /// How often a person had it go on in spite of its failures: those of before count no more.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resumed: u32,
@@ -231,9 +231,9 @@ pub struct Pause {
     pub at: Timestamp,
 }
 
-/// A person's word.
+/// A person's decision: an approval, or that an instance is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Word {
+pub struct Decision {
     /// Who.
     pub who: String,
     /// Why, or a remark.

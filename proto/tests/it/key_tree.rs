@@ -3,24 +3,28 @@
 use proptest::prelude::*;
 use tidegate_proto::key::{EventSeq, Kind, SignalSubject, Subject};
 use tidegate_proto::{
-    Artifact, Digest, GateHop, GateTag, Key, MetadataGeneration, Prefix, ReleaseRevision, ServiceVersion,
+    Artifact, Digest, GateHop, GateTag, Key, MetadataGeneration, NodeId, Prefix, ReleaseRevision,
+    ServiceName, ServiceVersion,
 };
 
+fn service() -> ServiceName {
+    "pantry-api".parse().unwrap()
+}
+
+fn node() -> NodeId {
+    "n1".parse().unwrap()
+}
+
+const SEQ: EventSeq = EventSeq { term: 7, number: 3 };
+
 fn every_key() -> Vec<(Key, &'static str)> {
-    let service = || "pantry-api".parse().unwrap();
-    let node = || "n1".parse().unwrap();
+    let keys = keys_of_upgrades().into_iter().chain(keys_of_releases());
+    keys.chain(keys_of_groups()).collect()
+}
+
+fn keys_of_upgrades() -> Vec<(Key, &'static str)> {
     let upgrade = || "u1".parse().unwrap();
     let schema = || "s1".parse().unwrap();
-    let seq = EventSeq { term: 7, number: 3 };
-    let stream = || "compute".parse().unwrap();
-    let tag = |text: &str| text.parse().unwrap();
-    let revision = ReleaseRevision::new(53).unwrap();
-    let group = || "edge-1".parse().unwrap();
-    let generation = MetadataGeneration::new(7).unwrap();
-    let artifact = |version, bytes: &[u8]| Artifact {
-        version: ServiceVersion::new(version).unwrap(),
-        sha256: Digest::of(bytes),
-    };
     vec![
         (Key::Report(service(), node()), "/tidegate/reports/pantry-api/n1"),
         (Key::Inventory(service(), node()), "/tidegate/inventory/pantry-api/n1"),
@@ -36,19 +40,31 @@ fn every_key() -> Vec<(Key, &'static str)> {
         (Key::Budget(service()), "/tidegate/budget/pantry-api"),
         (Key::Certificate(upgrade(), 0), "/tidegate/certificates/u1/000000"),
         (
-            Key::Event(Subject::Upgrade(upgrade()), seq),
+            Key::Event(Subject::Upgrade(upgrade()), SEQ),
             "/tidegate/events/upgrade-u1/00000000000000000007-0000000003",
         ),
-        (Key::Event(Subject::Fleet, seq), "/tidegate/events/fleet/00000000000000000007-0000000003"),
-        (Key::Event(Subject::Leader, seq), "/tidegate/events/leader/00000000000000000007-0000000003"),
+        (Key::Event(Subject::Fleet, SEQ), "/tidegate/events/fleet/00000000000000000007-0000000003"),
+        (Key::Event(Subject::Leader, SEQ), "/tidegate/events/leader/00000000000000000007-0000000003"),
         (Key::Waiting(upgrade()), "/tidegate/waiting/u1"),
         (Key::Maintenance(node()), "/tidegate/maintenance/n1"),
         (Key::Token("k1".parse().unwrap()), "/tidegate/tokens/k1"),
         (Key::Reconciliation, "/tidegate/reconciliation"),
         (Key::Leader, "/tidegate/leader"),
         (Key::Term("t1".parse().unwrap()), "/tidegate/terms/t1"),
+    ]
+}
+
+fn keys_of_releases() -> Vec<(Key, &'static str)> {
+    let stream = || "compute".parse().unwrap();
+    let tag = |text: &str| text.parse().unwrap();
+    let revision = ReleaseRevision::new(53).unwrap();
+    let artifact = |version, bytes: &[u8]| Artifact {
+        version: ServiceVersion::new(version).unwrap(),
+        sha256: Digest::of(bytes),
+    };
+    vec![
         (
-            Key::Event(Subject::Stream(stream()), seq),
+            Key::Event(Subject::Stream(stream()), SEQ),
             "/tidegate/events/stream-compute/00000000000000000007-0000000003",
         ),
         (Key::Stream(stream()), "/tidegate/streams/compute"),
@@ -81,13 +97,20 @@ fn every_key() -> Vec<(Key, &'static str)> {
             ),
             "/tidegate/signals/release-compute-1.2.x-53/c1",
         ),
+    ]
+}
+
+fn keys_of_groups() -> Vec<(Key, &'static str)> {
+    let group = || "edge-1".parse().unwrap();
+    let generation = MetadataGeneration::new(7).unwrap();
+    vec![
         (Key::GroupSignal(group(), node()), "/tidegate/signals/group-edge-1/n1"),
         (Key::Group(group()), "/tidegate/groups/edge-1"),
         (Key::Members(group()), "/tidegate/members/edge-1"),
         (Key::Document(group(), generation), "/tidegate/documents/edge-1/000000000007"),
         (Key::Exposed(group(), 2), "/tidegate/exposed/edge-1/000002"),
         (
-            Key::Event(Subject::Group(group()), seq),
+            Key::Event(Subject::Group(group()), SEQ),
             "/tidegate/events/group-edge-1/00000000000000000007-0000000003",
         ),
     ]

@@ -52,7 +52,7 @@ pub(crate) fn files() -> Vec<(Kind, String, Json)> {
 }
 
 #[test]
-fn every_record_that_was_ever_written_is_read_and_written_without_loss() {
+fn every_stored_record_format_round_trips_without_loss() {
     let files = files();
     for kind in Kind::ALL {
         assert!(files.iter().any(|(k, _, _)| *k == kind), "there is no golden file for {kind:?}");

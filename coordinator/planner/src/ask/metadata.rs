@@ -3,7 +3,7 @@
 
 mod signal;
 
-pub use signal::{Word, signal};
+pub use signal::{MetadataSignal, signal};
 
 use super::{Asker, Refusal};
 use crate::fleet::{Fleet, Stored};

@@ -5,7 +5,7 @@ use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::Reason;
-use crate::gate::capacity;
+use crate::gate::budget::capacity;
 use crate::moment::Moment;
 use crate::plan::{Draft, begin_rollback, plan};
 use crate::upgrade::rollback_path;
@@ -13,12 +13,17 @@ use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::report::{Health, Report};
-use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade, Word};
+use tidegate_proto::record::upgrade::{Decision, Pause, Phase, Upgrade};
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, NodeId, Revision, ServiceName, UpgradeId};
 
-fn word(moment: &Moment, asker: &Asker) -> Word {
-    Word { who: asker.who.clone(), why: asker.why.clone(), accepts: asker.accepts.clone(), at: moment.wall }
+fn decision(moment: &Moment, asker: &Asker) -> Decision {
+    Decision {
+        who: asker.who.clone(),
+        why: asker.why.clone(),
+        accepts: asker.accepts.clone(),
+        at: moment.wall,
+    }
 }
 
 /// Whether a person accepts sessions by name where contract, which needs no other approval now, is held by them.
@@ -62,12 +67,13 @@ pub fn approve(
             stored.phase
         )));
     }
-    let mut word = word(moment, asker);
+    let mut decision = decision(moment, asker);
     // What was accepted before stays so.
-    word.accepts
+    decision
+        .accepts
         .extend(stored.approvals.get(&point).iter().flat_map(|former| former.accepts.iter().cloned()));
     Ok(rewritten(moment, id, stored, asker, &format!("{point} approved"), |body| {
-        drop(body.approvals.insert(point, word))
+        drop(body.approvals.insert(point, decision))
     }))
 }
 
@@ -163,9 +169,9 @@ pub fn skip(
     if exceptions.is_skipped(node) {
         return Err(Refusal::state(format!("{node} is skipped in upgrade {id} already")));
     }
-    let word = word(moment, asker);
+    let decision = decision(moment, asker);
     let commit = rewritten(moment, id, stored, asker, &format!("{node} skipped"), |_| ());
-    Ok(exceptions.rewrite(commit, id, node, |exception| exception.skipped = Some(word)))
+    Ok(exceptions.rewrite(commit, id, node, |exception| exception.skipped = Some(decision)))
 }
 
 /// Takes an instance up again that failed, that failed to stage or remove a release, or that was skipped. Where it still
@@ -182,8 +188,8 @@ pub fn retry(
     let instance = fleet.service(service).and_then(|s| s.get(node));
     let failed = instance.filter(|i| i.failure().is_some() || i.has_stage_failures() || i.fault().is_some());
     let directive = failed.and_then(|i| i.directive.as_ref());
-    let excused = fleet.exceptions(id, stored).is_exempt(node);
-    if directive.is_none() && !excused {
+    let is_exempt = fleet.exceptions(id, stored).is_exempt(node);
+    if directive.is_none() && !is_exempt {
         return Err(Refusal::state(format!(
             "{service}/{node} has not failed under its directive, and is not skipped: there is nothing to retry"
         )));

@@ -4,7 +4,7 @@
 use super::{Asker, Refusal, demand_why, reconciled, with_event};
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
-use crate::gate::needed;
+use crate::gate::release::needed;
 use crate::gate::store;
 use crate::moment::Moment;
 use crate::release::need;

@@ -23,7 +23,7 @@ impl Instance {
         let Some(report) = &self.report else { return Some("no report".to_owned()) };
         Some(match () {
             () if !self.unreadable.is_empty() => "a record of it cannot be read".to_owned(),
-            () if self.maintained => "node cordoned".to_owned(),
+            () if self.cordoned => "node cordoned".to_owned(),
             () if report.rotation == Rotation::Maintenance => "a person's disable-file".to_owned(),
             () => troubled(report).unwrap_or_else(|| {
                 let word = self.word(report);

@@ -2,7 +2,7 @@
 
 use super::instance::Instance;
 use super::sample::Sample;
-use super::service::Those;
+use super::service::Matching;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tidegate_proto::NodeId;
@@ -30,7 +30,7 @@ pub struct Cause {
 
 impl Causes {
     /// The first of these, with their causes.
-    pub fn of<'a>(those: Those<impl Iterator<Item = &'a Instance>>) -> Self {
+    pub fn of<'a>(those: Matching<impl Iterator<Item = &'a Instance>>) -> Self {
         Self { count: those.count, first: those.each.take(Sample::NAMED).map(Cause::of).collect() }
     }
 

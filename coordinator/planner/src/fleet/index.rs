@@ -35,9 +35,9 @@ pub enum Standing {
     /// It fell silent, under no order.
     Silent,
     /// A person has cordoned its node.
-    Kept,
+    Cordoned,
     /// A person's disable-file keeps it out.
-    Held,
+    DisabledByPerson,
     /// It may get requests and is not seen serving them well: unhealthy in rotation, or neither proved to be in nor
     /// out. It is drained before it is replaced.
     Unhealthy,
@@ -183,7 +183,7 @@ impl Facets {
     }
 
     /// The instance's state towards the upgrade, and its wave; none where nothing is to be done, or it does not count.
-    pub(super) fn stands(&self) -> Option<(Standing, u32)> {
+    pub(super) fn counted_standing(&self) -> Option<(Standing, u32)> {
         self.standing.filter(|_| self.counts).map(|standing| (standing, self.wave))
     }
 
@@ -230,8 +230,8 @@ fn standing(instance: &Instance, known: Known, in_service: bool) -> Standing {
         () if instance.is_under_order() => Standing::Ordered,
         // A report that cannot be read says nothing either: it may serve.
         () if known == Known::Silent || instance.report.is_none() => Standing::Silent,
-        () if instance.maintained => Standing::Kept,
-        () if instance.is_in_maintenance() => Standing::Held,
+        () if instance.cordoned => Standing::Cordoned,
+        () if instance.is_in_maintenance() => Standing::DisabledByPerson,
         () if may_get_requests(instance) => Standing::Unhealthy,
         () => Standing::Adrift,
     }

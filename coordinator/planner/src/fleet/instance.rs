@@ -29,7 +29,7 @@ pub struct Instance {
     /// Records of it that cannot be read.
     pub unreadable: BTreeMap<Kind, Malformed>,
     /// Whether a person keeps its node out.
-    pub maintained: bool,
+    pub cordoned: bool,
     /// Its wave in the active upgrade, where it was drawn.
     pub wave: Option<u32>,
     /// Whether it contradicts the store, so that what it reports counts for nothing: it counts as silent and out.
@@ -66,7 +66,7 @@ impl Instance {
             decommission: None,
             directive: None,
             unreadable: BTreeMap::new(),
-            maintained: false,
+            cordoned: false,
             wave: None,
             contradicts: false,
         }
@@ -136,14 +136,14 @@ impl Instance {
         let good = report.health == Health::Healthy
             && report.rotation == Rotation::In
             && report.step == Step::Serving;
-        good && matches!(self.known(), Known::At(_)) && !self.maintained && !self.is_ordered_out()
+        good && matches!(self.known(), Known::At(_)) && !self.cordoned && !self.is_ordered_out()
     }
 
     /// Whether requests can reach it. An instance that an order takes out is away from the commit of its directive.
     pub fn exposure(&self) -> Exposure {
         let Some(report) = self.report.as_ref().filter(|_| !self.contradicts) else { return Exposure::Away };
         match report.rotation {
-            _ if self.maintained || self.is_ordered_out() => Exposure::Away,
+            _ if self.cordoned || self.is_ordered_out() => Exposure::Away,
             Rotation::In => Exposure::In,
             Rotation::Out | Rotation::Maintenance => Exposure::Away,
             // It was in rotation, and a balancer does not confirm that it still is.
@@ -290,7 +290,7 @@ impl Instance {
 
     /// Whether a person keeps it out: by a cordon, or by a disable-file that is not its agent's.
     pub fn is_in_maintenance(&self) -> bool {
-        self.maintained || self.report.as_ref().is_some_and(|report| report.rotation == Rotation::Maintenance)
+        self.cordoned || self.report.as_ref().is_some_and(|report| report.rotation == Rotation::Maintenance)
     }
 
     /// Why a release could not be staged or removed, by tag.

@@ -46,23 +46,23 @@ pub struct ServiceFleet {
 
 /// Some instances, in their order, and how many they are.
 #[derive(Debug, Clone)]
-pub struct Those<I> {
+pub struct Matching<I> {
     /// How many.
     pub count: usize,
     /// Each of them.
     pub each: I,
 }
 
-impl<'a, I: Iterator<Item = &'a Instance>> Those<I> {
+impl<'a, I: Iterator<Item = &'a Instance>> Matching<I> {
     /// The first names of them.
     pub fn sample(self) -> Sample {
         Sample::of(self.each.map(|instance| &instance.node), self.count)
     }
 
     /// The first names of those that are not skipped; `among` is the number of skipped ones.
-    pub fn sample_but(self, excused: impl Fn(&NodeId) -> bool, among: usize) -> Sample {
+    pub fn sample_but(self, left_out: impl Fn(&NodeId) -> bool, among: usize) -> Sample {
         let names = self.each.map(|instance| &instance.node);
-        Sample::of(names.filter(|node| !excused(node)), self.count - among)
+        Sample::of(names.filter(|node| !left_out(node)), self.count - among)
     }
 }
 

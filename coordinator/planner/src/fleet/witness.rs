@@ -33,7 +33,7 @@ pub enum Contradiction {
 }
 
 /// What the report of an instance says of the store.
-enum Stance {
+enum ReportClaim {
     /// Nothing that the store does not know.
     Nothing,
     /// That it is another one.
@@ -229,7 +229,7 @@ impl Fleet {
     }
 
     /// Who contradicts the store, each in a sentence, and how many do; at most `most` of the agents are named.
-    pub(crate) fn said_against(
+    pub(crate) fn contradictions(
         &self,
         databases: &BTreeMap<UpgradeId, SchemaFacts>,
         most: usize,
@@ -265,48 +265,48 @@ impl Witnesses {
         instance: &Instance,
         window: Option<Revision>,
     ) -> bool {
-        let stance = instance
+        let claim = instance
             .report
             .as_ref()
             .filter(|_| !instance.is_decommissioned())
-            .map_or(Stance::Nothing, |report| self.stance(service, instance, report, window));
+            .map_or(ReportClaim::Nothing, |report| self.claim(service, instance, report, window));
         let node = &instance.node;
-        if !matches!(stance, Stance::Former)
+        if !matches!(claim, ReportClaim::Former)
             && let Some(former) = self.former.get_mut(service)
             && former.remove(node)
             && former.is_empty()
         {
             self.former.remove(service);
         }
-        if !matches!(stance, Stance::Against(_)) && !self.against.is_empty() {
+        if !matches!(claim, ReportClaim::Against(_)) && !self.against.is_empty() {
             self.against.remove(&(service.clone(), node.clone()));
         }
         if !self.disregarded.is_empty() {
             self.disregarded.remove(&(service.clone(), node.clone()));
         }
-        let contradicts = matches!(stance, Stance::Against(_));
-        match stance {
-            Stance::Nothing => {}
-            Stance::Against(against) => {
+        let contradicts = matches!(claim, ReportClaim::Against(_));
+        match claim {
+            ReportClaim::Nothing => {}
+            ReportClaim::Against(against) => {
                 self.against.insert((service.clone(), node.clone()), against);
             }
-            Stance::Disregarded(against) => {
+            ReportClaim::Disregarded(against) => {
                 self.disregarded.insert((service.clone(), node.clone()), against);
             }
-            Stance::Former => {
+            ReportClaim::Former => {
                 self.former.entry(service.clone()).or_default().insert(node.clone());
             }
         }
         contradicts
     }
 
-    fn stance(
+    fn claim(
         &self,
         service: &ServiceName,
         instance: &Instance,
         report: &Stored<Report>,
         window: Option<Revision>,
-    ) -> Stance {
+    ) -> ReportClaim {
         let taken_in = report.witness.reconciled;
         // Until the agent has taken the word in, it says what it said to the person who gave it.
         let covered = |by: &Stored<Reconciliation>| {
@@ -317,13 +317,13 @@ impl Witnesses {
                 .is_some_and(|claim| *claim == Claim::from(report.obeyed()))
         };
         match self.against(instance, report, window) {
-            Some(_) if self.reconciled.as_ref().is_some_and(covered) => Stance::Former,
+            Some(_) if self.reconciled.as_ref().is_some_and(covered) => ReportClaim::Former,
             Some(against) if self.reconciled.as_ref().is_some_and(disregarded) => {
-                Stance::Disregarded(against)
+                ReportClaim::Disregarded(against)
             }
-            Some(against) => Stance::Against(against),
-            None if awaits_new_directive(instance) => Stance::Former,
-            None => Stance::Nothing,
+            Some(against) => ReportClaim::Against(against),
+            None if awaits_new_directive(instance) => ReportClaim::Former,
+            None => ReportClaim::Nothing,
         }
     }
 

@@ -1,7 +1,10 @@
 //! How many instances may be out of service at once.
 
-use super::roll::{besides, mend};
-use super::said::{Said, Waits};
+pub mod capacity;
+pub mod outside;
+
+use super::description::{Description, Waits};
+use super::roll::{besides, recovery_command};
 use super::{Causes, Sample};
 use serde::{Deserialize, Serialize};
 use tidegate_proto::ServiceName;
@@ -24,39 +27,39 @@ const RETURNS: &str =
     "the instances that return to rotation; or a person, who corrects those that are out of service";
 
 impl BudgetGate {
-    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+    pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         let status = || waits.upgrade(|id| format!("tidegate upgrade status {id}"));
         match self {
-            Self::Capacity { in_service, required, out } => Said::new(
+            Self::Capacity { in_service, required, out } => Description::new(
                 format!("{in_service} instances are in service, and {required} are required{}", besides(out)),
                 RETURNS,
             )
-            .next_step(mend(waits, out)),
-            Self::Unavailable { allowed, out } => Said::new(
+            .next_step(recovery_command(waits, out)),
+            Self::Unavailable { allowed, out } => Description::new(
                 format!("{} instances are not in service, and at most {allowed} may be: {out}", out.count),
                 RETURNS,
             )
-            .next_step(mend(waits, out)),
-            Self::Domain { domain, out } => Said::new(
+            .next_step(recovery_command(waits, out)),
+            Self::Domain { domain, out } => Description::new(
                 format!(
                     "failure domain {domain} has instances out of service, and only one domain may have them: {out}"
                 ),
                 RETURNS,
             )
-            .next_step(mend(waits, out)),
-            Self::Held { nodes } => Said::new(
+            .next_step(recovery_command(waits, out)),
+            Self::Held { nodes } => Description::new(
                 format!("drained and not stopped, because too few other instances are in rotation: {nodes}"),
                 RETURNS,
             )
             .next_step(status()),
-            Self::Outside { service, window, nodes } => Said::new(
+            Self::Outside { service, window, nodes } => Description::new(
                 format!(
                     "{service}: the version changed in rotation to one outside the window {window} on {nodes}; these instances are drained one at a time, as far as capacity allows"
                 ),
                 "a person, who starts a version that the window admits on these nodes",
             )
             .next_step(waits.upgrade(|_| format!("tidegate fleet list {service}"))),
-            Self::Unlabelled { nodes } => Said::new(
+            Self::Unlabelled { nodes } => Description::new(
                 format!(
                     "out of rotation without the label of a failure domain, so possibly in any of them: {nodes}; no other instance may be drained"
                 ),

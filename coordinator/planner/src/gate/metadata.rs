@@ -1,6 +1,6 @@
 //! Batches of a metadata update.
 
-use super::said::{Said, Waits};
+use super::description::{Description, Waits};
 use super::{Answer, Reason, Sample, StoreGate};
 use crate::fleet::Fleet;
 use serde::{Deserialize, Serialize};
@@ -20,16 +20,16 @@ pub enum MetadataGate {
 }
 
 impl MetadataGate {
-    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+    pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         let cancel = waits.group(|group| format!("tidegate metadata cancel {group} --why …"));
         match self {
-            Self::Unsignalled { nodes, batch, batches, left } => Said::new(
+            Self::Unsignalled { nodes, batch, batches, left } => Description::new(
                 format!("batch {batch}/{batches}: no signal yet from {nodes}"),
                 "the instances, which signal success or failure; or a person, who cancels the update",
             )
             .next_step(cancel)
             .timeout(format!("in {left} instances without a signal count as failed ({TIMEOUT})")),
-            Self::Soaking { batch, batches, left } => Said::new(
+            Self::Soaking { batch, batches, left } => Description::new(
                 format!("batch {batch}/{batches} reported success and is soaking"),
                 "the coordinator",
             )

@@ -1,7 +1,9 @@
 //! What a person decides.
 
+pub(crate) mod rollback;
+
+use super::description::{Description, MANUAL, Waits};
 use super::roll::{open_failures, rollback};
-use super::said::{MANUAL, Said, Waits};
 use super::{Answer, Reason};
 use crate::upgrade::{View, rollback_path};
 use serde::{Deserialize, Serialize};
@@ -23,19 +25,19 @@ pub enum PersonGate {
 }
 
 impl PersonGate {
-    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+    pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         match self {
-            Self::Preflight { finding } => Said::new(
+            Self::Preflight { finding } => Description::new(
                 finding.clone(),
                 "a person, who corrects the finding; preflight is repeated automatically",
             )
             .next_step(waits.upgrade(rollback)),
             Self::Approval { point } => {
-                Said::new(format!("phase {point} requires a manual approval"), "a person")
+                Description::new(format!("phase {point} requires a manual approval"), "a person")
                     .next_step(waits.upgrade(|id| format!("tidegate upgrade approve {id} {point}")))
                     .timeout("none (manual approval)")
             }
-            Self::Acceptance { why } => Said::new(
+            Self::Acceptance { why } => Description::new(
                 format!("phase contract requires an approval that accepts what cannot be proved: {why}"),
                 "a person",
             )
@@ -44,14 +46,14 @@ impl PersonGate {
             )
             .timeout("none (manual approval)"),
             Self::Paused { who, why, rollback_path } => {
-                Said::new(format!("paused by {who}: {why}"), "a person, who resumes or rolls back")
+                Description::new(format!("paused by {who}: {why}"), "a person, who resumes or rolls back")
                     .next_step(waits.upgrade(|id| match rollback_path {
                         true => format!("tidegate upgrade resume {id}, or {}", rollback(id)),
                         false => format!("tidegate upgrade resume {id}"),
                     }))
                     .timeout(MANUAL)
             }
-            Self::NoRollback { why } => Said::new(format!("cannot roll back: {why}"), "a person"),
+            Self::NoRollback { why } => Description::new(format!("cannot roll back: {why}"), "a person"),
         }
     }
 }

@@ -5,7 +5,7 @@ mod cut_off;
 mod finding;
 mod former;
 mod schema;
-pub(crate) mod verdict;
+mod verdict;
 
 pub(crate) use cut_off::is_cut_off;
 pub use finding::Finding;
@@ -94,10 +94,10 @@ fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> 
         true => any(service.above(spec.to).sample(), &format!("above `to` ({}) on", spec.to)),
         false => any(service.above(spec.from).sample(), &above(service, spec)),
     }
-    let (maintained, broken): (Vec<_>, Vec<_>) =
-        service.instances().filter(|i| !i.is_in_service()).partition(|i| i.maintained);
+    let (cordoned, broken): (Vec<_>, Vec<_>) =
+        service.instances().filter(|i| !i.is_in_service()).partition(|i| i.cordoned);
     any(
-        Sample::counted(maintained.into_iter().map(|i: &Instance| &i.node)),
+        Sample::counted(cordoned.into_iter().map(|i: &Instance| &i.node)),
         "in maintenance (uncordon it first)",
     );
     let broken: Vec<_> = broken.into_iter().filter(|i| i.known() != Known::Silent).collect();

@@ -1,6 +1,13 @@
 //! When a compute release goes out, and what it requires.
 
-use super::said::{Said, Waits};
+pub(crate) mod canary;
+pub mod deploy;
+pub mod evidence;
+pub(crate) mod needed;
+pub mod storage;
+pub(crate) mod trial;
+
+use super::description::{Description, Waits};
 use super::{CanaryCount, NeededBy, Reason, Sample};
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::release::ReleaseStatus;
@@ -38,30 +45,33 @@ fn promote(waits: Waits<'_>) -> Option<String> {
 }
 
 impl ReleaseGate {
-    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+    pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         match self {
             Self::Needed { service, floor, by } => needed(service, *floor, by, waits),
-            Self::Floor { service, floor, needs } => Said::new(
+            Self::Floor { service, floor, needs } => Description::new(
                 format!("the floor of {service} is committed at {floor}, and {needs} is required"),
                 "the upgrade of the service, once its last instance is verified",
             )
             .next_step(waits.release(|_, _| format!("tidegate upgrade list {service} --active"))),
-            Self::ReleaseUnknown { service, nodes } => Said::new(
+            Self::ReleaseUnknown { service, nodes } => Description::new(
                 format!("{service}: the running release is not known on {nodes}"),
                 "the agent, once it knows which release runs",
             ),
-            Self::NoStorage { compute } => Said::new(
+            Self::NoStorage { compute } => Description::new(
                 format!("{compute} requires evidence, and there is no storage instance to test with"),
                 "a person",
             ),
             Self::Evidence { compute, storage, found } => evidence(compute, storage, found.as_deref(), waits),
             Self::ReleaseApproval { stream, revision } => {
-                Said::new(format!("revision {revision} of {stream} requires a manual approval"), "a person")
-                    .next_step(waits.release(|stream, revision| {
-                        format!("tidegate release approve {revision} --stream {stream}")
-                    }))
+                Description::new(
+                    format!("revision {revision} of {stream} requires a manual approval"),
+                    "a person",
+                )
+                .next_step(waits.release(|stream, revision| {
+                    format!("tidegate release approve {revision} --stream {stream}")
+                }))
             }
-            Self::ReleaseFailed { why, overtaken } => Said::new(
+            Self::ReleaseFailed { why, overtaken } => Description::new(
                 match overtaken {
                     None => format!("the release failed: {why}"),
                     Some(by) => format!(
@@ -71,30 +81,31 @@ impl ReleaseGate {
                 "a person",
             )
             .next_step(waits.release(retry).filter(|_| overtaken.is_none())),
-            Self::Manual { tag } => {
-                Said::new(format!("the stream's manual strategy names {tag}, and manual wins"), "a person")
-                    .next_step(waits.release(|stream, _| format!("tidegate release stream {stream} --set …")))
-            }
-            Self::NoStrategy => Said::new(
+            Self::Manual { tag } => Description::new(
+                format!("the stream's manual strategy names {tag}, and manual wins"),
+                "a person",
+            )
+            .next_step(waits.release(|stream, _| format!("tidegate release stream {stream} --set …"))),
+            Self::NoStrategy => Description::new(
                 "the stream's strategy deploys no release automatically: latest is off, and no tag is named",
                 "a person",
             )
             .next_step(promote(waits)),
-            Self::CanaryBusy { revision } => Said::new(
+            Self::CanaryBusy { revision } => Description::new(
                 format!("revision {revision} is in canary, and a stream has one canary at a time"),
                 SIGNALS,
             )
             .next_step(waits.release(|stream, _| {
                 format!("tidegate release promote {revision} --stream {stream} --deploy")
             })),
-            Self::RollsBack { revision, failed: true } => Said::new(
+            Self::RollsBack { revision, failed: true } => Description::new(
                 format!(
                     "revision {revision}, a rollback, failed, and no earlier release goes out automatically"
                 ),
                 "a person, who retries it or promotes a release",
             )
             .next_step(waits.release(|stream, _| retry(stream, *revision))),
-            Self::RollsBack { revision, failed: false } => Said::new(
+            Self::RollsBack { revision, failed: false } => Description::new(
                 format!("revision {revision} rolls back to an earlier release and overtakes this one"),
                 "what that rollback is blocked on",
             )
@@ -102,13 +113,13 @@ impl ReleaseGate {
                 waits.release(|stream, _| format!("tidegate release explain {revision} --stream {stream}")),
             ),
             Self::CanaryOpen { count, deadline } => canary_open(count, *deadline, waits),
-            Self::NotAvailable { answered, needed, deadline } => Said::new(
+            Self::NotAvailable { answered, needed, deadline } => Description::new(
                 format!("it has answered for {answered} without a break, and {needed} are needed"),
                 "the process that reports whether the release answers",
             )
             .next_step(promote(waits))
             .timeout(format!("after {deadline} without becoming available it has failed")),
-            Self::TooManyKept { count } => Said::new(
+            Self::TooManyKept { count } => Description::new(
                 format!("{count} superseded releases are kept, which is the maximum"),
                 "a person, who unpins computes; or computes that move to a later release",
             )
@@ -117,9 +128,9 @@ impl ReleaseGate {
     }
 }
 
-fn needed(service: &ServiceName, floor: ServiceVersion, by: &NeededBy, waits: Waits<'_>) -> Said {
+fn needed(service: &ServiceName, floor: ServiceVersion, by: &NeededBy, waits: Waits<'_>) -> Description {
     let NeededBy { stream, revision, tag, hold, needs } = by;
-    Said::new(
+    Description::new(
                     format!(
                         "the floor of {service} cannot fall to {floor}: revision {revision} of {stream} ({tag}) is {hold} and needs {needs}"
                     ),
@@ -128,8 +139,13 @@ fn needed(service: &ServiceName, floor: ServiceVersion, by: &NeededBy, waits: Wa
                 .next_step(waits.upgrade(|_| format!("tidegate release rollback … --stream {stream} --why …")))
 }
 
-fn evidence(compute: &ReleaseTag, storage: &ReleaseTag, found: Option<&str>, waits: Waits<'_>) -> Said {
-    Said::new(
+fn evidence(
+    compute: &ReleaseTag,
+    storage: &ReleaseTag,
+    found: Option<&str>,
+    waits: Waits<'_>,
+) -> Description {
+    Description::new(
         match found {
             None => format!("no evidence that {compute} works with {storage}, which is in use"),
             Some(verdict) => format!(
@@ -145,13 +161,13 @@ fn evidence(compute: &ReleaseTag, storage: &ReleaseTag, found: Option<&str>, wai
     )
 }
 
-fn canary_open(count: &CanaryCount, deadline: Option<Span>, waits: Waits<'_>) -> Said {
+fn canary_open(count: &CanaryCount, deadline: Option<Span>, waits: Waits<'_>) -> Description {
     let CanaryCount { successes, needed, failures, tolerated } = count;
     let needed = match needed {
         Some(needed) => format!("{needed} are needed"),
         None => "a person promotes it".to_owned(),
     };
-    let said = Said::new(
+    let description = Description::new(
                     format!(
                         "{successes} computes signalled success and {needed}; {failures} signalled failure and {tolerated} are tolerated"
                     ),
@@ -159,8 +175,10 @@ fn canary_open(count: &CanaryCount, deadline: Option<Span>, waits: Waits<'_>) ->
                 )
                 .next_step(promote(waits));
     match deadline {
-        Some(deadline) => said.timeout(format!("after {deadline} in canary without success it is withdrawn")),
-        None => said,
+        Some(deadline) => {
+            description.timeout(format!("after {deadline} in canary without success it is withdrawn"))
+        }
+        None => description,
     }
 }
 

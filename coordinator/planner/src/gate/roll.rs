@@ -1,6 +1,10 @@
 //! Instances that are staged, moved or cleaned up.
 
-use super::said::{MANUAL, Said, Waits, first};
+pub(crate) mod moving;
+pub(crate) mod stall;
+pub(crate) mod wave;
+
+use super::description::{Description, MANUAL, Waits, first};
 use super::version::VersionGate;
 use super::{Answer, Reason};
 use crate::fleet::{Causes, Exceptions, Instance, Known, Sample, ServiceFleet, Standing};
@@ -34,8 +38,8 @@ pub(super) fn retry(id: &UpgradeId, node: &NodeId) -> String {
     format!("tidegate upgrade retry {id} {node}")
 }
 
-/// What helps where instances are out of service: the one that has failed is named.
-pub(super) fn mend(waits: Waits<'_>, out: &Causes) -> Option<String> {
+/// The command that helps where instances are out of service: the one that has failed is named.
+pub(super) fn recovery_command(waits: Waits<'_>, out: &Causes) -> Option<String> {
     waits.upgrade(|id| match out.failed() {
         Some(node) => retry(id, node),
         None => format!("tidegate upgrade status {id}"),
@@ -47,60 +51,64 @@ pub(super) fn besides(out: &Causes) -> String {
 }
 
 impl RollGate {
-    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+    pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         match self {
             Self::Staging { release, nodes } => {
-                Said::new(format!("{release} is being staged on {nodes}"), AGENTS)
+                Description::new(format!("{release} is being staged on {nodes}"), AGENTS)
             }
-            Self::StageFailed { node, release, why } => Said::new(
+            Self::StageFailed { node, release, why } => Description::new(
                 format!("{node} could not stage or remove {release}: {why}"),
                 "a person, who corrects the artifact or the hook on that node",
             )
             .next_step(waits.upgrade(|id| retry(id, node))),
-            Self::Removing { nodes } => Said::new(format!("old code is being removed from {nodes}"), AGENTS),
+            Self::Removing { nodes } => {
+                Description::new(format!("old code is being removed from {nodes}"), AGENTS)
+            }
             Self::Draining { nodes, deadline } => {
-                Said::new(format!("draining {nodes} (timeout {deadline} for each)"), AGENTS)
+                Description::new(format!("draining {nodes} (timeout {deadline} for each)"), AGENTS)
                     .timeout(format!("after {deadline} the spec's drain.on_deadline decides"))
             }
-            Self::Replacing { nodes, deadline } => {
-                Said::new(format!("replacing and verifying {nodes} (each healthy within {deadline})"), AGENTS)
-                    .timeout(format!("after {deadline} the instance has failed"))
-            }
-            Self::Returning { nodes } => Said::new(format!("returning to rotation: {nodes}"), AGENTS),
-            Self::NotServing { nodes } => Said::new(
+            Self::Replacing { nodes, deadline } => Description::new(
+                format!("replacing and verifying {nodes} (each healthy within {deadline})"),
+                AGENTS,
+            )
+            .timeout(format!("after {deadline} the instance has failed")),
+            Self::Returning { nodes } => Description::new(format!("returning to rotation: {nodes}"), AGENTS),
+            Self::NotServing { nodes } => Description::new(
                 format!("not in rotation and healthy: {nodes}"),
                 "the service on that node, or a person who operates it",
             )
-            .next_step(mend(waits, nodes)),
-            Self::Maintenance { nodes } => {
-                Said::new(format!("in maintenance: {nodes}"), "the person who put the node in maintenance")
-                    .next_step(waits.upgrade(|_| match first(nodes) {
-                        Some(node) => {
-                            format!("tidegate fleet uncordon {node}, or remove the disable-file there")
-                        }
-                        None => "tidegate fleet uncordon NODE".to_owned(),
-                    }))
-                    .timeout(MANUAL)
-            }
-            Self::Failed { node, why } => Said::new(
+            .next_step(recovery_command(waits, nodes)),
+            Self::Maintenance { nodes } => Description::new(
+                format!("in maintenance: {nodes}"),
+                "the person who put the node in maintenance",
+            )
+            .next_step(waits.upgrade(|_| match first(nodes) {
+                Some(node) => {
+                    format!("tidegate fleet uncordon {node}, or remove the disable-file there")
+                }
+                None => "tidegate fleet uncordon NODE".to_owned(),
+            }))
+            .timeout(MANUAL),
+            Self::Failed { node, why } => Description::new(
                 format!("{node} failed: {why}"),
                 "a person, who corrects the instance on that node; it is not retried automatically",
             )
             .next_step(waits.upgrade(|id| retry(id, node))),
-            Self::Skipped { nodes } => Said::new(
+            Self::Skipped { nodes } => Description::new(
                 format!("skipped instances still block remove and contract: {nodes}"),
                 "a person, who retries the instance, or stops and decommissions it",
             )
             .next_step(first(nodes).and_then(|node| waits.upgrade(|id| retry(id, node))))
             .timeout(MANUAL),
-            Self::EmptyWave { wave } => Said::new(
+            Self::EmptyWave { wave } => Description::new(
                 format!("wave {} has no instance left that could be verified at the new version", wave + 1),
                 "a person, who corrects and retries an instance of the wave, or rolls back",
             )
             .next_step(waits.upgrade(rollback)),
             Self::Stalled { for_ms, deadline, out } => {
                 let time = Span::from_millis(for_ms / 1000 * 1000);
-                Said::new(
+                Description::new(
                     format!(
                         "no instance became healthy for {time} (progress deadline {deadline}){}",
                         besides(out)
@@ -127,7 +135,8 @@ pub(crate) fn all_serving(view: &View<'_>) -> Answer {
         service.ordered().each.partition(|i| i.is_in_maintenance());
     let in_maintenance = Sample::counted(in_maintenance.into_iter().map(|instance| &instance.node));
     let mut answer = Answer { is_open: all(Standing::Ready).count == 0, reasons: Vec::new() };
-    for nodes in [all(Standing::Kept).sample(), all(Standing::Held).sample(), in_maintenance] {
+    for nodes in [all(Standing::Cordoned).sample(), all(Standing::DisabledByPerson).sample(), in_maintenance]
+    {
         answer.and(Answer::of_any(nodes, |nodes| RollGate::Maintenance { nodes }));
     }
     for standing in [Standing::Silent, Standing::Unhealthy, Standing::Adrift] {
@@ -150,17 +159,17 @@ pub(crate) fn unfit(nodes: Causes) -> Answer {
 pub(crate) fn staged(view: &View<'_>, releases: &[Release]) -> Answer {
     let Some(service) = view.service() else { return Answer::closed() };
     let exceptions = view.exceptions();
-    let excused = |node: &NodeId| exceptions.is_skipped(node);
+    let is_skipped = |node: &NodeId| exceptions.is_skipped(node);
     let among = exceptions.skipped().filter(|node| service.is_unstaged(node));
     let (quiet, others): (Vec<_>, Vec<_>) =
         among.filter_map(|node| service.get(node)).partition(|instance| instance.known() == Known::Silent);
-    let silent = service.unstaged_silent().sample_but(excused, quiet.len());
+    let silent = service.unstaged_silent().sample_but(is_skipped, quiet.len());
     // Who failed is named with the cause, and is not at work.
     let has_failed = |instance: &Instance| instance.has_stage_failures();
     let failed = service.stage_failed().count - others.iter().filter(|instance| has_failed(instance)).count();
-    let not_at_work = |node: &NodeId| excused(node) || service.get(node).is_some_and(has_failed);
+    let not_at_work = |node: &NodeId| is_skipped(node) || service.get(node).is_some_and(has_failed);
     let reporting = service.unstaged().sample_but(not_at_work, others.len() + failed);
-    let failures = stage_failures(service.stage_failed().each.filter(|instance| !excused(&instance.node)));
+    let failures = stage_failures(service.stage_failed().each.filter(|instance| !is_skipped(&instance.node)));
     let mut answer = Answer { is_open: failed == 0, reasons: failures };
     let name = service.name().clone();
     answer.and(Answer::of_any(silent, |nodes| VersionGate::Silent { service: name, nodes }));
@@ -210,7 +219,10 @@ pub(crate) fn removed(service: &ServiceFleet) -> Answer {
 }
 
 /// Those that are not where they should be because they failed, or because a person skipped them.
-pub(crate) fn excused(exceptions: Exceptions<'_>, is_missing: impl Fn(&NodeId) -> bool) -> Vec<Reason> {
+pub(crate) fn failed_or_skipped(
+    exceptions: Exceptions<'_>,
+    is_missing: impl Fn(&NodeId) -> bool,
+) -> Vec<Reason> {
     let failed = exceptions.failures().filter(|(node, _)| is_missing(node));
     let failed = failed.take(Sample::NAMED).map(|(node, failure)| has_failed(node, &failure.reason));
     let skipped = exceptions.skipped().filter(|node| !exceptions.has_failed(node));

@@ -1,9 +1,11 @@
 //! What is done to the database.
 
+pub mod migrate_floors;
+
 use super::Reason;
+use super::description::{Description, Waits};
+use super::person::rollback::begins;
 use super::roll::rollback;
-use super::rollback::begins;
-use super::said::{Said, Waits};
 use crate::moment::SchemaFacts;
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
@@ -26,17 +28,17 @@ pub enum SchemaGate {
 const REPEATED: &str = "none: it is repeated, at least every 15 s";
 
 impl SchemaGate {
-    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+    pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         match self {
             Self::Schema { job, progress } => {
-                Said::new(format!("schema {job}: {progress}"), "the coordinator")
+                Description::new(format!("schema {job}: {progress}"), "the coordinator")
             }
-            Self::SchemaTrouble { job, why } => Said::new(
+            Self::SchemaTrouble { job, why } => Description::new(
                 format!("schema {job} did not succeed and is repeated: {why}"),
                 "the database, or a person who administers it",
             )
             .timeout(REPEATED),
-            Self::SchemaLost { job, from, to, rollback_path } => Said::new(
+            Self::SchemaLost { job, from, to, rollback_path } => Description::new(
                 format!(
                     "the database no longer shows that {job} is done: it was replaced by an older copy, or changed by hand; no instance is drained until the database shows it again"
                 ),
@@ -56,14 +58,14 @@ impl SchemaGate {
                     Some(floor) => format!("its committed floor is {floor}"),
                     None => "no floor of it is committed".to_owned(),
                 };
-                Said::new(
+                Description::new(
                     format!("migrate requires the floor {needs} of {service}, and {found}"),
                     "the upgrade of that service, which commits the floor after its last instance",
                 )
                 .next_step(waits.upgrade(|_| format!("tidegate upgrade list {service} --active")))
                 .timeout("none: it depends on another service")
             }
-            Self::Certificate { why } => Said::new(
+            Self::Certificate { why } => Description::new(
                 format!("the certificate cannot be made: {why}"),
                 "the instance, session or row that is named, or a person who administers it",
             )

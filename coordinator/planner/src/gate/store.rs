@@ -1,6 +1,6 @@
 //! What the store holds, and whether it can be believed.
 
-use super::said::{RECONCILE, Said, Waits, first};
+use super::description::{Description, RECONCILE, Waits, first};
 use super::{Answer, Reason};
 use crate::fleet::{Contradiction, Fleet, Sample};
 use crate::moment::{Moment, SchemaFacts};
@@ -47,9 +47,9 @@ pub enum StoreGate {
 }
 
 impl StoreGate {
-    pub(super) fn said(&self, _: Waits<'_>) -> Said {
+    pub(super) fn describe(&self, _: Waits<'_>) -> Description {
         match self {
-            Self::Unreadable { key, why } => Said::new(
+            Self::Unreadable { key, why } => Description::new(
                 format!("the record {key} {why}"),
                 "the process that writes the record; or a person, who removes it",
             ),
@@ -58,7 +58,7 @@ impl StoreGate {
                     0 => String::new(),
                     more => format!("; and {more} more witnesses"),
                 };
-                Said::new(
+                Description::new(
                     format!(
                         "the store was restored from a backup, or is blank, and no step is taken until a person reconciles it: {}{more}",
                         witnesses.join("; ")
@@ -67,32 +67,32 @@ impl StoreGate {
                 )
                 .next_step(Some(RECONCILE.to_owned()))
             }
-            Self::Unsupported { service, node, claim } => Said::new(
+            Self::Unsupported { service, node, claim } => Description::new(
                 format!(
                     "{service}/{node} {claim}; no database and no other node confirms that, so the instance counts as silent and out of rotation, and the floor, remove and contract of {service} are closed"
                 ),
                 "a person, who includes or disregards the claim, or decommissions the instance",
             )
             .next_step(Some(RECONCILE.to_owned())),
-            Self::AwaitingReports { for_ms } => Said::new(
+            Self::AwaitingReports { for_ms } => Description::new(
                 format!(
                     "this coordinator sees the store for the first time and waits for reports of the agents: {} left",
                     Span::from_millis(for_ms.div_ceil(1000) * 1000)
                 ),
                 "the coordinator",
             ),
-            Self::FormerStore { nodes } => Said::new(
+            Self::FormerStore { nodes } => Description::new(
                 format!("the store was reconciled, and these agents have not accepted new directives yet: {nodes}"),
                 "the agents",
             ),
-            Self::Disregarded { service, nodes } => Said::new(
+            Self::Disregarded { service, nodes } => Description::new(
                 format!(
                     "{service}: the claims of these instances against the store were disregarded, and their agents obey the store only after a plan includes them: {nodes}"
                 ),
                 "a person, who includes the claim or decommissions the instance",
             )
             .next_step(first(nodes).map(|node| format!("{RECONCILE} --include {service}/{node}"))),
-            Self::StoreRefused { what, why } => Said::new(
+            Self::StoreRefused { what, why } => Description::new(
                 format!("the store refused the transaction {what:?}: {why}"),
                 "a person who administers the store: limits, permissions, space",
             )
@@ -110,13 +110,14 @@ pub fn unreconciled(fleet: &Fleet, databases: &BTreeMap<UpgradeId, SchemaFacts>)
     if mutant::is("restored-store-is-obeyed") || fleet.contradiction(databases) != Contradiction::Supported {
         return None;
     }
-    let (witnesses, count) = fleet.said_against(databases, WITNESSES);
+    let (witnesses, count) = fleet.contradictions(databases, WITNESSES);
     Some(StoreGate::Restored { witnesses, count }.into())
 }
 
 /// Why nothing is decided from this store: a witness contradicts it, or may still do so.
 pub fn closed(fleet: &Fleet, moment: &Moment) -> Option<Reason> {
-    let unheard = (moment.unheard_ms > 0).then_some(StoreGate::AwaitingReports { for_ms: moment.unheard_ms });
+    let unheard = (moment.report_grace_left_ms > 0)
+        .then_some(StoreGate::AwaitingReports { for_ms: moment.report_grace_left_ms });
     unreconciled(fleet, &moment.schemas).or(unheard.map(Reason::from))
 }
 

@@ -1,6 +1,6 @@
 //! Hooks that were ordered on nodes.
 
-use super::said::{Said, Waits, first};
+use super::description::{Description, Waits, first};
 use super::store::unreadable;
 use super::{Reason, Sample};
 use crate::fleet::Fleet;
@@ -23,27 +23,27 @@ pub enum TaskGate {
 }
 
 impl TaskGate {
-    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+    pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         match self {
-            Self::TaskWaiting { hook, nodes } => Said::new(
+            Self::TaskWaiting { hook, nodes } => Description::new(
                 format!("hook {hook} has not started on {nodes}"),
                 "the agents of these nodes, which run one task at a time",
             ),
-            Self::TaskRunning { hook, nodes } => Said::new(
+            Self::TaskRunning { hook, nodes } => Description::new(
                 format!("hook {hook} runs on {nodes}"),
                 "the agents of these nodes; or a person, who settles the task where a machine is gone for good",
             )
             .next_step(first(nodes).and_then(|node| {
                 waits.release(|_, _| format!("tidegate task list --node {node}"))
             })),
-            Self::TaskUnknown { hook, node, task, why } => Said::new(
+            Self::TaskUnknown { hook, node, task, why } => Description::new(
                 format!("hook {hook} started on {node}, and its outcome is not known: {why}"),
                 "a person, who has verified that its process has ended, and how",
             )
             .next_step(waits.release(|_, _| {
                 format!("tidegate task settle {node} {task} --outcome succeeded|failed --why …")
             })),
-            Self::TaskFailed { hook, node, why } => Said::new(
+            Self::TaskFailed { hook, node, why } => Description::new(
                 format!("hook {hook} failed on {node}: {why}"),
                 "a person, who corrects the hook on that node and retries the release",
             )

@@ -1,6 +1,8 @@
 //! What gate jobs have found.
 
-use super::said::{Said, Waits};
+pub(crate) mod passed;
+
+use super::description::{Description, Waits};
 use serde::{Deserialize, Serialize};
 use tidegate_proto::{Artifact, GateHop};
 
@@ -17,12 +19,12 @@ pub enum VerdictGate {
 const SHOWN: usize = 12;
 
 impl VerdictGate {
-    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+    pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         match self {
             Self::GateVerdict { hop, found } => {
                 let GateHop { service, tag, from, to } = &**hop;
                 let hop = format!("{tag} of {service} from version {} to version {}", shown(from), shown(to));
-                Said::new(
+                Description::new(
                     match found {
                         None => format!("the spec requires a passed gate job, and no verdict is recorded: {hop}"),
                         Some(verdict) => {

@@ -1,7 +1,9 @@
 //! What instances are known to run.
 
-use super::roll::excused;
-use super::said::{Said, Waits, first};
+pub mod below;
+
+use super::description::{Description, Waits, first};
+use super::roll::failed_or_skipped;
 use super::{Answer, Reason};
 use crate::fleet::{Known, Sample, ServiceFleet};
 use crate::upgrade::View;
@@ -23,16 +25,16 @@ pub enum VersionGate {
 }
 
 impl VersionGate {
-    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+    pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         match self {
-            Self::Silent { service, nodes } => Said::new(
+            Self::Silent { service, nodes } => Description::new(
                 format!("{service}: no report from {nodes}; these instances are unknown, not gone"),
                 "the agent, which reports again; or a person, who decommissions the instance where the machine is gone for good",
             )
             .next_step(first(nodes).map(|node| {
                 format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …")
             })),
-            Self::VersionUnknown { service, nodes } => Said::new(
+            Self::VersionUnknown { service, nodes } => Description::new(
                 format!("{service}: the running version is not known on {nodes}"),
                 "the agent, once its version probe answers",
             )
@@ -42,7 +44,7 @@ impl VersionGate {
                     None => "tidegate-agent check".to_owned(),
                 }),
             ),
-            Self::Behind { service, nodes, needs } => Said::new(
+            Self::Behind { service, nodes, needs } => Description::new(
                 format!("{service} is below version {needs} on {nodes}"),
                 match waits {
                     // Another tool may upgrade the storage below a release.
@@ -54,13 +56,13 @@ impl VersionGate {
             )
             .next_step(waits.release(|_, _| format!("tidegate fleet list {service}"))),
             Self::Ahead { service, nodes, allowed } => {
-                Said::new(format!("{service} is above version {allowed} on {nodes}"), MOVES)
+                Description::new(format!("{service} is above version {allowed} on {nodes}"), MOVES)
             }
-            Self::Unacknowledged { service, nodes, window } => Said::new(
+            Self::Unacknowledged { service, nodes, window } => Description::new(
                 format!("{service}: {nodes} have not acknowledged the version window of revision {window}"),
                 "the agents",
             ),
-            Self::NoInstances { service } => Said::new(
+            Self::NoInstances { service } => Description::new(
                 format!("{service} has no instance"),
                 "a person, who starts an agent for the service or corrects its name in the spec",
             ),
@@ -103,7 +105,7 @@ pub(crate) fn all_at(view: &View<'_>, version: ServiceVersion) -> Answer {
         let instance = service.get(node).filter(|instance| instance.counts());
         instance.is_some_and(|i| matches!(i.known(), Known::At(known) if known != version))
     };
-    answer.reasons.extend(excused(view.exceptions(), is_elsewhere));
+    answer.reasons.extend(failed_or_skipped(view.exceptions(), is_elsewhere));
     answer
 }
 

@@ -9,7 +9,7 @@
 use crate::action::{Action, PlannedCommit, SchemaJob};
 use crate::contracted;
 use crate::fleet::{Fleet, Stored};
-use crate::gate::rollback::no_rollback;
+use crate::gate::person::rollback::no_rollback;
 use crate::gate::{Answer, Reason};
 use crate::moment::Moment;
 use crate::release::need;

@@ -6,7 +6,7 @@
 //!   what it changes in the needs; so are the removals withdrawn of images that it makes wanted again.
 
 use crate::fleet::{Fleet, Stored};
-use crate::gate::below;
+use crate::gate::version::below;
 use crate::moment::Moment;
 use crate::release::need;
 use crate::release::status::{Move, Refused, transition};

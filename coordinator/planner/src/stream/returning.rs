@@ -1,4 +1,4 @@
-//! Rollbacks that wait for an image: what they hold back, and how they are made. The gate is `gate::deploy`.
+//! Rollbacks that wait for an image: what they hold back, and how they are made. The gate is `gate::release::deploy`.
 
 use crate::gate::Reason;
 use crate::release::status::Refused;

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn migrating_rows_that_the_old_version_cannot_read_is_the_point_of_no_return() {
+    fn rows_unreadable_to_old_version_end_rollback_path() {
         let schema = binding(MigrateOrder::BeforeRoll, false);
         assert!(transition(&Phase::Expand, Move::RollBack("x".into()), Some(&schema)).is_ok());
         for phase in [Phase::Migrate, Phase::Roll { wave: 0 }, Phase::Remove] {

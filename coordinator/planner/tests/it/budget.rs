@@ -21,7 +21,7 @@ fn set_health(world: &mut World, n: usize, health: Health) {
 }
 
 #[test]
-fn others_of_the_failure_domain_that_is_out_go_with_it_wherever_they_stand() {
+fn instances_of_unavailable_domain_are_moved_together() {
     // Zones a, b, c, a, b, c: who could go together are not next to each other.
     let mut world = World::at_version_1(6);
     world.start(spec(json!({"strategy": "immediate", "max_unavailable": 2, "failure_domain": "zone", "min_in_service": 1}))).unwrap();
@@ -43,7 +43,7 @@ fn joined_without_a_label(health: Health) -> World {
 }
 
 #[test]
-fn one_without_the_label_that_is_out_may_be_in_any_failure_domain() {
+fn unlabelled_instance_out_counts_for_every_domain() {
     let mut world = joined_without_a_label(Health::Unhealthy);
     let last = world.run();
     assert_eq!(world.versions(), [1; 5], "nobody else was taken out");
@@ -70,7 +70,7 @@ fn one_without_the_label_goes_alone() {
 }
 
 #[test]
-fn an_instance_that_is_already_out_costs_no_budget_and_goes_first() {
+fn instance_already_out_is_replaced_first_without_budget() {
     let mut world = World::at_version_1(4);
     let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
     (report.health, report.rotation, report.step) = (Health::Unhealthy, Rotation::Out, Step::Stopped);
@@ -171,7 +171,7 @@ fn what_was_done_is_stored_after_a_wait_and_ends_the_stall() {
 }
 
 #[test]
-fn one_that_fell_silent_is_a_failure_unless_the_spec_ignores_that() {
+fn silent_instance_is_failure_unless_spec_ignores_it() {
     let (world, _) = silent_for_too_long(&[]);
     assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
     let (world, plan) = silent_for_too_long(&["unreachable"]);

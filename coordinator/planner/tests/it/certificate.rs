@@ -54,7 +54,7 @@ fn when_everything_is_so_it_is_made_and_true() {
 }
 
 #[test]
-fn what_an_earlier_attempt_has_stored_is_removed_before_the_next_is() {
+fn parts_of_earlier_attempt_are_removed_before_next() {
     let mut world = ready();
     let pages: Vec<Key> = (0..200).map(|page| Key::Certificate(upgrade_id(), page)).collect();
     for key in &pages {
@@ -103,7 +103,7 @@ fn undoing_expand_wants_no_session_of_the_new_version() {
 }
 
 #[test]
-fn session_of_a_sharing_service_that_uses_the_new_form_forbids_undo() {
+fn session_of_sharing_service_in_new_form_blocks_undo() {
     assert_eq!(found_before_undo(&["billing/8/n0"]), [""; 0]);
     assert_eq!(
         found_before_undo(&["billing/8/n0", "billing/9/n1"]),
@@ -128,7 +128,7 @@ fn listed(name: &str, pid: Option<i64>, kind: &str) -> Session {
 }
 
 #[test]
-fn every_offending_session_is_named_with_the_command_that_ends_it() {
+fn each_blocking_session_is_listed_with_command_to_end_it() {
     let all = [
         listed("psql", Some(7), "session"),
         listed("pantry-api/1/n0", Some(8), "session"),
@@ -230,7 +230,7 @@ fn an_instance_that_reports_an_old_version() {
 }
 
 #[test]
-fn an_instance_whose_last_admission_is_old_though_its_report_is_new() {
+fn old_admission_with_new_report_blocks_certificate() {
     let text = refused(|w| {
         let key = Key::Inventory(service(), node(1));
         let Some((Value::Inventory(record), _, _)) = w.store.keys.get(&key).cloned() else { panic!() };

@@ -28,7 +28,7 @@ fn window(world: &World) -> (u32, u32) {
 }
 
 #[test]
-fn a_service_is_not_rolled_back_below_what_another_upgrade_has_contracted() {
+fn rollback_below_contracted_version_is_refused() {
     let mut world = in_remove();
     assert!(roll_back(&world).is_ok());
     world.contract_elsewhere(2);
@@ -49,7 +49,7 @@ fn a_rollback_and_a_contract_of_another_upgrade_do_not_cross() {
 }
 
 #[test]
-fn a_schema_record_that_cannot_be_read_closes_the_way_back_under_a_floor() {
+fn unreadable_schema_record_blocks_rollback_below_floor() {
     let world = in_remove();
     let mut fleet = world.store.fleet().clone();
     let key = Key::Schema("shared".parse().unwrap());

@@ -32,7 +32,7 @@ fn findings(world: &World) -> String {
 }
 
 #[test]
-fn upgrade_cut_off_by_a_lost_store_is_started_again_and_completes() {
+fn upgrade_cut_off_by_lost_store_restarts_and_completes() {
     let mut world = reconciled();
     assert_eq!(window(&world), Some((1, 2)));
     assert!(
@@ -65,7 +65,7 @@ fn upgrade_that_goes_on_can_be_rolled_back_before_its_roll() {
 }
 
 #[test]
-fn start_with_another_release_than_the_one_that_was_cut_off_is_refused() {
+fn start_with_other_release_than_cut_off_one_is_refused() {
     let world = reconciled();
     let other = json!({"release": {"tag": "pantry-2b", "sha256": "0".repeat(64)}});
     let found = tidegate_planner::gate::preflight::findings(world.store.fleet(), &spec(other), None);
@@ -112,7 +112,7 @@ fn with_a_leftover(world: &mut World) {
 }
 
 #[test]
-fn release_that_never_became_ready_before_is_replaced_by_the_next() {
+fn unready_release_of_cut_off_upgrade_is_replaced() {
     let mut world = World::at_version_1(3);
     with_a_leftover(&mut world);
     world.start(spec(json!({"min_in_service": 1, "max_unavailable": 1}))).unwrap();

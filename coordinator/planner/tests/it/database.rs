@@ -61,7 +61,7 @@ fn rows_that_come_in_the_roll_are_filled_in_remove() {
 }
 
 #[test]
-fn rows_that_come_while_the_certificate_is_made_are_filled_in_remove() {
+fn rows_written_during_certification_are_filled_in_remove() {
     let mut world = started(json!({"approvals": ["contract"]}), MigrateOrder::BeforeRoll);
     world.run();
     assert_eq!(world.phase(), Phase::Remove);
@@ -85,7 +85,7 @@ fn rows_that_come_after_the_certificate_are_filled_in_contract() {
 }
 
 #[test]
-fn an_older_copy_before_the_roll_stops_it_before_the_first_drain() {
+fn restored_database_before_roll_blocks_first_drain() {
     for (order, job, older) in [
         (MigrateOrder::BeforeRoll, "expand", Database::default()),
         (MigrateOrder::BeforeRoll, "migrate", Database { expanded: true, ..Database::default() }),
@@ -105,7 +105,7 @@ fn an_older_copy_before_the_roll_stops_it_before_the_first_drain() {
 }
 
 #[test]
-fn an_older_copy_between_two_waves_stops_the_next_and_leaves_the_way_back() {
+fn restored_database_blocks_next_wave_but_not_rollback() {
     let mut world = started(json!({}), MigrateOrder::BeforeRoll);
     world.until("the first wave has passed", |world| matches!(world.phase(), Phase::Roll { wave: 1 }));
     world.database = Database::default();
@@ -183,7 +183,7 @@ fn an_older_copy_after_the_roll_stops_remove_and_contract() {
 }
 
 #[test]
-fn older_copy_without_a_way_back_names_the_migrations_to_run_again() {
+fn restored_database_without_rollback_lists_migrations() {
     for (phase, old_reads_migrated) in [("roll", false), ("remove", false), ("contract", true)] {
         let mut world = World::at_version_1(3);
         let bound = SchemaBinding { old_reads_migrated, ..binding(MigrateOrder::BeforeRoll) };

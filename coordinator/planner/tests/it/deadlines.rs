@@ -49,7 +49,7 @@ fn unhealthy_instance_that_holds_the_roll_is_named_and_fails_it() {
 }
 
 #[test]
-fn instance_that_does_not_become_ready_is_named_with_what_it_answers() {
+fn unready_instance_is_listed_with_its_answer() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({}))).unwrap();
     let verifying = |world: &World| {
@@ -75,7 +75,7 @@ fn silent_instance_that_holds_the_roll_is_named_and_fails_it() {
 }
 
 #[test]
-fn unreachable_balancer_that_holds_the_roll_is_named_and_fails_it() {
+fn unreachable_balancer_is_listed_and_fails_roll() {
     let (mut world, n, at_rest) = held_up_by(|world, n| {
         let report = &mut world.agents.get_mut(n).unwrap().report;
         report.rotation = Rotation::Returning;
@@ -153,7 +153,7 @@ fn cordon_is_named_and_fails_nothing() {
 }
 
 #[test]
-fn recovered_failure_beside_the_floor_of_another_service_fails_nothing() {
+fn recovered_failure_while_waiting_on_floor_is_ignored() {
     let schema =
         json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": {"scheduler": 2}});
     let mut world = World::at_version_1(3);
@@ -234,7 +234,7 @@ fn dry_run_says_first_that_an_upgrade_is_active() {
 
 /// What is said to an operator of instances whose agents can ask no balancer.
 #[test]
-fn drain_by_time_alone_is_warned_of_and_not_called_out_of_rotation() {
+fn drain_by_time_alone_warns_and_is_no_proof_of_rotation() {
     let history = |world: &World| -> Vec<String> {
         let events = world.store.keys.values().filter_map(|(value, ..)| match value {
             Value::Event(event) => Some(event.body.because.clone()),

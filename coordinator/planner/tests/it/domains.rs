@@ -61,7 +61,7 @@ fn drained_instances_of_two_domains_do_not_hold_each_other() {
 }
 
 #[test]
-fn instance_out_by_itself_is_replaced_while_a_drained_one_is_held() {
+fn instance_already_out_is_replaced_while_drained_one_waits() {
     for domain in [json!({}), json!({"failure_domain": "zone"})] {
         let mut change = json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 2});
         change.as_object_mut().unwrap().extend(domain.as_object().unwrap().clone());
@@ -78,7 +78,7 @@ fn instance_out_by_itself_is_replaced_while_a_drained_one_is_held() {
 }
 
 #[test]
-fn drained_instance_is_held_while_one_of_another_domain_is_silent() {
+fn drained_instance_waits_while_other_domain_is_silent() {
     let mut world = drained_with_and_without_a_label();
     world.fall_silent(1);
     world.run();

@@ -108,7 +108,7 @@ fn retry(world: &mut World, n: &NodeId) {
 }
 
 #[test]
-fn failure_in_a_record_of_an_earlier_version_is_read_and_goes_on() {
+fn failure_in_earlier_record_format_is_kept() {
     let mut world = formerly(|upgrade| drop(upgrade.failed.insert(node(1), failure())));
     world.turn();
     let pause = world.upgrade().unwrap().paused.clone().expect("beyond the budget");
@@ -125,7 +125,7 @@ fn failure_in_a_record_of_an_earlier_version_is_read_and_goes_on() {
 
 #[test]
 fn skip_in_a_record_of_an_earlier_version_is_read_and_goes_on() {
-    let word = tidegate_proto::record::upgrade::Word {
+    let word = tidegate_proto::record::upgrade::Decision {
         who: "op".into(),
         why: "disk".into(),
         accepts: Default::default(),
@@ -143,7 +143,7 @@ fn skip_in_a_record_of_an_earlier_version_is_read_and_goes_on() {
 }
 
 #[test]
-fn failure_and_skip_of_one_instance_share_a_record_that_a_retry_removes() {
+fn retry_removes_failure_and_skip_of_instance() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"failures": {"then": "pause"}}))).unwrap();
     world.agents.values_mut().for_each(|agent| agent.broken_at = Some(2));

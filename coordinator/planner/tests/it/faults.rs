@@ -173,7 +173,7 @@ fn old_instance_that_failed_long_before_shares_nothing() {
 }
 
 #[test]
-fn version_that_is_not_verified_while_the_old_one_fails_too_pauses() {
+fn unverified_version_pauses_when_old_one_fails_too() {
     let mut world = World::at_version_1(4);
     world.start(spec(json!({}))).unwrap();
     world.agents.values_mut().for_each(|a| a.broken_at = Some(2));
@@ -188,7 +188,7 @@ fn version_that_is_not_verified_while_the_old_one_fails_too_pauses() {
 }
 
 #[test]
-fn drain_that_changes_nothing_pauses_before_any_stop_and_blames_no_version() {
+fn ineffective_drain_pauses_before_stop_without_blame() {
     let mut world = World::at_version_1(3);
     world.agents.values_mut().for_each(|agent| agent.heedless = true);
     world.start(spec(json!({"failures": {"tolerate": 0, "then": "rollback"}}))).unwrap();
@@ -218,7 +218,7 @@ fn drain_that_changes_nothing_pauses_before_any_stop_and_blames_no_version() {
 }
 
 #[test]
-fn genuine_failure_beside_a_drain_that_changes_nothing_still_counts() {
+fn failure_beside_ineffective_drain_still_counts() {
     let mut world = World::at_version_1(6);
     let all = json!({"strategy": {"rolling": {"batch": 4}}, "min_in_service": 2, "max_unavailable": 4,
         "failures": {"tolerate": 0, "then": "rollback"}});

@@ -79,7 +79,7 @@ fn different_digests_of_one_tag_are_named() {
 }
 
 #[test]
-fn drains_that_nothing_can_end_are_refused_where_their_deadline_fails_them() {
+fn endless_drains_are_refused_if_deadline_fails_them() {
     let mut world = World::at_version_1(3);
     let blind = |world: &World, spec| {
         findings(world.store.fleet(), &spec, None)

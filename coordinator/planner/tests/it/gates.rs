@@ -94,7 +94,7 @@ fn verdict_on_another_artifact_or_hop_is_no_verdict() {
 }
 
 #[test]
-fn verdict_that_turns_into_a_fail_before_the_commit_keeps_preflight_closed() {
+fn verdict_failing_before_commit_keeps_preflight_closed() {
     let mut world = World::at_version_1(3);
     world.start(gated()).unwrap();
     for tag in [GateTag::ZeroDowntime, GateTag::Rolling] {
@@ -126,7 +126,7 @@ fn preview_names_what_the_upgrade_would_wait_for() {
 
 /// Where there is no digest, the version is what is left to tell artifacts apart.
 #[test]
-fn base_without_a_digest_is_identified_by_its_version_and_preview_warns() {
+fn base_without_digest_is_matched_by_version_with_warning() {
     let mut world = World::at_version_1(3);
     for n in 0..3 {
         world.agents.get_mut(&node(n)).unwrap().report.release_digest = Some(Digest::ABSENT);
@@ -146,7 +146,7 @@ fn base_without_a_digest_is_identified_by_its_version_and_preview_warns() {
 }
 
 #[test]
-fn verdict_that_cannot_be_read_is_named_with_its_key_and_can_be_replaced() {
+fn unreadable_verdict_is_listed_by_key_and_replaceable() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"requires_gate": [{"tag": "rolling", "from": 1, "to": 2}]}))).unwrap();
     let key = Key::GateVerdict(Box::new(hop(GateTag::Rolling, base())));

@@ -233,7 +233,7 @@ fn rollback_of_an_unhealthy_new_version_goes_on() {
 }
 
 #[test]
-fn rollback_that_capacity_holds_for_too_long_takes_unhealthy_ones_out_one_at_a_time() {
+fn overdue_rollback_takes_unhealthy_instances_out_singly() {
     let mut world = ill_after_the_roll();
     world.fall_silent(3);
     roll_back(&mut world);

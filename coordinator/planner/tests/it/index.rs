@@ -184,8 +184,8 @@ fn answers(fleet: &Fleet) -> BTreeMap<&'static str, Vec<NodeId>> {
         standing(Standing::Adrift, 2),
         out(),
         standing(Standing::Silent, 2),
-        standing(Standing::Kept, 2),
-        standing(Standing::Held, 2),
+        standing(Standing::Cordoned, 2),
+        standing(Standing::DisabledByPerson, 2),
         unlabelled_out(),
     );
     answers.insert("all", pantry.instances().map(|instance| instance.node.clone()).collect());
@@ -203,7 +203,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_index_is_a_recount_after_any_events_and_a_loaded_fleet_is_the_one_that_grew(
+    fn index_equals_recount_and_loaded_fleet_equals_grown(
         happenings in prop::collection::vec(happening(), 1..120),
     ) {
         let mut grown = Fleet::new();

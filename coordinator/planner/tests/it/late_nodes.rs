@@ -17,7 +17,7 @@ fn asker(why: &str) -> Asker {
 }
 
 #[test]
-fn a_silent_instance_closes_the_gate_until_a_person_decommissions_it() {
+fn silent_instance_blocks_until_decommissioned() {
     let mut world = World::at_version_1(4);
     world.start(spec(json!({"min_in_service": 1, "max_unavailable": 2}))).unwrap();
     world.until_roll();
@@ -109,7 +109,7 @@ fn decommissioned_one_that_reported_again_is_silent_later() {
 
 /// It was drained, decommissioned, and is refused under its new lease: it names its former admission.
 #[test]
-fn refused_instance_that_returns_drained_closes_gates_and_does_not_serve() {
+fn refused_instance_returning_drained_blocks_unserved() {
     let mut world = World::at_version_1(2);
     world.fall_silent(1);
     let id = InstanceId::new(service(), node(1));
@@ -144,7 +144,7 @@ fn refused_instance_that_returns_drained_closes_gates_and_does_not_serve() {
 }
 
 #[test]
-fn one_that_joins_below_during_the_roll_is_rolled_with_the_last_wave() {
+fn instance_joining_below_during_roll_joins_last_wave() {
     let mut world = World::at_version_1(4);
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
     world.until_roll();
@@ -219,7 +219,7 @@ fn with_a_failed_newcomer() -> World {
 }
 
 #[test]
-fn failed_instance_at_the_new_version_is_replaced_before_its_wave() {
+fn failed_instance_at_new_version_is_replaced_before_wave() {
     let mut world = with_a_failed_newcomer();
     world.run();
     assert_eq!(world.phase(), Phase::Completed);

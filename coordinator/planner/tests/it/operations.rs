@@ -109,7 +109,7 @@ fn second_wave(world: &mut World) -> (tidegate_planner::PlannedCommit, NodeId) {
 }
 
 #[test]
-fn a_wave_begins_with_the_move_to_it_and_a_cordon_in_between_beats_both() {
+fn cordon_during_wave_change_beats_wave_and_move() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({}))).unwrap();
     let (planned, next) = second_wave(&mut world);
@@ -222,7 +222,7 @@ fn failed_removal_is_named_with_its_cause_and_retried() {
 }
 
 #[test]
-fn an_instance_that_could_not_stage_is_retried_once_its_artifact_is_mended() {
+fn retry_stages_instance_after_artifact_is_corrected() {
     let mut world = World::at_version_1(2);
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
     while world.phase() != Phase::Stage {

@@ -51,7 +51,7 @@ fn versions_put_back_after_the_end_are_drained_within_capacity() {
 }
 
 #[test]
-fn drained_one_goes_back_once_its_version_is_admitted_and_the_next_is_drained() {
+fn admitted_instance_returns_before_next_is_drained() {
     let mut world = completed();
     (0..3).for_each(|n| put_back(&mut world, n, 1));
     for _ in 0..3 {
@@ -112,7 +112,7 @@ fn window_of_a_person(world: &mut World) {
 }
 
 #[test]
-fn capacity_of_the_last_upgrade_holds_under_a_window_that_a_person_set() {
+fn last_upgrade_capacity_applies_under_manual_window() {
     let mut world = completed();
     window_of_a_person(&mut world);
     (0..2).for_each(|n| put_back(&mut world, n, 1));
@@ -134,7 +134,7 @@ fn healthy_version_is_not_drained_beside_one_that_is_unready() {
 }
 
 #[test]
-fn one_domain_at_a_time_is_drained_also_beside_one_on_its_way_in() {
+fn one_domain_at_a_time_is_drained_beside_returning_one() {
     let mut world = World::at_version_1(6);
     world.start(spec(json!({"min_in_service": 2, "max_unavailable": 2, "failure_domain": "zone"}))).unwrap();
     world.run();
@@ -154,7 +154,7 @@ fn one_domain_at_a_time_is_drained_also_beside_one_on_its_way_in() {
 }
 
 #[test]
-fn drain_that_failed_is_named_and_ends_when_the_version_is_admitted() {
+fn failed_drain_is_listed_until_version_is_admitted() {
     let mut world = completed();
     world.agents.get_mut(&node(0)).unwrap().undrainable = true;
     put_back(&mut world, 0, 1);
@@ -176,7 +176,7 @@ fn drain_that_failed_is_named_and_ends_when_the_version_is_admitted() {
 }
 
 #[test]
-fn drained_node_on_which_nothing_runs_any_more_is_left_to_its_agent() {
+fn drained_node_without_process_is_left_to_its_agent() {
     let mut world = completed();
     put_back(&mut world, 0, 1);
     world.run();
@@ -230,7 +230,7 @@ fn contracted_in_window(world: &World) -> Option<ServiceVersion> {
 }
 
 #[test]
-fn window_names_what_contract_requires_from_the_moment_it_is_entered() {
+fn window_has_contract_requirement_once_entered() {
     let mut world = World::at_version_1(3);
     let schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
     world.start_with_schema(spec(schema), MigrateOrder::BeforeRoll);

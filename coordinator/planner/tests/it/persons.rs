@@ -42,7 +42,7 @@ fn waiting_for_a_cordoned_node_is_no_stall() {
 }
 
 #[test]
-fn an_instance_that_cannot_be_drained_does_not_hold_the_way_back() {
+fn undrainable_instance_does_not_block_rollback() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
     world.until("somebody is taken out", |world| world.store.keys.contains_key(&Key::Budget(service())));
@@ -64,7 +64,7 @@ fn retry(world: &mut World, n: usize) {
 }
 
 #[test]
-fn what_cannot_be_drained_on_the_way_back_is_let_back_once_and_waits_for_a_person() {
+fn failed_rollback_drain_returns_instance_to_rotation_once() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"approvals": ["remove"]}))).unwrap();
     world.run();
@@ -87,7 +87,7 @@ fn what_cannot_be_drained_on_the_way_back_is_let_back_once_and_waits_for_a_perso
 }
 
 #[test]
-fn who_was_let_back_or_skipped_is_named_at_the_end_of_the_roll_and_taken_up_again() {
+fn skipped_or_returned_instance_is_listed_after_roll() {
     let mut world = World::at_version_1(4);
     let failures = json!({"tolerate": 1, "per_wave": 1});
     world.start(spec(json!({"strategy": "immediate", "failures": failures}))).unwrap();
@@ -110,7 +110,7 @@ fn who_was_let_back_or_skipped_is_named_at_the_end_of_the_roll_and_taken_up_agai
 }
 
 #[test]
-fn a_decommission_is_completed_with_how_it_was_stopped_and_not_given_twice() {
+fn decommission_records_how_stopped_and_is_unique() {
     let mut world = World::at_version_1(2);
     world.fall_silent(1);
     let id = InstanceId::new(service(), node(1));
@@ -147,7 +147,7 @@ fn an_upgrade_that_is_given_up_in_preflight_leaves_no_window() {
 }
 
 #[test]
-fn an_emptied_last_wave_and_a_skipped_instance_come_to_rest_with_a_reason() {
+fn emptied_last_wave_and_skipped_instance_have_reasons() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"min_in_service": 1, "approvals": ["roll"]}))).unwrap();
     world.run();
@@ -181,7 +181,7 @@ fn an_emptied_last_wave_and_a_skipped_instance_come_to_rest_with_a_reason() {
 }
 
 #[test]
-fn a_service_that_shares_the_schema_is_not_forgotten_by_the_next_spec() {
+fn next_spec_must_name_services_sharing_schema() {
     let shared = |with: serde_json::Value| {
         let schema = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": with, "empty": ["pantry-worker"]
         });
@@ -213,7 +213,7 @@ fn a_service_that_shares_the_schema_is_not_forgotten_by_the_next_spec() {
 }
 
 #[test]
-fn what_has_been_waited_in_a_phase_without_a_count_of_its_own_is_kept() {
+fn waited_time_is_kept_in_phases_without_own_count() {
     let mut world = World::at_version_1(2);
     world.start(spec(json!({"min_in_service": 1, "approvals": ["roll"]}))).unwrap();
     world.run();
@@ -231,7 +231,7 @@ fn what_has_been_waited_in_a_phase_without_a_count_of_its_own_is_kept() {
 }
 
 #[test]
-fn instance_whose_drain_failed_is_declared_stopped_also_after_it_was_let_back() {
+fn failed_drain_can_be_declared_stopped_after_return() {
     let mut world = World::at_version_1(3);
     let failures = json!({"tolerate": 1, "per_wave": 1});
     world.start(spec(json!({"min_in_service": 1, "failures": failures}))).unwrap();
@@ -256,7 +256,7 @@ fn instance_whose_drain_failed_is_declared_stopped_also_after_it_was_let_back() 
 }
 
 #[test]
-fn instance_declared_stopped_needs_a_reason_and_what_is_seen_must_not_deny_it() {
+fn declaring_stopped_needs_reason_and_no_contrary_report() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"min_in_service": 1, "failures": {"then": "pause"}}))).unwrap();
     world.until("one drains", |world| world.agents.values().any(|a| a.report.step == Step::Draining));
@@ -300,7 +300,7 @@ fn instance_declared_stopped_needs_a_reason_and_what_is_seen_must_not_deny_it() 
 }
 
 #[test]
-fn instance_that_fails_in_contract_is_named_with_the_command_that_has_it_tried_again() {
+fn instance_failing_in_contract_is_listed_with_retry() {
     let mut world = World::at_version_1(3);
     let schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
     world.start_with_schema(spec(schema), MigrateOrder::BeforeRoll);

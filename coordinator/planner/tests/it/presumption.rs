@@ -66,7 +66,7 @@ fn instance_that_came_back_is_not_replaced_without_budget() {
 }
 
 #[test]
-fn instance_that_came_back_while_draining_is_not_replaced_without_budget() {
+fn instance_recovering_in_drain_needs_budget_to_replace() {
     for steps in 1..3 {
         let mut world = replacing_what_a_person_keeps_out();
         for _ in 0..steps {

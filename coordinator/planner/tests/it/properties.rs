@@ -199,7 +199,7 @@ fn mend(world: &mut World) {
 
 /// Two go for good while the waves are drawn, so that fewer waves are drawn again; then they come back after all.
 #[test]
-fn who_comes_back_after_the_waves_were_drawn_again_belongs_to_the_last_one() {
+fn returning_instance_joins_last_wave() {
     let mut world = World::at_version_1(6);
     let change = json!({"strategy": {"canary": {}}, "max_unavailable": 2, "min_in_service": 3});
     world.start(spec(change)).unwrap();
@@ -219,7 +219,7 @@ proptest! {
 
     /// Every turn of the simulation asserts that it moves or says why.
     #[test]
-    fn whatever_happens_it_moves_or_says_why_and_ends_once_all_is_mended(
+    fn upgrade_moves_or_has_reason_and_ends_after_recovery(
         deeds in prop::collection::vec(deed(), 10..80), zones in any::<bool>(), pause in any::<bool>(), tolerate in 0..3_u32,
     ) {
         let mut world = World::at_version_1(6);

@@ -10,40 +10,66 @@ use tidegate_planner::{Cause, Causes, Reason, Sample};
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Artifact, Digest, GateHop, GateTag, Revision, Span};
 
-fn all() -> Vec<Reason> {
-    let nodes = || Sample { first: vec![node(1), node(2)], count: 7 };
-    let (service, tag, version) = (service(), release(2).tag, release(2).version);
+const DEADLINE: Span = Span::from_millis(60_000);
+
+fn nodes() -> Sample {
+    Sample { first: vec![node(1), node(2)], count: 7 }
+}
+
+fn out() -> Causes {
     let cause = |n, why: &str| Cause { node: node(n), why: why.into(), failed: false };
-    let out = || Causes {
-        first: vec![cause(1, "node cordoned"), cause(2, "unhealthy: readiness URL fails")],
-        count: 7,
-    };
-    let gave_up = Cause { node: node(3), why: "failed verifying: not ready".into(), failed: true };
-    let failed = Causes { first: vec![gave_up], count: 1 };
-    let deadline = Span::from_millis(60_000);
-    let why = || "why".to_owned();
+    Causes { first: vec![cause(1, "node cordoned"), cause(2, "unhealthy: readiness URL fails")], count: 7 }
+}
+
+fn failed() -> Causes {
+    let failed = Cause { node: node(3), why: "failed verifying: not ready".into(), failed: true };
+    Causes { first: vec![failed], count: 1 }
+}
+
+fn all() -> Vec<Reason> {
+    before_the_roll().into_iter().chain(in_the_roll()).chain(of_persons_schemas_and_releases()).collect()
+}
+
+fn before_the_roll() -> Vec<Reason> {
     vec![
-        Reason::Version(VersionGate::Silent { service: service.clone(), nodes: nodes() }),
-        Reason::Version(VersionGate::VersionUnknown { service: service.clone(), nodes: nodes() }),
+        Reason::Version(VersionGate::Silent { service: service(), nodes: nodes() }),
+        Reason::Version(VersionGate::VersionUnknown { service: service(), nodes: nodes() }),
         Reason::Store(StoreGate::Unreadable { key: "windows/pantry-api".into(), why: "is not UTF-8".into() }),
-        Reason::Version(VersionGate::Behind { service: service.clone(), nodes: nodes(), needs: version }),
-        Reason::Version(VersionGate::Ahead { service: service.clone(), nodes: nodes(), allowed: version }),
+        Reason::Version(VersionGate::Behind {
+            service: service(),
+            nodes: nodes(),
+            needs: release(2).version,
+        }),
+        Reason::Version(VersionGate::Ahead {
+            service: service(),
+            nodes: nodes(),
+            allowed: release(2).version,
+        }),
         Reason::Version(VersionGate::Unacknowledged {
-            service: service.clone(),
+            service: service(),
             nodes: nodes(),
             window: Revision(77),
         }),
-        Reason::Roll(RollGate::Staging { release: tag.clone(), nodes: nodes() }),
-        Reason::Roll(RollGate::StageFailed { node: node(1), release: tag, why: "the disk is full".into() }),
+        Reason::Roll(RollGate::Staging { release: release(2).tag, nodes: nodes() }),
+        Reason::Roll(RollGate::StageFailed {
+            node: node(1),
+            release: release(2).tag,
+            why: "the disk is full".into(),
+        }),
         Reason::Roll(RollGate::Removing { nodes: nodes() }),
-        Reason::Roll(RollGate::Draining { nodes: nodes(), deadline }),
-        Reason::Roll(RollGate::Replacing { nodes: nodes(), deadline }),
+    ]
+}
+
+fn in_the_roll() -> Vec<Reason> {
+    vec![
+        Reason::Roll(RollGate::Draining { nodes: nodes(), deadline: DEADLINE }),
+        Reason::Roll(RollGate::Replacing { nodes: nodes(), deadline: DEADLINE }),
         Reason::Roll(RollGate::Returning { nodes: nodes() }),
         Reason::Roll(RollGate::NotServing { nodes: out() }),
         Reason::Roll(RollGate::Maintenance { nodes: nodes() }),
         Reason::Budget(BudgetGate::Capacity { in_service: 4, required: 4, out: Causes::default() }),
         Reason::Budget(BudgetGate::Capacity { in_service: 4, required: 4, out: out() }),
-        Reason::Budget(BudgetGate::Capacity { in_service: 1, required: 1, out: failed }),
+        Reason::Budget(BudgetGate::Capacity { in_service: 1, required: 1, out: failed() }),
         Reason::Budget(BudgetGate::Unavailable { allowed: 2, out: out() }),
         Reason::Budget(BudgetGate::Domain { domain: "zone-a".into(), out: out() }),
         Reason::Budget(BudgetGate::Held { nodes: nodes() }),
@@ -51,11 +77,7 @@ fn all() -> Vec<Reason> {
             what: "drain n1".into(),
             why: "etcdserver: request is too large".into(),
         }),
-        Reason::Budget(BudgetGate::Outside {
-            service: service.clone(),
-            window: "[2, 2]".into(),
-            nodes: out(),
-        }),
+        Reason::Budget(BudgetGate::Outside { service: service(), window: "[2, 2]".into(), nodes: out() }),
         Reason::Budget(BudgetGate::Unlabelled { nodes: nodes() }),
         Reason::Roll(RollGate::Skipped { nodes: nodes() }),
         Reason::Roll(RollGate::Failed {
@@ -63,13 +85,22 @@ fn all() -> Vec<Reason> {
             why: "verifying: not healthy within 300 s of its start".into(),
         }),
         Reason::Roll(RollGate::EmptyWave { wave: 0 }),
-        Reason::Version(VersionGate::NoInstances { service: service.clone() }),
-        Reason::Roll(RollGate::Stalled { for_ms: 600_000, deadline, out: out() }),
+        Reason::Version(VersionGate::NoInstances { service: service() }),
+        Reason::Roll(RollGate::Stalled { for_ms: 600_000, deadline: DEADLINE, out: out() }),
+    ]
+}
+
+fn of_persons_schemas_and_releases() -> Vec<Reason> {
+    vec![
         Reason::Person(PersonGate::Preflight { finding: "what was found".into() }),
         Reason::Person(PersonGate::Approval { point: ApprovalPoint::Contract }),
         Reason::Person(PersonGate::Acceptance { why: "SQLite has no list of sessions".into() }),
-        Reason::Person(PersonGate::Paused { who: "maria".into(), why: why(), rollback_path: true }),
-        Reason::Person(PersonGate::Paused { who: "coordinator".into(), why: why(), rollback_path: false }),
+        Reason::Person(PersonGate::Paused { who: "maria".into(), why: "why".into(), rollback_path: true }),
+        Reason::Person(PersonGate::Paused {
+            who: "coordinator".into(),
+            why: "why".into(),
+            rollback_path: false,
+        }),
         Reason::Schema(SchemaGate::Schema { job: "expand".into(), progress: "2 of 3 steps".into() }),
         Reason::Schema(SchemaGate::SchemaTrouble { job: "expand".into(), why: "connection refused".into() }),
         Reason::Schema(SchemaGate::SchemaLost {
@@ -112,7 +143,7 @@ fn all() -> Vec<Reason> {
         }),
         gate(None, Digest::of(b"artifact 1")),
         gate(Some("fail".into()), Digest::ABSENT),
-        Reason::Store(StoreGate::Disregarded { service, nodes: nodes() }),
+        Reason::Store(StoreGate::Disregarded { service: service(), nodes: nodes() }),
     ]
 }
 

@@ -237,7 +237,7 @@ fn claim_of_one_node_beside_a_restored_store_is_not_applied() {
 }
 
 #[test]
-fn claim_of_one_node_closes_the_floor_until_it_is_decommissioned() {
+fn claim_of_one_node_blocks_floor_until_decommission() {
     let mut world = World::at_version_1(4);
     elect(&mut world, 1);
     world.start(spec(json!({"min_in_service": 2}))).unwrap();
@@ -292,7 +292,7 @@ fn included_claim_of_one_node_is_applied() {
 }
 
 #[test]
-fn disregarded_claim_that_changes_is_heard_again_and_can_be_included() {
+fn changed_disregarded_claim_counts_again() {
     let mut world = with_a_false_claim(900);
     world.agents.get_mut(&node(1)).unwrap().report.witness.floor = Some(version(1));
     world.publish(&node(1));

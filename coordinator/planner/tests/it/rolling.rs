@@ -20,7 +20,7 @@ fn six_instances_go_from_1_to_2_by_canary_one_at_a_time() {
 }
 
 #[test]
-fn the_floor_stands_and_the_old_code_is_gone_when_it_is_completed() {
+fn completed_upgrade_has_floor_and_no_old_code() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({}))).unwrap();
     world.run();

@@ -196,7 +196,7 @@ fn an_upgrade_whose_own_record_or_lock_cannot_be_read_says_so() {
 }
 
 #[test]
-fn nothing_is_started_over_a_lock_or_a_window_that_cannot_be_read() {
+fn unreadable_lock_or_window_blocks_start() {
     let world = World::at_version_1(3);
     for key in [Key::Active(service()), Key::Window(service())] {
         let refused = ask::start(&spoilt(&world, &key), &world.moment(), request("u1")).unwrap_err();

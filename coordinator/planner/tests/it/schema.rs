@@ -22,7 +22,7 @@ fn phases(world: &World) -> Vec<PhaseName> {
 }
 
 #[test]
-fn glances_order_fills_before_the_roll_and_contracts_on_a_certificate() {
+fn glance_order_fills_before_roll_and_needs_certificate() {
     use PhaseName::*;
     let mut world = World::at_version_1(4);
     world.start_with_schema(with_schema(json!({})), MigrateOrder::BeforeRoll);
@@ -48,7 +48,7 @@ fn novas_order_fills_under_the_floor() {
 }
 
 #[test]
-fn a_database_that_cannot_list_its_sessions_needs_an_approval_that_accepts_that() {
+fn unlistable_sessions_need_accepting_approval() {
     let mut world = World::at_version_1(3);
     let why = "SQLite has no list of sessions".to_owned();
     world.evidence.sessions = Err(why.clone());
@@ -115,7 +115,7 @@ fn trouble() -> tidegate_planner::SchemaFacts {
 }
 
 #[test]
-fn a_database_that_is_away_at_the_start_is_waited_for_in_preflight_and_then_bound_and_locked() {
+fn absent_database_at_start_is_bound_later_in_preflight() {
     use PhaseName::*;
     let mut world = World::at_version_1(3);
     world.start(with_schema(json!({}))).unwrap();
@@ -140,7 +140,7 @@ fn a_database_that_is_away_at_the_start_is_waited_for_in_preflight_and_then_boun
 }
 
 #[test]
-fn a_schema_that_is_found_late_and_held_by_another_is_waited_for() {
+fn schema_found_late_and_locked_by_other_is_waited_for() {
     let mut world = World::at_version_1(3);
     world.start(with_schema(json!({}))).unwrap();
     let active = Active { upgrade: "elsewhere".parse().unwrap() };

@@ -198,7 +198,7 @@ fn preflight_names_floors_that_are_not_there_yet() {
 }
 
 #[test]
-fn migrated_rows_that_old_programs_cannot_read_bind_the_required() {
+fn rows_unreadable_to_old_programs_bind_required_floors() {
     let mut world = World::at_version_1(2);
     runs(&mut world, &scheduler(), 7, 2);
     set_floor(&mut world, &scheduler(), 2);
@@ -244,7 +244,7 @@ fn no_window_is_committed_below_an_instance_that_is_not_known() {
 }
 
 #[test]
-fn an_instance_that_joins_meanwhile_is_not_left_below_the_window() {
+fn instance_joining_meanwhile_is_not_left_below_window() {
     let mut world = World::at_version_1(2);
     runs(&mut world, &scheduler(), 7, 2);
     world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
@@ -265,7 +265,7 @@ fn an_instance_that_joins_meanwhile_is_not_left_below_the_window() {
 }
 
 #[test]
-fn an_upgrade_that_ends_before_staging_leaves_no_window_to_others() {
+fn upgrade_ending_before_stage_leaves_no_other_window() {
     let mut world = World::at_version_1(2);
     runs(&mut world, &scheduler(), 7, 1);
     world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
@@ -280,7 +280,7 @@ fn an_upgrade_that_ends_before_staging_leaves_no_window_to_others() {
 }
 
 #[test]
-fn a_sharing_service_of_which_one_is_silent_keeps_stage_and_is_named() {
+fn silent_instance_of_sharing_service_blocks_stage() {
     let mut world = World::at_version_1(2);
     runs(&mut world, &scheduler(), 7, 2);
     world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
@@ -299,7 +299,7 @@ fn a_sharing_service_of_which_one_is_silent_keeps_stage_and_is_named() {
 }
 
 #[test]
-fn a_service_named_as_empty_is_given_the_floor_that_contract_needs() {
+fn empty_sharing_service_gets_floor_for_contract() {
     let mut world = World::at_version_1(2);
     let refused = world.start_bound(shared(json!({})), binding(MigrateOrder::BeforeRoll)).unwrap_err();
     assert!(refused.message.contains("name it in schema.empty"), "{refused}");
@@ -332,7 +332,7 @@ fn start_refuses_a_sharing_window_that_no_upgrade_raises() {
 }
 
 #[test]
-fn window_that_an_upgrade_of_its_service_will_raise_holds_no_start() {
+fn window_to_be_raised_by_upgrade_does_not_block_start() {
     let mut world = World::at_version_1(2);
     runs(&mut world, &scheduler(), 7, 2);
     set_window(&mut world, &scheduler(), 1, version(2));

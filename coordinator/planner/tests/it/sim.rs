@@ -154,7 +154,7 @@ impl World {
             group_uncounted: self.group_uncounted.clone(),
             schemas: BTreeMap::new(),
             leading_ms: self.leading_ms,
-            unheard_ms: 0,
+            report_grace_left_ms: 0,
         };
         let id = upgrade_id();
         if let Some(upgrade) = self.upgrade() {

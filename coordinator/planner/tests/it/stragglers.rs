@@ -49,7 +49,7 @@ fn an_old_one_that_returns_in_contract_is_moved() {
 }
 
 #[test]
-fn one_that_joins_after_the_last_wave_with_nothing_to_start_is_moved() {
+fn instance_joining_after_last_wave_unstarted_is_moved() {
     let schema = json!({
         "schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"},
         "max_unavailable": 1, "min_in_service": 2,
@@ -83,7 +83,7 @@ fn one_that_joins_after_the_last_wave_with_nothing_to_start_is_moved() {
 
 /// It was switched off and decommissioned before its wave. Its agent may not start the version that was admitted last.
 #[test]
-fn decommissioned_one_that_returns_in_remove_and_starts_nothing_is_moved() {
+fn decommissioned_instance_returning_in_remove_is_moved() {
     let schema = json!({
         "schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"},
         "max_unavailable": 1, "min_in_service": 1,
@@ -124,7 +124,7 @@ fn decommissioned_one_that_returns_in_remove_and_starts_nothing_is_moved() {
 
 /// Labels come with an admission: the one that joined has none, and is drained as the only one that is out.
 #[test]
-fn one_without_a_label_that_is_drained_with_nothing_to_start_is_moved() {
+fn unlabelled_drained_instance_unstarted_is_moved() {
     let mut world = World::at_version_1(3);
     world
         .start(spec(json!({"strategy": "immediate", "failure_domain": "zone", "min_in_service": 2})))
@@ -141,7 +141,7 @@ fn one_without_a_label_that_is_drained_with_nothing_to_start_is_moved() {
 }
 
 #[test]
-fn new_one_that_answers_its_version_late_is_moved_after_the_way_back() {
+fn late_version_of_new_instance_is_moved_after_rollback() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({}))).unwrap();
     world.until("roll", |world| matches!(world.phase(), Phase::Roll { .. }));
@@ -194,7 +194,7 @@ fn is_widened(world: &mut World) {
 }
 
 #[test]
-fn window_that_a_reconciliation_widened_is_narrow_again_before_the_end() {
+fn window_widened_by_reconciliation_narrows_before_end() {
     let with_schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
     for (change, phase) in [(json!({}), "remove"), (with_schema.clone(), "remove"), (with_schema, "contract")]
     {
@@ -229,7 +229,7 @@ fn another_build_of_the_version_that_is_wanted_is_no_old_code() {
 
 /// One that joined with nothing to start was drained, which failed, and was let back when people went back.
 #[test]
-fn one_with_nothing_to_start_is_moved_in_a_rollback_whatever_failed_before() {
+fn unstarted_instance_is_moved_in_rollback_after_failure() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"max_unavailable": 1, "min_in_service": 2}))).unwrap();
     world.until_roll();

@@ -57,7 +57,7 @@ fn token_names_owner_and_expiry_and_is_in_the_history() {
 }
 
 #[test]
-fn a_token_is_taken_back_once_with_a_reason_and_stays_in_the_history() {
+fn token_is_revoked_once_with_reason_and_stays_in_history() {
     let mut world = World::at_version_1(1);
     grant(&mut world, wish("k1", "ci", bearer()));
     let id = "k1".parse().unwrap();

@@ -41,7 +41,7 @@ fn after_reconcile() -> World {
 }
 
 #[test]
-fn window_that_a_reconciliation_left_is_closed_and_the_next_upgrade_starts() {
+fn window_left_by_reconciliation_is_closed_for_next_upgrade() {
     let mut world = after_reconcile();
     let blocks = |world: &World| {
         let found = preflight::findings(world.store.fleet(), &spec(json!({"min_in_service": 1})), None);

@@ -116,7 +116,7 @@ fn an_older_copy_under_live_agents_is_noticed_and_nothing_acts() {
 }
 
 #[test]
-fn a_blank_store_under_live_agents_is_noticed_and_no_floor_is_below_what_they_journalled() {
+fn blank_store_is_detected_and_floors_respect_journals() {
     let (mut world, _) = upgraded();
     restore(&mut world, Store::default());
     assert!(said(&world).contains("obeyed term t1, which the store does not know"), "{}", said(&world));
@@ -137,7 +137,7 @@ fn a_blank_store_under_live_agents_is_noticed_and_no_floor_is_below_what_they_jo
 }
 
 #[test]
-fn a_directive_younger_than_the_next_term_shows_a_store_whose_revision_fell() {
+fn directive_after_its_term_ended_shows_restored_store() {
     let (mut world, _) = upgraded();
     // Both terms are known, and the directive is gone with the backup: only the order of the terms shows it.
     let mut backup = fleet().store;
@@ -172,7 +172,7 @@ fn backup_of_the_first_drain() -> (World, Store) {
 /// Whatever revision the restored store has come to when a person looks at it: that of the backup, or one beyond all
 /// that agents had obeyed.
 #[test]
-fn after_a_reconciliation_the_upgrade_goes_on_from_what_is_observed() {
+fn reconciled_upgrade_continues_from_observed_state() {
     for later in [0, 1_000] {
         let (mut world, mut backup) = backup_of_the_first_drain();
         backup.revision += later;
@@ -200,7 +200,7 @@ fn after_a_reconciliation_the_upgrade_goes_on_from_what_is_observed() {
 }
 
 #[test]
-fn a_reconciliation_that_was_lost_with_a_second_backup_is_missed() {
+fn reconciliation_lost_with_second_backup_is_detected() {
     let (mut world, backup) = backup_of_the_first_drain();
     let second = backup.clone();
     restore(&mut world, backup);
@@ -262,7 +262,7 @@ fn a_database_that_obeyed_another_stores_term_is_a_witness() {
 }
 
 #[test]
-fn a_store_that_a_coordinator_saw_fall_is_reconciled_by_a_later_word_only() {
+fn store_seen_falling_needs_later_reconciliation() {
     let mut fleet = fleet().store.fleet().clone();
     fleet.fell_back(Revision(90), fleet.revision());
     let reason = tidegate_planner::gate::unreconciled(&fleet, &BTreeMap::new()).unwrap().to_string();
@@ -283,11 +283,11 @@ fn a_store_that_a_coordinator_saw_fall_is_reconciled_by_a_later_word_only() {
 }
 
 #[test]
-fn nothing_is_decided_before_agents_were_heard_and_nothing_is_reconciled_without_need() {
+fn no_decision_before_reports_and_no_needless_reconciliation() {
     let mut world = fleet();
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
     let mut moment = world.moment();
-    moment.unheard_ms = 2_100;
+    moment.report_grace_left_ms = 2_100;
     let plan = tidegate_planner::plan(world.store.fleet(), &moment);
     assert!(plan.actions.is_empty());
     assert_eq!(plan.waiting[&upgrade_id()], [Reason::Store(StoreGate::AwaitingReports { for_ms: 2_100 })]);
@@ -297,7 +297,7 @@ fn nothing_is_decided_before_agents_were_heard_and_nothing_is_reconciled_without
 }
 
 #[test]
-fn the_database_of_a_refused_start_is_heard_by_a_reconciliation_alone() {
+fn database_of_refused_start_counts_for_reconciliation_only() {
     let mut world = fleet();
     let stranger: TermId = "elsewhere".parse().unwrap();
     world.facts =

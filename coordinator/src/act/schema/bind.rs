@@ -15,7 +15,7 @@ use tidegate_proto::{Revision, SchemaName, ServiceName, ServiceVersion, UpgradeI
 /// it stands under the name `unclaimed`.
 /// One that obeyed a term which the store does not know is refused; where a leader asks, it is heard as a witness by the
 /// next reconciliation.
-pub async fn look_only(
+pub(crate) async fn look_only(
     context: &Context,
     leadership: Option<&Leadership>,
     upgrade: &UpgradeId,
@@ -36,7 +36,7 @@ pub async fn look_only(
 }
 
 /// Claims a spec's schema: raises the database's term to ours and makes its history and id where they are missing.
-pub async fn bind(
+pub(crate) async fn bind(
     context: &Context,
     leadership: &Leadership,
     upgrade: &UpgradeId,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_floor_is_required_of_all_who_share_and_names_of_those_alone() {
+    fn floors_are_required_of_exactly_the_sharing_services() {
         let pairs = |of: &[(&str, u32)]| of.iter().map(|(s, n)| ((*s).to_owned(), *n)).collect::<Vec<_>>();
         assert_eq!(required(&[Requires::Expanded]), []);
         assert_eq!(required(&[Requires::Floor(2)]), pairs(&[("api", 3), ("conductor", 2), ("scheduler", 2)]));

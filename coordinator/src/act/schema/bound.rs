@@ -15,7 +15,7 @@ use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
 use tidegate_proto::{Digest, Revision, ServiceVersion, TermId, UpgradeId};
 
 /// The term of a database that no coordinator has led yet, and a person worked on.
-pub const BY_HAND: &str = "by-hand";
+pub(crate) const BY_HAND: &str = "by-hand";
 
 /// The most things left in place that are recorded.
 const MOST_LEFT: usize = 50;
@@ -41,9 +41,7 @@ pub enum Unbound {
     /// What it holds is no URL.
     #[error("the environment variable {variable}")]
     Url {
-        /// Which.
         variable: String,
-        /// Why.
         #[source]
         source: tidegate_migrations::InvalidUrl,
     },
@@ -54,18 +52,12 @@ pub enum Unbound {
     #[error(
         "no migration below schema.migrations {directory:?} is of version {version}, the one that the spec upgrades to"
     )]
-    Nothing {
-        /// Where.
-        directory: String,
-        /// Which version.
-        version: ServiceVersion,
-    },
+    Nothing { directory: String, version: ServiceVersion },
     /// The database cannot be opened.
     #[error("could not open the database that the environment variable {variable} names")]
     Away {
         /// Which; never the URL, which holds a password.
         variable: String,
-        /// Why.
         #[source]
         source: tidegate_migrations::Error,
     },
@@ -79,7 +71,6 @@ pub enum Unbound {
     Stranger {
         /// Where its URL is.
         variable: String,
-        /// The term.
         term: TermId,
         /// The number that it keeps for the term.
         number: Revision,

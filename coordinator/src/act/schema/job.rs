@@ -231,7 +231,7 @@ fn upgrade_of(context: &Context, id: &UpgradeId) -> Option<Upgrade> {
 
 /// What an upgrade with a schema needs of this coordinator, and it lacks. The database itself is not asked: when it
 /// is away, it is away from everybody.
-pub async fn lacks(context: &Context, upgrade: &Upgrade) -> Option<String> {
+pub(crate) async fn lacks(context: &Context, upgrade: &Upgrade) -> Option<String> {
     let asked = upgrade.spec.schema.as_ref()?;
     match bound::found(context, &upgrade.spec, asked).await {
         Ok((_, _, digest)) => differing(digest, upgrade.schema.as_ref()?),

@@ -61,7 +61,7 @@ fn counted(endpoint: &str, listed: Vec<SessionFact>) -> BTreeSet<Session> {
 }
 
 /// A session as a certificate records it.
-pub fn recorded(endpoint: &str, session: SessionFact) -> Session {
+pub(crate) fn recorded(endpoint: &str, session: SessionFact) -> Session {
     let kind = match session.kind {
         SessionKind::Session => "session",
         SessionKind::PreparedTransaction => "prepared transaction",
@@ -84,7 +84,7 @@ pub fn recorded(endpoint: &str, session: SessionFact) -> Session {
 ///
 /// # Errors
 /// An endpoint does not answer.
-pub async fn warnings(context: &Context, id: &UpgradeId, spec: &Spec) -> Result<Vec<String>, String> {
+pub(crate) async fn warnings(context: &Context, id: &UpgradeId, spec: &Spec) -> Result<Vec<String>, String> {
     let Some(schema) = &spec.schema else { return Ok(Vec::new()) };
     let Ok(bound) = Bound::open(context, id, spec, schema, None).await else { return Ok(Vec::new()) };
     let Ok(sessions) = sessions_of(&bound).await? else { return Ok(Vec::new()) };

@@ -13,10 +13,8 @@ use tidegate_proto::verb::{Route, Shows};
 use tidegate_proto::wire::v1::{JsonReply, ReleaseReply};
 use tonic::{Status, Streaming};
 
-/// Where releases are.
 pub(super) const RELEASES: &str = "/management/api/v2/compute_releases";
 
-/// One message.
 pub(super) fn whole(route: &Route, message: &DynamicMessage, asked: &HeaderMap) -> Result<Response, Problem> {
     let reply = || message.transcode_to::<ReleaseReply>().map_err(|e| Problem::internal(e.to_string()));
     match route.shows {
@@ -79,7 +77,6 @@ fn text(message: &DynamicMessage) -> Result<String, Problem> {
     String::from_utf8(text).map_err(|e| Problem::internal(e.to_string()))
 }
 
-/// A JSON text.
 pub(in super::super) fn json_text(status: StatusCode, text: String) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }

@@ -8,7 +8,7 @@ use crate::operation::release::view;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
-use tidegate_planner::gate::below::Below;
+use tidegate_planner::gate::version::below::Below;
 use tidegate_proto::ReleaseRevision;
 use tidegate_proto::wire::v1::{
     ExplainReleaseRequest, GetReleaseRequest, ListReleasesRequest, ListStreamsRequest,

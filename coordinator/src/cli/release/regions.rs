@@ -25,7 +25,6 @@ struct Region {
 }
 
 impl Regions {
-    /// Reads the file.
     pub(super) fn read(file: &Path) -> Result<Self, Failure> {
         let shown = file.display();
         let text = std::fs::read_to_string(file)

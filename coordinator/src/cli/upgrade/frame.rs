@@ -110,7 +110,7 @@ fn head(frame: &Frame, width: usize, low: bool) -> Vec<Line> {
 fn title(frame: &Frame) -> Line {
     let upgrade = frame.upgrade;
     let (service, from, to, release) = (&upgrade.service, upgrade.from, upgrade.to, &upgrade.release);
-    let phase = frame.over.map_or_else(|| show::stands(upgrade), |over| over.phase.clone());
+    let phase = frame.over.map_or_else(|| show::phase_text(upgrade), |over| over.phase.clone());
     let tone = if upgrade.paused && !upgrade.over { Tone::Warn } else { Tone::of_phase(&phase) };
     Line::new()
         .with(Tone::Strong, &upgrade.id)

@@ -33,7 +33,7 @@ pub(super) async fn list(options: &GlobalOptions, service: String, active: bool)
             upgrade.id.clone(),
             upgrade.service.clone(),
             format!("{} -> {}", upgrade.from, upgrade.to),
-            show::stands(upgrade),
+            show::phase_text(upgrade),
             format!("{}/{}", upgrade.done, upgrade.instances),
             upgrade.by.clone(),
             show::time(upgrade.at),
@@ -97,7 +97,7 @@ fn heading(page: &mut Page, upgrade: &UpgradeSummary) {
     page.lines([
         format!("upgrade   {}", upgrade.id),
         format!("versions  {service} {from} -> {to} ({release})"),
-        format!("phase     {}", show::stands(upgrade)),
+        format!("phase     {}", show::phase_text(upgrade)),
         format!("done      {}/{}", upgrade.done, upgrade.instances),
         format!("by        {} at {}", upgrade.by, show::time(upgrade.at)),
     ]);
@@ -124,8 +124,8 @@ fn explained(reply: &ExplainUpgradeReply) -> Page {
     let upgrade = reply.upgrade.as_ref();
     let over = upgrade.is_some_and(|upgrade| upgrade.over);
     let state = upgrade.map(|upgrade| match upgrade.paused || over {
-        true => format!("{}: {}", upgrade.id, show::stands(upgrade)),
-        false => format!("{}: phase {}", upgrade.id, show::stands(upgrade)),
+        true => format!("{}: {}", upgrade.id, show::phase_text(upgrade)),
+        false => format!("{}: phase {}", upgrade.id, show::phase_text(upgrade)),
     });
     let state = state.unwrap_or_default();
     if !reply.reasons.is_empty() {

@@ -9,7 +9,6 @@ use std::io::Read;
 use std::path::Path;
 use tidegate_proto::wire::v1::{PreviewUpgradeReply, PreviewUpgradeRequest, StartUpgradeRequest};
 
-/// Starts.
 pub(super) async fn start(
     options: &GlobalOptions,
     path: &Path,

@@ -52,7 +52,7 @@ async fn until(options: &GlobalOptions, id: &str, what: For) -> Result<Outcome, 
             Err(Failure::failed(format!("upgrade {id} is over ({}{because}), not: {sought}", over.phase)))
         }
         Some(Seen::Progress(at)) if what == For::Paused && at.paused => {
-            say(options, &at, format!("{id} is {}", show::stands(&at)))?;
+            say(options, &at, format!("{id} is {}", show::phase_text(&at)))?;
             Ok(Some(Outcome::Good))
         }
         Some(Seen::Waiting(waiting)) if what == For::Approval && waiting.reasons.iter().any(asks) => {

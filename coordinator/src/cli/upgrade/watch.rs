@@ -62,7 +62,9 @@ fn line(seen: &UpgradeSeen) -> String {
             let what: Vec<&str> = waiting.reasons.iter().map(|reason| reason.blocked_on.as_str()).collect();
             format!("    waits for: {}{more}", what.join("; "))
         }
-        Some(Seen::Progress(at)) => format!("    {}: {}/{} done", show::stands(at), at.done, at.instances),
+        Some(Seen::Progress(at)) => {
+            format!("    {}: {}/{} done", show::phase_text(at), at.done, at.instances)
+        }
         Some(Seen::Over(over)) => match &over.because {
             Some(because) => format!("over: {} ({because})", over.phase),
             None => format!("over: {}", over.phase),

@@ -74,7 +74,6 @@ impl Shown {
     }
 }
 
-/// The document that was read.
 fn document_in(read: Snapshot, key: &Key) -> Result<Json, OperationError> {
     match read.entries.into_iter().find(|entry| entry.key == *key).map(|entry| entry.value) {
         Some(Ok(Value::Document(record))) => Ok(record.body.document),

@@ -16,7 +16,6 @@ pub async fn list_groups(
     Ok(fleet.groups().map(|(name, group)| view::Group::of(fleet, name, group)).collect())
 }
 
-/// One group.
 pub async fn show_group(context: &Context, asked: &ShowGroupRequest) -> Result<view::Group, OperationError> {
     let name: GroupName = parse(&asked.group)?;
     let view = context.mirror.view();

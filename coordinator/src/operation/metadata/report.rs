@@ -4,7 +4,7 @@ use super::super::{OperationError, mutation, remarking};
 use super::{parse, reply};
 use crate::context::Context;
 use crate::leadership::Leadership;
-use tidegate_planner::ask::metadata::{self as ask, Word};
+use tidegate_planner::ask::metadata::{self as ask, MetadataSignal};
 use tidegate_proto::wire::v1::{MetadataReply, ReportMetadataRequest};
 use tidegate_proto::{GroupName, MetadataGeneration, NodeId};
 
@@ -20,10 +20,10 @@ pub async fn report_metadata(
         number => Some(MetadataGeneration::new(number).map_err(|e| OperationError::BadInput(e.to_string()))?),
     };
     let failure = (!asked.failure.is_empty()).then(|| parse(&asked.failure)).transpose()?;
-    let word = Word { generation, success: asked.success, failure };
+    let signal = MetadataSignal { generation, success: asked.success, failure };
     let asker = remarking(&asked.who, "why", &asked.why)?;
     let granted = mutation::settle_as_seen(context, leadership, |fleet, moment| {
-        ask::signal(fleet, moment, &group, &node, &word, &asker)
+        ask::signal(fleet, moment, &group, &node, &signal, &asker)
     })
     .await?;
     let reported = if asked.success { "success" } else { "failure" };

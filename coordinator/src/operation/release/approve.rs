@@ -7,7 +7,6 @@ use crate::leadership::Leadership;
 use tidegate_planner::ask;
 use tidegate_proto::wire::v1::{ApproveReleaseRequest, ReleaseReply};
 
-/// Approves a release.
 pub async fn approve_release(
     context: &Context,
     leadership: &Leadership,

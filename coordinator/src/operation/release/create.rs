@@ -14,7 +14,6 @@ use tidegate_proto::wire::v1::{CreateReleaseRequest, ReleaseReply};
 /// How long the answer waits for a release that nothing holds to go out: the next turn does it, within milliseconds.
 const TURN: Duration = Duration::from_secs(2);
 
-/// Creates a release.
 pub async fn create_release(
     context: &Context,
     leadership: &Leadership,

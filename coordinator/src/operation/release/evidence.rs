@@ -7,7 +7,7 @@ use crate::leadership::Leadership;
 use std::collections::BTreeMap;
 use tidegate_planner::Fleet;
 use tidegate_planner::ask;
-use tidegate_planner::gate::evidence::{is_run, wanted};
+use tidegate_planner::gate::release::evidence::{is_run, wanted};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::wire::v1::{

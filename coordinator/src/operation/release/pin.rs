@@ -8,7 +8,6 @@ use tidegate_planner::ask;
 use tidegate_proto::ComputeId;
 use tidegate_proto::wire::v1::{PinComputeRequest, ReleaseReply, UnpinComputeRequest};
 
-/// Pins a compute.
 pub async fn pin_compute(
     context: &Context,
     leadership: &Leadership,

@@ -21,7 +21,6 @@ pub(super) async fn stored(
     of(entry.ok_or_else(missing)?)
 }
 
-/// A release.
 pub(super) async fn release(
     context: &Context,
     stream: &StreamName,
@@ -55,7 +54,6 @@ pub(super) async fn tag(
     read.transpose()
 }
 
-/// A manifest.
 pub(super) async fn manifest(context: &Context, digest: Digest) -> Result<Json, OperationError> {
     let key = Key::Manifest(digest);
     let entry = context.store.get(&key).await.map_err(store_error("read the manifest"))?;

@@ -15,7 +15,6 @@ pub async fn list_streams(
     Ok(fleet.streams().map(|(name, stream)| view::Stream::of(fleet, name, stream)).collect())
 }
 
-/// One stream.
 pub async fn show_stream(
     context: &Context,
     asked: &ShowStreamRequest,

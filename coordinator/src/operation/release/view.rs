@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use tidegate_planner::gate::below::{self, Below};
+use tidegate_planner::gate::version::below::{self, Below};
 use tidegate_planner::release::{canary, settings};
 use tidegate_planner::stream::retention::{self, Keep};
 use tidegate_planner::{Fleet, Sample};

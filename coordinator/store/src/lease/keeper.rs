@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// What owner and task share.
-pub(super) struct Pulse {
+pub(super) struct LeaseShared {
     inner: Mutex<Inner>,
     resumed: Notify,
 }
@@ -24,7 +24,7 @@ struct Inner {
     paused: bool,
 }
 
-impl Pulse {
+impl LeaseShared {
     pub(super) fn new(confirmed: Instant) -> Self {
         Self { inner: Mutex::new(Inner { confirmed, paused: false }), resumed: Notify::new() }
     }
@@ -56,7 +56,7 @@ pub(super) fn is_gone(error: &ClientError) -> bool {
 }
 
 /// How one keep-alive went.
-enum Beat {
+enum KeepAliveResult {
     Confirmed,
     Gone,
     Broken(ClientError),
@@ -68,7 +68,7 @@ pub(super) struct Keeper {
     pub(super) store: Store,
     pub(super) id: i64,
     pub(super) ttl: Duration,
-    pub(super) pulse: std::sync::Arc<Pulse>,
+    pub(super) shared: std::sync::Arc<LeaseShared>,
     pub(super) published: watch::Sender<LeaseState>,
 }
 
@@ -90,7 +90,7 @@ impl Keeper {
     /// Runs for ever beside the keep-alives: also one that hangs must not keep the owner in the dark.
     async fn publish_when_overdue(&self) {
         loop {
-            let due = self.pulse.confirmed() + self.ttl;
+            let due = self.shared.confirmed() + self.ttl;
             if Instant::now() < due {
                 tokio::time::sleep_until(due).await;
                 continue;
@@ -109,17 +109,17 @@ impl Keeper {
         let mut wait = self.ttl / 3;
         loop {
             self.rest(wait).await;
-            match self.beat(&mut stream).await {
-                Beat::Gone if mutant::is("lease-that-is-gone-counts-as-held") => {}
-                Beat::Confirmed => {
+            match self.send_keep_alive(&mut stream).await {
+                KeepAliveResult::Gone if mutant::is("lease-that-is-gone-counts-as-held") => {}
+                KeepAliveResult::Confirmed => {
                     retry.reset();
                     wait = self.ttl / 3;
                 }
-                Beat::Gone => {
+                KeepAliveResult::Gone => {
                     tracing::warn!(lease = self.id, "the store says that the lease is gone");
                     return;
                 }
-                Beat::Broken(error) => {
+                KeepAliveResult::Broken(error) => {
                     tracing::debug!(lease = self.id, %error, "a keep-alive brought no answer");
                     if !mutant::is("broken-keep-alive-stream-is-kept") {
                         stream = None;
@@ -136,12 +136,12 @@ impl Keeper {
     /// Waits for the next keep-alive; while paused, until that ends.
     async fn rest(&self, wait: Duration) {
         tokio::time::sleep(wait).await;
-        while self.pulse.paused() {
-            self.pulse.resumed.notified().await;
+        while self.shared.paused() {
+            self.shared.resumed.notified().await;
         }
     }
 
-    async fn beat(&self, stream: &mut Option<Stream>) -> Beat {
+    async fn send_keep_alive(&self, stream: &mut Option<Stream>) -> KeepAliveResult {
         let sent = Instant::now();
         // A hung member must leave time for another try within the TTL.
         let limit = CALL_TIMEOUT.min(self.ttl / 2);
@@ -149,13 +149,13 @@ impl Keeper {
         let late = || ClientError::LeaseKeepAliveError(format!("no answer within {limit:?}"));
         match answered.unwrap_or_else(|_| Err(late())) {
             Ok(true) => {
-                self.pulse.confirm(sent);
+                self.shared.confirm(sent);
                 self.publish(LeaseState::Held);
-                Beat::Confirmed
+                KeepAliveResult::Confirmed
             }
-            Ok(false) => Beat::Gone,
-            Err(error) if is_gone(&error) => Beat::Gone,
-            Err(error) => Beat::Broken(error),
+            Ok(false) => KeepAliveResult::Gone,
+            Err(error) if is_gone(&error) => KeepAliveResult::Gone,
+            Err(error) => KeepAliveResult::Broken(error),
         }
     }
 

@@ -124,7 +124,7 @@ impl Watcher {
             if found < seen {
                 self.restored(seen, found).await?;
             } else {
-                match self.tells_the_same().await? {
+                match self.has_same_content().await? {
                     Some(true) => {
                         self.position.go_on_from_mark();
                         return Ok(());
@@ -147,7 +147,7 @@ impl Watcher {
 
     /// Whether the store still has the last event that it sent: a restored one may have come as far again, and no later
     /// event then repeats what it had sent since its copy was made. None where that cannot be known.
-    async fn tells_the_same(&self) -> Result<Option<bool>, End> {
+    async fn has_same_content(&self) -> Result<Option<bool>, End> {
         let Some(mark) = self.position.mark() else { return Ok(None) };
         let Some(after) = self.value_at(mark, mark.at).await? else { return Ok(None) };
         Ok(match (&mark.value, after) {

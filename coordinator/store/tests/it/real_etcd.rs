@@ -176,7 +176,7 @@ async fn user_without_permission_is_refused_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_that_ran_out_is_renewed_and_a_cut_watch_of_one_key_resumes() {
+async fn expired_token_is_renewed_and_cut_watch_resumes() {
     let how = How { token_ttl: Some(1), ..How::default() };
     let etcd = Etcd::start_in(tempfile::TempDir::new().unwrap(), how);
     connect(&etcd.url()).await;

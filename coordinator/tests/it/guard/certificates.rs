@@ -1,7 +1,7 @@
 //! Client certificates at both doors, and the renewal of the coordinator's own.
 
 use super::pki::{self, Pki};
-use super::{House, call, is_let_in};
+use super::{Fixture, call, is_let_in};
 use crate::world::store;
 use tidegate_coordinator::api;
 use tidegate_coordinator::door::{Certificates, Listener};
@@ -15,39 +15,39 @@ use tonic::Code;
 async fn a_certificate_is_its_holders_name_at_both_doors() {
     let pki = Pki::new(&["ci", "cd", "nobody"]);
     let embedded = Embedded::in_memory();
-    let house = House::open(store(&embedded).await, Some((&pki, false))).await;
-    house.coordinator.leads().await;
+    let fixture = Fixture::open(store(&embedded).await, Some((&pki, false))).await;
+    fixture.coordinator.leads().await;
     let plain = pki.trust(None);
-    house.create("runner", "operate", "ci", &plain).await;
-    let gone = house.create("former", "operate", "cd", &plain).await;
+    fixture.create("runner", "operate", "ci", &plain).await;
+    let gone = fixture.create("former", "operate", "cd", &plain).await;
     assert!(gone.token.is_empty(), "a certificate needs no token");
 
     let with = |name| pki.trust(Some(name));
-    assert!(is_let_in(call(&house, None, &with("ci"), "CordonNode").await));
-    assert!(is_let_in(call(&house, None, &with("cd"), "CordonNode").await));
-    house.revoke(&gone.id, &plain).await;
-    assert_eq!(call(&house, None, &with("cd"), "CordonNode").await, Code::Unauthenticated);
+    assert!(is_let_in(call(&fixture, None, &with("ci"), "CordonNode").await));
+    assert!(is_let_in(call(&fixture, None, &with("cd"), "CordonNode").await));
+    fixture.revoke(&gone.id, &plain).await;
+    assert_eq!(call(&fixture, None, &with("cd"), "CordonNode").await, Code::Unauthenticated);
     assert_eq!(
-        call(&house, None, &with("nobody"), "Leader").await,
+        call(&fixture, None, &with("nobody"), "Leader").await,
         Code::Unauthenticated,
         "shown, and not known"
     );
-    assert!(is_let_in(call(&house, None, &plain, "Leader").await), "none shown, from this machine");
-    let own = house.own.clone();
-    assert!(is_let_in(call(&house, Some(&own), &with("nobody"), "CordonNode").await), "a token is enough");
+    assert!(is_let_in(call(&fixture, None, &plain, "Leader").await), "none shown, from this machine");
+    let own = fixture.own.clone();
+    assert!(is_let_in(call(&fixture, Some(&own), &with("nobody"), "CordonNode").await), "a token is enough");
     // A certificate of another authority ends the handshake.
     let other = Pki::new(&["ci"]);
     let forged = Trust { identity: other.trust(Some("ci")).identity, ..plain.clone() };
     assert!(
-        !matches!(call(&house, None, &forged, "Leader").await, Code::Ok),
+        !matches!(call(&fixture, None, &forged, "Leader").await, Code::Ok),
         "a forged certificate was taken"
     );
 
     for (name, status) in [(Some("ci"), 200), (Some("cd"), 401), (Some("nobody"), 401), (None, 200)] {
-        let answer = pki::get(house.http, "/metrics", None, Some(&pki.connector(name))).await.unwrap();
+        let answer = pki::get(fixture.http, "/metrics", None, Some(&pki.connector(name))).await.unwrap();
         assert_eq!(answer.status, status, "{name:?}: {answer:?}");
     }
-    assert!(pki::get(house.http, "/metrics", None, Some(&forging(&pki, &other))).await.is_err());
+    assert!(pki::get(fixture.http, "/metrics", None, Some(&forging(&pki, &other))).await.is_err());
 }
 
 fn forging(pki: &Pki, other: &Pki) -> tokio_rustls::TlsConnector {
@@ -55,22 +55,22 @@ fn forging(pki: &Pki, other: &Pki) -> tokio_rustls::TlsConnector {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_certificates_are_required_none_is_turned_away_at_the_handshake() {
+async fn handshake_without_required_certificate_fails() {
     let pki = Pki::new(&["ci"]);
     let embedded = Embedded::in_memory();
-    let house = House::open(store(&embedded).await, Some((&pki, true))).await;
-    house.coordinator.leads().await;
-    house.create("runner", "read", "ci", &pki.trust(Some("ci"))).await;
-    assert!(is_let_in(call(&house, None, &pki.trust(Some("ci")), "Leader").await));
-    let own = house.own.clone();
+    let fixture = Fixture::open(store(&embedded).await, Some((&pki, true))).await;
+    fixture.coordinator.leads().await;
+    fixture.create("runner", "read", "ci", &pki.trust(Some("ci"))).await;
+    assert!(is_let_in(call(&fixture, None, &pki.trust(Some("ci")), "Leader").await));
+    let own = fixture.own.clone();
     assert_ne!(
-        call(&house, Some(&own), &pki.trust(None), "Leader").await,
+        call(&fixture, Some(&own), &pki.trust(None), "Leader").await,
         Code::Ok,
         "no certificate, and let in"
     );
-    assert!(pki::get(house.http, "/healthz", None, Some(&pki.connector(None))).await.is_err());
+    assert!(pki::get(fixture.http, "/healthz", None, Some(&pki.connector(None))).await.is_err());
     assert_eq!(
-        pki::get(house.http, "/healthz", None, Some(&pki.connector(Some("ci")))).await.unwrap().status,
+        pki::get(fixture.http, "/healthz", None, Some(&pki.connector(Some("ci")))).await.unwrap().status,
         200
     );
 }

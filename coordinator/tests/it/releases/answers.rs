@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use serde_json::json;
 
 #[tokio::test]
-async fn every_operation_of_the_document_is_asked_and_answers_as_it_says() {
+async fn every_documented_operation_answers_as_documented() {
     let (_embedded, coordinator, door) = door().await;
     let settings = json!({ "approval": "required", "minimum_available": 1, "rollback_window": "1h" });
     assert_eq!(door.put("/streams/compute", &settings).await.status, StatusCode::OK);

@@ -64,7 +64,7 @@ fn a_deadline_does_not_excuse_a_health_url_that_never_refused() {
 }
 
 #[test]
-fn deadline_before_the_settle_time_does_not_blame_the_disable_file() {
+fn deadline_before_settle_time_does_not_blame_disable_file() {
     let mut story = Story::serving();
     let mut drain = order(9, Disposition::Drain);
     drain.directive.drain.deadline = "2s".parse().unwrap();
@@ -221,7 +221,7 @@ fn declared_stop_replaces_the_count_and_nothing_else() {
 }
 
 #[test]
-fn instance_without_a_balancer_is_out_only_after_its_settle_time() {
+fn instance_without_balancer_is_out_after_settle_time() {
     let mut story = Story::serving();
     story.ordered(order(9, Disposition::Drain)).disabled();
     let rotation = |story: &Story| story.timers.rotation(&story.seen, &story.service);

@@ -32,7 +32,7 @@ fn it_is_started_where_nothing_was_ever_admitted() {
 }
 
 #[test]
-fn a_lease_that_is_lost_between_its_admission_and_its_start_does_not_keep_it_from_being_started() {
+fn lost_lease_before_start_does_not_prevent_start() {
     let mut story = blank();
     let target = first(story.act());
     let (tag, revision) = (Some(target.tag.clone()), Revision(8));
@@ -45,7 +45,7 @@ fn a_lease_that_is_lost_between_its_admission_and_its_start_does_not_keep_it_fro
 }
 
 #[test]
-fn what_was_adopted_without_a_release_is_not_replaced_by_the_first_one() {
+fn adopted_service_without_release_is_not_replaced_by_first() {
     let mut story = blank();
     story.journal.admitted = Some(Admitted { version: version(1), release: None, revision: Revision(8) });
     assert_eq!(story.act(), Act::Wait);

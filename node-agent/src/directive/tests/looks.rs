@@ -5,31 +5,31 @@ use crate::host::Target;
 use crate::journal::Phase;
 use crate::report::observe;
 
-fn stands(story: &Story, from: &Phase, to: &Phase) -> bool {
-    observe::stands(&story.service, from, to, &story.seen)
+fn still_valid(story: &Story, from: &Phase, to: &Phase) -> bool {
+    observe::is_look_still_valid(&story.service, from, to, &story.seen)
 }
 
 #[test]
 fn a_look_stands_for_what_follows_unless_that_asks_for_more() {
     let mut story = Story::serving();
     let (serving, draining, drained) = (Phase::Serving, Phase::Draining, Phase::Drained { forced: false });
-    assert!(stands(&story, &serving, &draining), "the file is put first, and that asks for nothing");
-    assert!(stands(&story, &drained, &Phase::Stopping));
+    assert!(still_valid(&story, &serving, &draining), "the file is put first, and that asks for nothing");
+    assert!(still_valid(&story, &drained, &Phase::Stopping));
     story.disabled();
-    assert!(!stands(&story, &serving, &draining), "what is in flight was not counted");
-    assert!(stands(&story, &draining, &drained));
+    assert!(!still_valid(&story, &serving, &draining), "what is in flight was not counted");
+    assert!(still_valid(&story, &draining, &drained));
     story.silent();
-    assert!(!stands(&story, &Phase::Stopping, &Phase::Starting { target: Target::from(&release(2)) }));
+    assert!(!still_valid(&story, &Phase::Stopping, &Phase::Starting { target: Target::from(&release(2)) }));
 }
 
 #[test]
-fn balancers_that_were_not_asked_are_asked_before_an_instance_counts_as_back() {
+fn unasked_balancers_are_asked_before_instance_is_back() {
     let mut story = Story::serving();
     let target = Target::from(&release(2));
     let (starting, verifying) = (Phase::Starting { target }, Phase::Verifying);
-    assert!(stands(&story, &starting, &verifying));
+    assert!(still_valid(&story, &starting, &verifying));
     let balancer = "[[service.pantry-api.balancer]]\nstats = \"unix:/run/haproxy/admin.sock\"\nbackend = \"pantry\"\nserver = \"n1\"\n";
     story.with_config(balancer);
-    assert!(!stands(&story, &starting, &verifying) && !stands(&story, &Phase::Serving, &verifying));
-    assert!(stands(&story, &verifying, &Phase::Serving), "they were asked in that look");
+    assert!(!still_valid(&story, &starting, &verifying) && !still_valid(&story, &Phase::Serving, &verifying));
+    assert!(still_valid(&story, &verifying, &Phase::Serving), "they were asked in that look");
 }

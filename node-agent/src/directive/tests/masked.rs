@@ -76,7 +76,7 @@ fn instance_that_is_not_masked_is_not_shown_before_it_is_ready() {
 }
 
 #[test]
-fn service_of_hooks_that_ended_fails_at_once_with_the_last_answers() {
+fn ended_hook_service_fails_at_once_with_last_answers() {
     let mut story = Story::serving().by_hooks();
     story.ordered(order(9, replace(1)));
     story.disabled().silent();

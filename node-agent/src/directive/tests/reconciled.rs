@@ -35,7 +35,7 @@ fn word(terms: &[&str], revision: i64) -> Reconciliation {
 }
 
 #[test]
-fn a_reconciled_store_is_obeyed_from_the_word_on_and_no_directive_from_before_it() {
+fn directives_before_reconciliation_are_ignored() {
     // A word that lies before what was obeyed, as in a copy that has just been put back, and one that lies after it.
     for at in [20, 900] {
         let mut story = Story::serving();

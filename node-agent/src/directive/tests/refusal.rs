@@ -30,7 +30,7 @@ fn put_back() -> Story {
 }
 
 #[test]
-fn changed_version_in_rotation_stays_at_or_above_the_contracted_one() {
+fn changed_version_stays_if_not_below_contracted_one() {
     let story = put_back();
     assert!(stays(&story.journal, BOOT, &refusal(true), true));
     assert!(!stays(&story.journal, BOOT, &refusal(true), false), "it comes into rotation");
@@ -54,7 +54,7 @@ fn refused_without_a_change_of_version_does_not_stay() {
 }
 
 #[test]
-fn version_that_serves_stays_where_a_reconciled_window_refuses_it() {
+fn serving_version_stays_under_refusing_reconciled_window() {
     let mut story = put_back();
     story.journal.admitted = Some(Admitted { version: version(1), release: None, revision: Revision(48) });
     story.journal.witness.floor = Some(version(1));
@@ -122,7 +122,7 @@ fn restart_that_no_check_had_time_to_see_leaves_it_in_rotation() {
 }
 
 #[test]
-fn one_that_never_answered_or_flaps_for_long_is_not_still_in_rotation() {
+fn silent_or_flapping_instance_is_not_in_rotation() {
     let mut story = put_back();
     story.timers = Timers::new(story.seen.now, false);
     later(&mut story, Url::NoListener, 0.1);
@@ -138,7 +138,7 @@ fn one_that_never_answered_or_flaps_for_long_is_not_still_in_rotation() {
 }
 
 #[test]
-fn balancers_that_can_be_asked_say_whether_it_is_still_in_rotation() {
+fn reachable_balancers_decide_whether_instance_is_in_rotation() {
     for down in [false, true] {
         let mut story = put_back();
         story.timers = Timers::new(story.seen.now, true);
@@ -153,7 +153,7 @@ fn balancers_that_can_be_asked_say_whether_it_is_still_in_rotation() {
 }
 
 #[test]
-fn staying_instance_that_answers_nothing_for_long_is_refused_like_any_other() {
+fn staying_instance_without_answer_is_refused() {
     let mut story = staying();
     later(&mut story, Url::Good, 1.0);
     later(&mut story, Url::NoListener, 0.1);
@@ -169,7 +169,7 @@ fn artifact(number: i64) -> Artifact {
 }
 
 #[test]
-fn unsteady_instance_that_no_order_took_out_fails_and_stays_in_rotation() {
+fn unsteady_instance_fails_and_stays_in_rotation() {
     let mut story = Story::serving();
     story.seen.ready = false;
     story.seen.health = Health::Unhealthy;
@@ -188,7 +188,7 @@ fn unsteady_instance_that_no_order_took_out_fails_and_stays_in_rotation() {
 }
 
 #[test]
-fn release_that_answers_the_former_version_is_not_taken_for_the_former_one() {
+fn new_release_with_former_version_is_not_the_former_one() {
     let mut story = Story::serving();
     story.service.artifacts = [1, 2].map(|n| (release(n).tag, artifact(n))).into();
     story.journal.admitted = Some(Admitted { version: version(2), release: None, revision: Revision(5) });

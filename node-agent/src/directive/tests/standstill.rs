@@ -21,7 +21,7 @@ fn stopped() -> Story {
 }
 
 #[test]
-fn what_serves_and_what_is_about_to_start_stand_still_for_nothing() {
+fn serving_and_starting_instances_have_no_standstill() {
     assert_eq!(of(&Story::serving()), None);
     let mut story = stopped();
     assert_eq!(of(&story), None);
@@ -41,7 +41,7 @@ fn without_a_release_that_belongs_there_it_says_so_and_waits() {
 }
 
 #[test]
-fn what_answers_without_a_version_is_named_with_what_the_probe_found() {
+fn unknown_version_is_reported_with_probe_result() {
     let mut story = Story::serving();
     story.enter(Phase::Fresh);
     story.seen.probe = Probed::Failed("404 Not Found".to_owned());

@@ -79,7 +79,7 @@ fn flapping_readiness_health_url_or_balancer_is_never_verified() {
 }
 
 #[test]
-fn instance_that_is_let_back_is_hidden_at_its_deadline_only_where_it_is_unhealthy() {
+fn returned_instance_is_disabled_at_deadline_if_unhealthy() {
     for ready in [true, false] {
         let mut story = shown(true);
         story.ordered(order(10, Disposition::Serve { returning: true }));
@@ -110,7 +110,7 @@ fn short_single_dip_does_not_restart_the_healthy_time() {
 }
 
 #[test]
-fn what_does_not_become_healthy_or_is_another_version_fails_hidden() {
+fn unhealthy_or_other_version_fails_disabled() {
     let verifying = || {
         let mut story = Story::serving();
         story.ordered(order(9, replace(2))).disabled();

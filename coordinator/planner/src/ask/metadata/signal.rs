@@ -11,7 +11,7 @@ use tidegate_proto::{FailureName, GroupName, Key, MetadataGeneration, NodeId, Re
 
 /// What an instance reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub struct MetadataSignal {
     /// The document that it is about; none = the one that is being exposed.
     pub generation: Option<MetadataGeneration>,
     /// Whether it went well.
@@ -26,21 +26,21 @@ pub fn signal(
     moment: &Moment,
     name: &GroupName,
     node: &NodeId,
-    word: &Word,
+    signal: &MetadataSignal,
     asker: &Asker,
 ) -> Result<Asked, Refusal> {
     let group = find(fleet, name)?;
     if !metadata::is_member(fleet, name, group, node) {
         return Err(Refusal::not_found(format!("{name} has no instance {node}")));
     }
-    if word.success && word.failure.is_some() {
+    if signal.success && signal.failure.is_some() {
         return Err(Refusal::invalid("a success has no kind of failure; nothing was changed"));
     }
     let Some(update) = &group.update else {
         return Err(Refusal::state(format!("no update of {name} runs: nothing is counted")));
     };
     let generation = update.to.generation;
-    if let Some(reported) = word.generation.filter(|reported| *reported != generation) {
+    if let Some(reported) = signal.generation.filter(|reported| *reported != generation) {
         return Err(Refusal::state(format!(
             "generation {reported} of {name} is not what is being exposed, which is {generation}: nothing is counted"
         )));
@@ -63,14 +63,15 @@ pub fn signal(
     let stands = fleet.last_group_word(name, node);
     let body = Signal {
         generation: Some(generation),
-        success: word.success,
-        failure: word.failure.clone(),
+        success: signal.success,
+        failure: signal.failure.clone(),
         why: asker.why.clone(),
         who: asker.who.clone(),
         at: moment.wall,
     };
     let same = |stored: &&Stored<Signal>| {
-        let content = |word: &Signal| (word.generation, word.success, word.failure.clone(), word.why.clone());
+        let content =
+            |signal: &Signal| (signal.generation, signal.success, signal.failure.clone(), signal.why.clone());
         content(stored) == content(&body)
     };
     if stands.is_some_and(|stored| same(&stored)) {

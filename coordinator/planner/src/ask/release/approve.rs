@@ -8,7 +8,7 @@ use crate::stream::change::Change;
 use std::collections::BTreeSet;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::ApprovalRule;
-use tidegate_proto::record::upgrade::Word;
+use tidegate_proto::record::upgrade::Decision;
 use tidegate_proto::{ReleaseRevision, StreamName};
 
 /// Approves a release; refused where the stream asks for no approval, or nothing waits for it.
@@ -34,8 +34,12 @@ pub fn approve(
         return Err(Refusal::state(format!("stream {name} asks for no approval")));
     }
     let mut change = Change::of(fleet, moment, name);
-    let word =
-        Word { who: asker.who.clone(), why: asker.why.clone(), accepts: BTreeSet::new(), at: moment.wall };
+    let word = Decision {
+        who: asker.who.clone(),
+        why: asker.why.clone(),
+        accepts: BTreeSet::new(),
+        at: moment.wall,
+    };
     for head in change.stream.pending.iter_mut().filter(|head| head.release.revision == revision) {
         head.release.approved = Some(word.clone());
     }

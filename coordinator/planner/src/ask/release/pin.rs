@@ -5,7 +5,7 @@ use super::{Asked, find, find_head, granted, sentence};
 use crate::ask::{Asker, Refusal, demand_why};
 use crate::fleet::Fleet;
 use crate::gate::Reason;
-use crate::gate::storage::may_meet_storage;
+use crate::gate::release::storage::may_meet_storage;
 use crate::gate::task::being_removed;
 use crate::moment::Moment;
 use crate::stream::change::Change;

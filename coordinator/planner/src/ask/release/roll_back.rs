@@ -4,7 +4,7 @@
 use super::{Asked, find, granted, heeds_manual, sentence};
 use crate::ask::{Asker, Refusal};
 use crate::fleet::{Fleet, Stored};
-use crate::gate::storage::may_meet_storage;
+use crate::gate::release::storage::may_meet_storage;
 use crate::gate::task::{being_removed, removal_runs};
 use crate::moment::Moment;
 use crate::stream::change::Change;

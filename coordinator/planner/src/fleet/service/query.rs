@@ -1,6 +1,6 @@
 //! What a turn asks of a service: each answer is a group of an index.
 
-use super::{ServiceFleet, Those};
+use super::{Matching, ServiceFleet};
 use crate::fleet::group::{Groups, Tally};
 use crate::fleet::index::{NO_DOMAIN, Standing};
 use crate::fleet::instance::Instance;
@@ -12,35 +12,35 @@ use tidegate_proto::{NodeId, ServiceVersion};
 
 impl ServiceFleet {
     /// Those that fell silent.
-    pub fn silent(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+    pub fn silent(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
         self.known(Known::Silent..=Known::Silent)
     }
 
     /// Those that report without a known version.
-    pub fn unknown(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+    pub fn unknown(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
         self.known(Known::Unknown..=Known::Unknown)
     }
 
     /// Those known to be below a version.
-    pub fn below(&self, version: ServiceVersion) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+    pub fn below(&self, version: ServiceVersion) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
         self.known((Excluded(Known::Unknown), Excluded(Known::At(version))))
     }
 
     /// Those known to be above a version.
-    pub fn above(&self, version: ServiceVersion) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+    pub fn above(&self, version: ServiceVersion) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
         self.known((Excluded(Known::At(version)), Unbounded))
     }
 
     fn known(
         &self,
         range: impl RangeBounds<Known> + Clone,
-    ) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.known, range)
+    ) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.known, range)
     }
 
     /// Those not in service, by what is observed: unhealthy, silent, in maintenance or ordered out.
-    pub fn out(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.out, ..)
+    pub fn out(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.out, ..)
     }
 
     /// How many are in rotation, healthy or not, and not ordered out.
@@ -83,8 +83,8 @@ impl ServiceFleet {
     }
 
     /// Those that have not acknowledged the current window; empty where there is no window.
-    pub fn unacknowledged(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.acknowledged, ..self.window_at())
+    pub fn unacknowledged(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.acknowledged, ..self.window_at())
     }
 
     /// Those that an upgrade has not seen serving its target and that are in this state, up to and including a wave, by
@@ -93,8 +93,8 @@ impl ServiceFleet {
         &self,
         standing: Standing,
         wave: u32,
-    ) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.standing, (standing, 0)..=(standing, wave))
+    ) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.standing, (standing, 0)..=(standing, wave))
     }
 
     /// Each of the same, without their number, which takes a look at each wave.
@@ -104,11 +104,11 @@ impl ServiceFleet {
 
     /// The state of one instance towards the upgrade, and its wave; none where it was seen serving the target.
     pub fn standing_of(&self, node: &NodeId) -> Option<(Standing, u32)> {
-        self.members[self.found(node)?].facets.stands()
+        self.members[self.found(node)?].facets.counted_standing()
     }
 
     /// Those that a directive has taken out and no report has shown back.
-    pub fn ordered(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+    pub fn ordered(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
         self.standing(Standing::Ordered, 0)
     }
 
@@ -133,13 +133,13 @@ impl ServiceFleet {
     }
 
     /// Those whose directive does not yet name the releases that the active upgrade wants present.
-    pub fn misdirected(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.misdirected, ..)
+    pub fn misdirected(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.misdirected, ..)
     }
 
     /// Those that report, and whose nodes lack a release that the active upgrade wants present.
-    pub fn unstaged(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.unstaged, false..=false)
+    pub fn unstaged(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.unstaged, false..=false)
     }
 
     /// Whether the node of one instance lacks such a release.
@@ -148,33 +148,33 @@ impl ServiceFleet {
     }
 
     /// Those that are silent, and whose nodes lack such a release as far as is known.
-    pub fn unstaged_silent(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.unstaged, true..=true)
+    pub fn unstaged_silent(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.unstaged, true..=true)
     }
 
     /// Those that are unstaged and say that a release could not be staged or removed.
-    pub fn stage_failed(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.stage_failed, ..)
+    pub fn stage_failed(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.stage_failed, ..)
     }
 
     /// Those that report, run something else than the target, and whose nodes lack it.
-    pub fn stranded(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.stranded, ..)
+    pub fn stranded(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.stranded, ..)
     }
 
     /// Those whose nodes hold releases that the active upgrade does not want present.
-    pub fn cluttered(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.cluttered, ..)
+    pub fn cluttered(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.cluttered, ..)
     }
 
     /// Those that report a fault since they were verified, where no person keeps them out.
-    pub fn faulty(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.faulty, ..)
+    pub fn faulty(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.faulty, ..)
     }
 
     /// Those that report although they were decommissioned: the tombstone is void, and still there.
-    pub fn returned(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.returned, ..)
+    pub fn returned(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.returned, ..)
     }
 
     /// The failure domains with at least one instance that is out, by the label that the active upgrade names; under
@@ -184,8 +184,8 @@ impl ServiceFleet {
     }
 
     /// Those that are out and lack the label that the active upgrade names.
-    pub fn unlabelled_out(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
-        those(self, &self.index.unlabelled_out, ..)
+    pub fn unlabelled_out(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.unlabelled_out, ..)
     }
 }
 
@@ -195,10 +195,10 @@ fn domains_in(domains: &Tally<Arc<str>>) -> usize {
     domains.keys().count() - usize::from(unlabelled > 0) + unlabelled
 }
 
-fn those<'a, K: Ord + Copy>(
+fn matching<'a, K: Ord + Copy>(
     service: &'a ServiceFleet,
     groups: &'a Groups<K>,
     range: impl RangeBounds<K> + Clone,
-) -> Those<impl DoubleEndedIterator<Item = &'a Instance>> {
-    Those { count: groups.count(range.clone()), each: groups.places(range).map(|place| service.at(place)) }
+) -> Matching<impl DoubleEndedIterator<Item = &'a Instance>> {
+    Matching { count: groups.count(range.clone()), each: groups.places(range).map(|place| service.at(place)) }
 }

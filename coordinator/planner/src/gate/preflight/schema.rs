@@ -3,7 +3,7 @@
 
 use super::finding::{Finding, blocker, warning};
 use crate::fleet::{Fleet, Known, ServiceFleet};
-use crate::gate::migrate_floors;
+use crate::gate::schema::migrate_floors;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{PhaseName, SchemaBinding};
 use tidegate_proto::spec::{Spec, SpecSchema};

@@ -15,8 +15,8 @@ pub(super) fn watch(draft: &mut Draft<'_>) -> bool {
     let Some(service) = draft.service() else { return false };
     let (new, old): (Vec<_>, Vec<_>) = service.faulty().each.partition(|i| runs_the_target(draft, i));
     let exceptions = draft.exceptions();
-    let excused = |i: &Instance| exceptions.is_exempt(&i.node);
-    let lasts = |i: &&Instance| i.fault().is_some_and(|fault| fault.lasting) && !excused(i);
+    let is_exempt = |i: &Instance| exceptions.is_exempt(&i.node);
+    let lasts = |i: &&Instance| i.fault().is_some_and(|fault| fault.lasting) && !is_exempt(i);
     let failed: Vec<_> = new.into_iter().filter(lasts).take(failures::AT_ONCE).collect();
     if failed.is_empty() || mutant::is("late-failures-are-not-counted") {
         return weigh(draft, service);
@@ -135,7 +135,7 @@ fn weigh(draft: &mut Draft<'_>, service: &ServiceFleet) -> bool {
 /// whether that lasts.
 pub(super) fn is_any_in_doubt(draft: &Draft<'_>, service: &ServiceFleet) -> bool {
     let exceptions = draft.exceptions();
-    let excused = |i: &Instance| exceptions.is_exempt(&i.node);
-    let in_doubt = |i: &Instance| !i.is_in_service() && runs_the_target(draft, i) && !excused(i);
+    let is_exempt = |i: &Instance| exceptions.is_exempt(&i.node);
+    let in_doubt = |i: &Instance| !i.is_in_service() && runs_the_target(draft, i) && !is_exempt(i);
     service.faulty().each.any(in_doubt)
 }

@@ -24,7 +24,7 @@ pub(in crate::plan) struct Turn {
 /// Decides the next step of a group. `number` is that of its next event.
 pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &GroupName, number: u64) -> Turn {
     let mut turn = Turn::default();
-    turn.actions.extend(forget_words(fleet, name));
+    turn.actions.extend(remove_stale_signals(fleet, name));
     let Some(stored) = fleet.group(name) else { return turn };
     let Some(update) = &stored.update else { return turn };
     let waited_ms = waited(moment, name, update);
@@ -146,7 +146,7 @@ impl Writer<'_> {
 }
 
 /// Removes the signals for documents that no update brings any more, a batch at a time.
-fn forget_words(fleet: &Fleet, name: &GroupName) -> Option<Action> {
+fn remove_stale_signals(fleet: &Fleet, name: &GroupName) -> Option<Action> {
     let running =
         fleet.group(name).and_then(|group| group.update.as_ref()).map(|update| update.to.generation);
     let stale: Vec<(&NodeId, Revision)> = fleet

@@ -8,7 +8,7 @@ pub(super) use under_way::UnderWay;
 use super::super::Draft;
 use super::super::order::Order;
 use crate::fleet::{Instance, Known, ServiceFleet, Standing};
-use crate::gate::capacity::Budget;
+use crate::gate::budget::capacity::Budget;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::{Release, ReleaseTag, mutant};
@@ -93,7 +93,7 @@ pub(super) fn begin_with_the_move<'a>(
 /// Those that get no requests, through no order of ours: replacing them costs no budget.
 fn already_out<'a>(moving: &Moving<'a>) -> impl Iterator<Item = &'a Instance> {
     let adrift = exposed(moving, Standing::Adrift);
-    let held = moving.service.each_standing(Standing::Held, moving.up_to);
+    let held = moving.service.each_standing(Standing::DisabledByPerson, moving.up_to);
     adrift.chain(held).filter(|instance| (moving.may_begin)(instance)).take(super::super::draft::BATCH)
 }
 

@@ -6,8 +6,8 @@
 use crate::action::{Action, PlannedCommit};
 use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::Reason;
-use crate::gate::capacity::Budget;
-use crate::gate::outside::{is_left_in_rotation, is_to_drain, reason};
+use crate::gate::budget::capacity::Budget;
+use crate::gate::budget::outside::{is_left_in_rotation, is_to_drain, reason};
 use crate::moment::Moment;
 use crate::release::floor::follows_needs;
 use std::collections::BTreeSet;

@@ -4,7 +4,8 @@
 use super::super::Draft;
 use super::bind::bound;
 use crate::gate::person::{self, approved};
-use crate::gate::preflight::{findings, former, is_cut_off, verdict};
+use crate::gate::preflight::{findings, former, is_cut_off};
+use crate::gate::verdict::passed::passed;
 use crate::upgrade::phase::Move;
 use tidegate_proto::Key;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -17,7 +18,7 @@ pub(super) fn preflight(draft: &mut Draft<'_>) {
         draft.wait(person::finding(&finding.what));
     }
     let former = former(fleet, spec);
-    let passed = former.as_ref().map(|former| verdict::passed(fleet, spec, &former.release));
+    let passed = former.as_ref().map(|former| passed(fleet, spec, &former.release));
     if let Some(Err(reasons)) = &passed {
         reasons.iter().for_each(|reason| draft.wait(reason.clone()));
     }

@@ -9,11 +9,11 @@ use super::moving::{Moving, begin_with_the_move, move_instances};
 use super::schema::{self, Shown};
 use super::shared;
 use crate::fleet::{Instance, ServiceFleet, Standing};
-use crate::gate::migrate_floors;
 use crate::gate::person::approved;
-use crate::gate::stall::{self, Holdup, is_overdue};
+use crate::gate::roll::stall::{self, StallScope, is_overdue};
+use crate::gate::roll::wave::{Left, verified};
+use crate::gate::schema::migrate_floors;
 use crate::gate::version::all_at;
-use crate::gate::wave::{Left, verified};
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::directive::Disposition;
@@ -57,15 +57,15 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if failures::record(draft, &under_way, Failed::In(wave)) {
         return;
     }
-    let holdup =
-        Holdup::of(&draft.view(), service, under_way.out.any_silent(), under_way.out.any_reporting());
-    if holdup.counts() && is_overdue(&draft.view()) && !draft.has_progressed(service.done()) {
-        return stalled(draft, service, &holdup);
+    let stall_scope =
+        StallScope::of(&draft.view(), service, under_way.out.any_silent(), under_way.out.any_reporting());
+    if stall_scope.counts() && is_overdue(&draft.view()) && !draft.has_progressed(service.done()) {
+        return stalled(draft, service, &stall_scope);
     }
     if shown == Shown::Yes {
         settle(draft, &around, wave, last);
     }
-    let idle = !holdup.counts() || draft.waits_for_others();
+    let idle = !stall_scope.counts() || draft.waits_for_others();
     draft.checkpoint(service.done(), idle);
 }
 
@@ -78,9 +78,9 @@ fn recall(draft: &mut Draft<'_>, service: &ServiceFleet, releases: &[Release]) {
 }
 
 /// Nothing became healthy within the progress deadline, and no person is waited for.
-fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet, holdup: &Holdup) {
+fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet, stall_scope: &StallScope) {
     let reason = stall::stalled(&draft.view(), service);
-    match holdup.is_ignored(&draft.view()) {
+    match stall_scope.is_ignored(&draft.view()) {
         true => draft.wait(reason),
         false => failures::exceed_budget(draft, reason.to_string()),
     }

@@ -4,8 +4,8 @@
 use super::super::Draft;
 use crate::contracted;
 use crate::fleet::{Instance, ServiceFleet};
-use crate::gate::needed;
 use crate::gate::preflight::lowest;
+use crate::gate::release::needed;
 use crate::gate::version;
 use crate::release::floor::is_only_watched;
 use crate::release::need;

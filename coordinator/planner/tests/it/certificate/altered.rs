@@ -40,7 +40,7 @@ fn each_altered_field_is_found_out() {
 }
 
 #[test]
-fn conditions_are_recomputed_even_when_the_digest_was_made_to_fit() {
+fn conditions_are_recomputed_although_digest_matches() {
     let mut world = ready();
     world.certify().unwrap();
     let certificate = world.certificate.unwrap();

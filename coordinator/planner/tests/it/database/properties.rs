@@ -127,7 +127,7 @@ proptest! {
     /// Whatever becomes of the database: nothing is drained on what an old look showed, each turn moves or says why
     /// (the simulation asserts that), and once it is back the upgrade ends as the database shows.
     #[test]
-    fn whatever_becomes_of_the_database_no_wave_begins_on_an_old_look(
+    fn no_wave_starts_on_stale_database_observation(
         events in prop::collection::vec(event(), 10..60), nova in any::<bool>(),
     ) {
         let order = if nova { MigrateOrder::AfterRoll } else { MigrateOrder::BeforeRoll };

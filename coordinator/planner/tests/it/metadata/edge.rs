@@ -3,7 +3,7 @@
 use crate::sim::{World, node};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
-use tidegate_planner::ask::metadata::{self as ask, Asked, Word};
+use tidegate_planner::ask::metadata::{self as ask, Asked, MetadataSignal};
 use tidegate_planner::ask::{Asker, Refusal};
 use tidegate_planner::{Fleet, Moment, Reason, Stored, metadata, plan};
 use tidegate_proto::metadata::UpdateRequest;
@@ -57,8 +57,8 @@ impl World {
         failure: Option<&str>,
     ) -> Result<Asked, Refusal> {
         let failure = failure.map(|kind| kind.parse().unwrap());
-        let word = Word { generation: None, success, failure };
-        self.asked_of_group(|fleet, moment| ask::signal(fleet, moment, &group(), node, &word, &asker("")))
+        let signal = MetadataSignal { generation: None, success, failure };
+        self.asked_of_group(|fleet, moment| ask::signal(fleet, moment, &group(), node, &signal, &asker("")))
     }
 
     /// Turns until nothing changes; what is waited for.

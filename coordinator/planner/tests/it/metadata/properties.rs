@@ -21,7 +21,7 @@ enum Happening {
         tolerate: u64,
     },
     Cancel,
-    Word {
+    Signal {
         node: usize,
         kind: usize,
     },
@@ -39,7 +39,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => (0..4u64, 0..3usize, 0..2u64).prop_map(|(x, pattern, tolerate)| Happening::Set { x, pattern, tolerate }),
         1 => Just(Happening::Cancel),
         12 => (0..NODES, prop_oneof![8 => Just(0usize), 1 => Just(1), 1 => Just(2)])
-            .prop_map(|(node, kind)| Happening::Word { node, kind }),
+            .prop_map(|(node, kind)| Happening::Signal { node, kind }),
         12 => Just(Happening::Turn),
         1 => Just(Happening::Elect),
         2 => (0..90_000u64).prop_map(Happening::Pass),
@@ -180,7 +180,7 @@ proptest! {
                     drop(world.set(x, change));
                 }
                 Happening::Cancel => drop(world.cancel()),
-                Happening::Word { node: n, kind } => {
+                Happening::Signal { node: n, kind } => {
                     let failure = (kind == 2).then_some("timeout");
                     drop(world.tell(&node(n), kind == 0, failure));
                 }

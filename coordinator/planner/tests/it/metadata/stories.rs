@@ -108,7 +108,7 @@ fn a_failure_returns_all_to_the_former_document() {
 }
 
 #[test]
-fn what_is_tolerated_or_expected_goes_on_and_the_last_word_stands() {
+fn tolerated_failures_continue_and_last_signal_counts() {
     let mut world = with_a_document(4);
     let terms = json!({"pattern": "rolling", "batch": 2, "tolerate": "25%", "expected": ["busy"]});
     world.set(2, terms).unwrap();
@@ -203,7 +203,7 @@ fn a_batch_is_watched_for_as_long_as_was_asked() {
 }
 
 #[test]
-fn a_second_update_is_refused_while_one_runs_and_the_same_is_no_second() {
+fn second_update_is_refused_unless_it_is_the_same() {
     let mut world = with_a_document(2);
     let asked = json!({"pattern": "rolling"});
     world.set(2, asked.clone()).unwrap();
@@ -222,7 +222,7 @@ fn a_second_update_is_refused_while_one_runs_and_the_same_is_no_second() {
 }
 
 #[test]
-fn the_first_document_may_be_rolled_too_and_who_is_named_is_a_member() {
+fn first_document_is_rolled_and_named_nodes_are_members() {
     let mut world = World::at_version_1(0);
     let missing = world.set(1, json!({"pattern": "rolling"})).unwrap_err();
     assert!(missing.message.contains("say who belongs"), "{missing}");
@@ -246,7 +246,7 @@ fn the_first_document_may_be_rolled_too_and_who_is_named_is_a_member() {
 }
 
 #[test]
-fn who_is_decommissioned_is_waited_for_no_longer_and_who_joins_gets_the_former_document() {
+fn decommissioned_instance_does_not_block_update() {
     let mut world = with_a_document(2);
     world.set(2, json!({"pattern": "rolling"})).unwrap();
     world.rest();

@@ -132,7 +132,7 @@ fn it_goes_out_once_it_has_answered_for_long_enough() {
 }
 
 #[test]
-fn it_fails_when_it_does_not_answer_in_time_and_may_be_tried_again() {
+fn release_not_answering_in_time_fails_and_can_be_retried() {
     let mut world = world();
     world
         .configure(json!({"approval": "required", "availability": {"min_healthy_time": "10s", "healthy_deadline": "60s"}}))

@@ -23,7 +23,7 @@ fn what_is_identical_to_the_latest_is_not_created_again() {
 }
 
 #[test]
-fn of_concurrent_identical_requests_one_creates_and_the_others_find_it() {
+fn concurrent_identical_requests_create_one_release() {
     let mut world = World::at_version_1(1);
     let ask = |world: &World| {
         let request = request(1, json!({}));
@@ -40,7 +40,7 @@ fn of_concurrent_identical_requests_one_creates_and_the_others_find_it() {
 }
 
 #[test]
-fn versions_do_not_fall_within_a_branch_and_tags_keep_their_version() {
+fn branch_versions_never_fall_and_tags_keep_theirs() {
     let mut world = World::at_version_1(1);
     world.release(9057, json!({}));
     world.release(9058, json!({"branch": "hotfix"}));

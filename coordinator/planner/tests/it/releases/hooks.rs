@@ -119,7 +119,7 @@ fn a_release_goes_out_only_after_every_named_node_was_warmed_up() {
 }
 
 #[test]
-fn a_hook_that_fails_fails_the_release_until_a_person_has_it_tried_again() {
+fn failed_hook_fails_release_until_retried() {
     let mut world = warmed();
     world.create(1, json!({})).unwrap();
     world.settle();
@@ -143,7 +143,7 @@ fn a_hook_that_fails_fails_the_release_until_a_person_has_it_tried_again() {
 }
 
 #[test]
-fn what_an_agent_says_of_a_failure_is_not_repeated_at_any_length() {
+fn failure_text_of_agent_is_shortened() {
     let mut world = warmed();
     world.create(1, json!({})).unwrap();
     world.settle();
@@ -248,7 +248,7 @@ fn an_agent_that_finds_out_after_all_is_first() {
 }
 
 #[test]
-fn another_attempt_runs_nothing_beside_a_hook_that_may_still_run() {
+fn retry_runs_nothing_beside_hook_possibly_running() {
     for (outcome, why) in [(Outcome::Claimed, "runs on n7"), (unknown(), "started on n7, and its outcome")] {
         let mut world = warmed();
         world.create(1, json!({})).unwrap();

@@ -154,7 +154,7 @@ fn rollback_to_a_removed_image_warms_it_up_first() {
 }
 
 #[test]
-fn rollback_whose_image_cannot_be_warmed_up_leaves_what_is_deployed() {
+fn failed_image_warm_up_of_rollback_keeps_deployed_release() {
     let mut world = World::with_first_removed();
     world.go_back(1).unwrap();
     world.settle();
@@ -169,7 +169,7 @@ fn rollback_whose_image_cannot_be_warmed_up_leaves_what_is_deployed() {
 }
 
 #[test]
-fn rollback_to_a_removed_image_without_a_prewarm_hook_is_refused_and_possible_by_hand() {
+fn rollback_to_removed_image_without_hook_is_refused() {
     let mut world = World::at_version_1(1);
     world.configure(removing()).unwrap();
     for version in 1..=5 {
@@ -193,7 +193,7 @@ fn emergency_does_not_wait_for_the_image() {
 }
 
 #[test]
-fn rollback_that_waits_is_given_up_by_going_back_to_what_is_deployed() {
+fn waiting_rollback_ends_by_return_to_deployed_release() {
     let mut world = World::with_first_removed();
     world.go_back(1).unwrap();
     world.go_back(5).unwrap();
@@ -203,7 +203,7 @@ fn rollback_that_waits_is_given_up_by_going_back_to_what_is_deployed() {
 }
 
 #[test]
-fn rollback_that_waits_holds_the_canary_and_asks_no_approval_and_no_trial() {
+fn waiting_rollback_holds_canary_without_approval_or_trial() {
     let mut world = World::with_first_removed();
     world.create(6, json!({"canary": {"fraction": 1, "promote_after": 1}})).unwrap();
     world.settle_warmed();
@@ -222,7 +222,7 @@ fn rollback_that_waits_holds_the_canary_and_asks_no_approval_and_no_trial() {
 }
 
 #[test]
-fn unclaimed_removal_is_withdrawn_by_the_commit_that_needs_the_image() {
+fn commit_needing_image_withdraws_unclaimed_removal() {
     let mut world = World::at_version_1(1);
     world.configure(removing()).unwrap();
     for version in 1..=3 {
@@ -236,7 +236,7 @@ fn unclaimed_removal_is_withdrawn_by_the_commit_that_needs_the_image() {
 }
 
 #[test]
-fn more_removals_than_fit_into_one_transaction_are_withdrawn_before_the_release_goes_out() {
+fn many_removals_are_withdrawn_before_release_goes_out() {
     let mut world = World::at_version_1(1);
     world.configure(removing()).unwrap();
     for version in 1..=3 {
@@ -263,7 +263,7 @@ fn more_removals_than_fit_into_one_transaction_are_withdrawn_before_the_release_
 }
 
 #[test]
-fn claimed_removal_holds_a_release_until_it_has_ended_and_the_image_is_prewarmed() {
+fn claimed_removal_blocks_release_until_image_is_prewarmed() {
     let mut world = World::at_version_1(1);
     world.configure(with_prewarm()).unwrap();
     for version in 1..=3 {

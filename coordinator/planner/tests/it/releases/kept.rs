@@ -36,7 +36,7 @@ fn every_revision_that_was_once_deployed_can_be_gone_back_to() {
 }
 
 #[test]
-fn what_a_pin_a_running_compute_or_the_rollback_window_holds_is_kept_and_says_so() {
+fn pinned_running_or_recent_releases_are_kept_with_cause() {
     let mut world = World::at_version_1(1);
     world.configure(json!({"minimum_available": 1, "rollback_window": "1h"})).unwrap();
     for version in 1..=4 {

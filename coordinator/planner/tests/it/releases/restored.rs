@@ -20,7 +20,7 @@ fn contradict(world: &mut World) {
 }
 
 #[test]
-fn a_release_is_held_and_nothing_is_granted_on_a_store_that_was_restored() {
+fn restored_store_blocks_releases_and_grants() {
     let mut world = World::at_version_1(3);
     world.create(9057, json!({})).unwrap();
     contradict(&mut world);
@@ -47,11 +47,11 @@ fn a_release_is_held_and_nothing_is_granted_on_a_store_that_was_restored() {
 }
 
 #[test]
-fn agents_are_heard_before_a_release_goes_out_from_a_store_that_is_new() {
+fn new_store_awaits_reports_before_any_release() {
     let mut world = World::at_version_1(3);
     world.create(9057, json!({})).unwrap();
     let mut moment = world.moment();
-    moment.unheard_ms = 900;
+    moment.report_grace_left_ms = 900;
     let planned = plan(world.store.fleet(), &moment);
     assert!(planned.actions.is_empty(), "{:?}", planned.actions);
     assert_eq!(

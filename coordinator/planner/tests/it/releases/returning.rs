@@ -170,7 +170,7 @@ fn manual_strategy_that_is_set_meanwhile_wins() {
 }
 
 #[test]
-fn image_stays_removed_though_the_removal_hook_is_taken_out_of_the_settings() {
+fn image_stays_removed_when_removal_hook_is_unset() {
     let mut world = World::with_first_removed();
     world.configure(json!({"minimum_available": 2})).unwrap();
     world.settle();
@@ -188,7 +188,7 @@ fn image_stays_removed_though_the_removal_hook_is_taken_out_of_the_settings() {
 }
 
 #[test]
-fn prewarm_hook_that_is_taken_away_fails_the_rollback_and_names_the_emergency() {
+fn unset_prewarm_hook_fails_rollback_and_names_no_prewarm() {
     let mut world = World::with_first_removed();
     world.go_back(1).unwrap();
     world.settle();
@@ -201,7 +201,7 @@ fn prewarm_hook_that_is_taken_away_fails_the_rollback_and_names_the_emergency() 
 }
 
 #[test]
-fn returning_release_survives_a_new_leader_and_is_warmed_up_once() {
+fn returning_release_is_warmed_up_once_across_leaders() {
     let mut world = World::with_first_removed();
     world.go_back(1).unwrap();
     world.elect(2);
@@ -279,7 +279,7 @@ fn left(world: &World) -> usize {
 }
 
 #[test]
-fn emergency_withdraws_removals_in_one_transaction_where_they_fit() {
+fn rollback_without_prewarm_withdraws_removals_at_once() {
     let mut world = with_unclaimed_removals(71);
     // The store asserts that a transaction has at most 128 operations a side.
     world.go_back_with(1, false).unwrap();
@@ -302,7 +302,7 @@ fn emergency_waits_until_turns_have_withdrawn_what_does_not_fit() {
 }
 
 #[test]
-fn emergency_fails_where_an_agent_begins_to_remove_the_image_meanwhile() {
+fn rollback_without_prewarm_fails_if_removal_has_started() {
     let mut world = with_unclaimed_removals(200);
     world.go_back_with(1, false).unwrap();
     let (node, id, _) = world.unclaimed_removals().pop().unwrap();

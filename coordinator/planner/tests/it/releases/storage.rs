@@ -108,7 +108,7 @@ fn storage_is_not_rolled_back_below_what_a_release_needs() {
 
 /// A rollback would be refused: the release that needs the storage is of no use without its database.
 #[test]
-fn lost_schema_under_a_release_that_needs_it_is_not_answered_by_a_rollback() {
+fn lost_schema_needed_by_release_starts_no_rollback() {
     let mut world = World::at_version_1(3);
     let migrated = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry"});
     world.start_with_schema(spec(json!({"schema": migrated})), MigrateOrder::BeforeRoll);
@@ -149,7 +149,7 @@ fn turn_of_stream(world: &mut World) {
 }
 
 #[test]
-fn of_a_deploy_and_a_rollback_of_storage_asked_for_at_once_one_happens() {
+fn concurrent_deploy_and_storage_rollback_apply_one() {
     for deploy_first in [true, false] {
         let mut world = in_remove();
         world.create(1, needs_2()).unwrap();
@@ -224,7 +224,7 @@ fn storage_that_is_only_watched_is_compared_by_its_inventory() {
 }
 
 #[test]
-fn storage_that_contradicts_the_store_is_named_with_what_it_obeyed() {
+fn storage_contradicting_store_is_listed_with_its_claim() {
     let mut world = World::at_version_1(2);
     let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
     report.witness.term = Some("made-up".parse().unwrap());
@@ -238,7 +238,7 @@ fn storage_that_contradicts_the_store_is_named_with_what_it_obeyed() {
 }
 
 #[test]
-fn going_back_to_what_needs_newer_storage_than_there_is_is_refused() {
+fn rollback_needing_newer_storage_is_refused() {
     let mut world = World::at_version_1(1);
     world.release(1, json!({"requires": {"pantry-api": 1}}));
     world.release(2, json!({}));
@@ -315,7 +315,7 @@ fn watched_floor(world: &World) -> Option<(u32, bool)> {
 }
 
 #[test]
-fn floor_of_watched_storage_follows_the_highest_need_up_and_down() {
+fn watched_storage_floor_follows_highest_need() {
     let mut world = World::at_version_1(0);
     world.join(0, 3);
     world.join(1, 3);

@@ -45,7 +45,7 @@ fn an_admission_of_one_of_sixty_services_voids_the_certificate() {
 }
 
 #[test]
-fn more_services_than_a_transaction_can_compare_are_refused_at_the_start() {
+fn too_many_sharing_services_are_refused_at_start() {
     let mut world = World::at_version_1(2);
     let with: BTreeMap<String, u32> =
         (0..=SpecSchema::MAX_SHARING).map(|n| (format!("worker-{n}"), 2)).collect();

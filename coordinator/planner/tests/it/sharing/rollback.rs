@@ -10,7 +10,7 @@ use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::spec::Spec;
 
 #[test]
-fn the_second_attempt_gives_again_the_window_that_a_rollback_opened() {
+fn second_attempt_restores_window_opened_by_rollback() {
     let mut world = World::at_version_1(2);
     runs(&mut world, &scheduler(), 7, 2);
     // As the rollback of a first attempt, or of the service's own first upgrade, leaves it.

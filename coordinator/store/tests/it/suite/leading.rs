@@ -88,11 +88,11 @@ pub(crate) async fn the_second_candidate_leads_when_the_first_is_cut_off_and_the
 
     let (two, ()) = tokio::join!(campaign(&second, "two"), async {
         tokio::time::sleep(TTL).await;
-        assert!(one.stands(), "it leads while another waits");
+        assert!(one.is_held(), "it leads while another waits");
         line.set(Line::Closed);
         line.cut();
         timeout(LIMIT, one.lost.cancelled()).await.expect("the first does not notice");
-        assert!(!one.stands());
+        assert!(!one.is_held());
     });
     assert!(two.create_revision > one.create_revision);
     two.writes().commit(&step(2)).await.unwrap();
@@ -121,7 +121,7 @@ pub(crate) async fn a_leader_whose_key_is_gone_knows_it_and_a_resigned_one_makes
     assert!(lost.is_cancelled());
     assert_eq!(store.current_leader().await.unwrap(), None);
     let four = campaign(&store, "four").await;
-    assert!(four.stands() && !four.lost.is_cancelled());
+    assert!(four.is_held() && !four.lost.is_cancelled());
 }
 
 pub(crate) async fn a_term_is_used_once(world: &World) {
@@ -166,6 +166,6 @@ pub(crate) async fn a_bid_that_was_carried_out_without_an_answer_is_recognised(w
     raw.txn(txn).await.unwrap();
     let won = timeout(LIMIT, bid).await.expect("its own term is taken for another's").unwrap();
     assert_eq!(won.term, term("ours"));
-    assert!(won.stands());
+    assert!(won.is_held());
     drop(first);
 }

@@ -2,8 +2,8 @@
 
 use super::{Moving, needs_no_wave};
 use crate::fleet::{Exposure, Instance, Known};
-use crate::gate::capacity::Budget;
-use crate::gate::moving::TakenOut;
+use crate::gate::budget::capacity::Budget;
+use crate::gate::roll::moving::TakenOut;
 use crate::plan::order::Order;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
@@ -122,7 +122,7 @@ pub(super) fn under_way<'a>(moving: &Moving<'a>, budget: &Budget) -> UnderWay<'a
             }
             Disposition::Drain if failed.is_some() => {}
             Disposition::Drain => drained(&mut found, moving, budget, instance),
-            Disposition::Replace { .. } | Disposition::Stop if instance.maintained => {
+            Disposition::Replace { .. } | Disposition::Stop if instance.cordoned => {
                 found.out.in_maintenance.push(node)
             }
             Disposition::Replace { .. } if instance.exposure() != Exposure::Away => {
@@ -162,7 +162,7 @@ fn drained<'a>(found: &mut UnderWay<'a>, moving: &Moving<'a>, budget: &Budget, i
     }
     let course = if instance.is_drained() { Course::Drained } else { Course::Draining };
     match course {
-        Course::Drained if instance.maintained => found.recall.push(Order::serve(instance)),
+        Course::Drained if instance.cordoned => found.recall.push(Order::serve(instance)),
         Course::Drained if mutant::is("drained-is-stopped-without-recheck") => {
             found.replace.push(Order::replace(instance, moving.target.clone()))
         }

@@ -1,4 +1,4 @@
-//! Begins and ends the trial of a waiting release. The gate is `gate::trial`.
+//! Begins and ends the trial of a waiting release. The gate is `gate::release::trial`.
 
 use super::Step;
 use crate::stream::change::Change;

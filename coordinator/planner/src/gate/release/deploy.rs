@@ -5,7 +5,8 @@
 //! * Manual has precedence over latest.
 //! * While a rollback waits, and after it failed, no release that was created before it goes out by itself.
 
-use super::{Reason, ReleaseGate};
+use super::ReleaseGate;
+use crate::gate::Reason;
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
 use tidegate_proto::record::stream::{ApprovalRule, Head, MAX_KEPT, Stream, StreamStrategy};
 use tidegate_proto::{ReleaseRevision, StreamName, mutant};

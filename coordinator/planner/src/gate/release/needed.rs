@@ -1,7 +1,8 @@
 //! Whether a floor may be lowered: not below what a compute release needs (rule 8).
 
-use super::{NeededBy, Reason, ReleaseGate, StoreGate};
+use super::ReleaseGate;
 use crate::fleet::Fleet;
+use crate::gate::{NeededBy, Reason, StoreGate};
 use tidegate_proto::{Key, ServiceName, ServiceVersion, mutant};
 
 /// Why a service's floor may not be lowered to `floor`; none = it may, under `release::need::same`.

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! * By what is observed, at least `min_in_service` healthy instances stay in rotation.
-//! * At most `max_unavailable` are out, by any cause; unhealthy, silent and maintained ones included.
+//! * At most `max_unavailable` are out, by any cause; those that are unhealthy, silent or in maintenance included.
 //! * Where a failure domain is named, nothing is taken from a second one while something of a first is out. Who lacks
 //!   the label may be in any of them: a domain of its own that conflicts with all, its like included.
 //! * An instance that gets no requests costs nothing. One that may get requests and is unhealthy is judged as if every
@@ -12,8 +12,9 @@
 //! * One that is healthy in rotation, and not in service because of the version that it runs, answers requests as well as
 //!   any: of those that do, too, `min_in_service` stay and no more than `max_unavailable` are missing.
 
-use super::{BudgetGate, Reason};
+use super::BudgetGate;
 use crate::fleet::{Causes, Exposure, Instance, NO_DOMAIN, Sample, ServiceFleet};
+use crate::gate::Reason;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Amount, mutant};
 

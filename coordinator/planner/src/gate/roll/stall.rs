@@ -1,19 +1,20 @@
 //! The progress deadline of the roll: whether no instance became healthy for too long.
 
-use super::{Reason, RollGate};
+use super::RollGate;
 use crate::fleet::{Causes, ServiceFleet, Standing};
+use crate::gate::Reason;
 use crate::upgrade::View;
 use tidegate_proto::NodeId;
 use tidegate_proto::spec::IgnoredFailure;
 
 /// What the progress deadline counts for: an instance that is on its way, unhealthy, silent or failed. An instance in
 /// maintenance, and one whose failure was skipped or accepted, has no deadline.
-pub(crate) struct Holdup {
+pub(crate) struct StallScope {
     silent: bool,
     others: bool,
 }
 
-impl Holdup {
+impl StallScope {
     /// `silent` and `reporting`: whether any instance of that kind is on its way.
     pub(crate) fn of(view: &View<'_>, service: &ServiceFleet, silent: bool, reporting: bool) -> Self {
         let exceptions = view.exceptions();

@@ -4,9 +4,10 @@
 //! # Invariants
 //! What was seen is compared in the transaction that relies on it.
 
+use super::ReleaseGate;
 use super::evidence::is_proven;
-use super::{Reason, ReleaseGate, StoreGate, VersionGate, store};
 use crate::fleet::{Fleet, Sample, ServiceFleet};
+use crate::gate::{Reason, StoreGate, VersionGate, store};
 use crate::release::floor::is_only_watched;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Precondition;

@@ -1,7 +1,8 @@
 //! Instances in rotation at a version outside the window, and those that were drained because of that.
 
-use super::{BudgetGate, Reason};
+use super::BudgetGate;
 use crate::fleet::{Causes, Exposure, Fleet, Instance, ServiceFleet};
+use crate::gate::Reason;
 use tidegate_proto::Key;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::Step;

@@ -1,7 +1,8 @@
 //! Whether a canary has succeeded: by the signals of its computes, within its deadline.
 
-use super::{CanaryCount, Reason, ReleaseGate};
+use super::ReleaseGate;
 use crate::fleet::SignalCount;
+use crate::gate::{CanaryCount, Reason};
 use tidegate_proto::Span;
 use tidegate_proto::compute::Canary;
 

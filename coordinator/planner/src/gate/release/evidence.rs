@@ -1,7 +1,8 @@
 //! Whether a compute tag was seen to work with every storage release that is in use.
 
-use super::{Reason, ReleaseGate};
+use super::ReleaseGate;
 use crate::fleet::{Fleet, Sample};
+use crate::gate::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::EvidenceRule;

@@ -1,7 +1,8 @@
 //! Instances that run less than compute releases need: they are named, and nothing takes them out.
 
-use super::{Reason, VersionGate};
+use super::VersionGate;
 use crate::fleet::{Fleet, Sample};
+use crate::gate::Reason;
 use std::collections::BTreeMap;
 use tidegate_proto::record::need::Holder;
 use tidegate_proto::{ReleaseRevision, ServiceName, ServiceVersion, StreamName};

@@ -21,7 +21,7 @@ fn answers(daemon: &Daemon) {
 }
 
 #[test]
-fn idle_connections_beyond_the_descriptors_leave_both_doors_open() {
+fn idle_connections_beyond_limit_leave_both_doors_open() {
     let daemon = Daemon::with_descriptors(256);
     let http = idle(&daemon.address("http"));
     answers(&daemon);
@@ -40,7 +40,7 @@ fn idle_connections_beyond_the_descriptors_leave_both_doors_open() {
 }
 
 #[test]
-fn idle_connections_to_the_store_leave_room_for_agents_and_doors() {
+fn idle_store_connections_leave_room_for_agents_and_doors() {
     let daemon = Daemon::with_descriptors(256);
     let idle = idle(&daemon.address("store"));
     answers(&daemon);

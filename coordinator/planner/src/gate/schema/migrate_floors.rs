@@ -6,9 +6,10 @@
 //! * Where old programs cannot read migrated rows, the same transaction writes what was required into the schema's
 //!   record: no service goes back below it.
 
+use super::SchemaGate;
 use crate::contracted;
 use crate::fleet::{Fleet, Stored};
-use crate::gate::{Answer, Reason, SchemaGate};
+use crate::gate::{Answer, Reason};
 use crate::upgrade::View;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};

@@ -1,7 +1,8 @@
 //! The trial of a waiting release: where its stream asks for that, the release must have been available for a while before
 //! it is deployed, or it has failed. The time is counted only while every other gate is open.
 
-use super::{Reason, ReleaseGate};
+use super::ReleaseGate;
+use crate::gate::Reason;
 use tidegate_proto::Span;
 use tidegate_proto::record::stream::{Availability, Head};
 

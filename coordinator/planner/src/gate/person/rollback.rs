@@ -1,9 +1,10 @@
 //! Whether an upgrade can be rolled back: its phase and the contracted schemas allow it, and no compute release needs the
 //! floor that the rollback lowers.
 
-use super::needed::forbids;
-use super::{Answer, PersonGate, Reason};
+use super::PersonGate;
 use crate::contracted;
+use crate::gate::release::needed::forbids;
+use crate::gate::{Answer, Reason};
 use crate::upgrade::{View, rollback_path};
 use tidegate_proto::ServiceVersion;
 

@@ -49,23 +49,23 @@ fn within_descriptors(most: u64) -> usize {
     usize::try_from(most).unwrap_or(usize::MAX)
 }
 
-/// The connections of one door.
+/// The limit of connections of one door, and those that are open.
 #[derive(Debug, Clone)]
-pub(super) struct Crowd {
+pub(super) struct ConnectionLimit {
     most: usize,
     /// A connection whose other end said something within this time is in use.
     in_use: Duration,
-    guests: Arc<Mutex<Guests>>,
+    connections: Arc<Mutex<OpenConnections>>,
 }
 
 #[derive(Debug, Default)]
-struct Guests {
+struct OpenConnections {
     next: u64,
-    open: BTreeMap<u64, Arc<Guest>>,
+    open: BTreeMap<u64, Arc<TrackedConnection>>,
 }
 
 #[derive(Debug)]
-struct Guest {
+struct TrackedConnection {
     /// When its other end said something; none = it has not yet.
     moved: Mutex<Option<Instant>>,
     ended: AtomicBool,
@@ -76,18 +76,18 @@ struct Guest {
 #[derive(Debug)]
 pub(super) struct Place {
     number: u64,
-    guest: Arc<Guest>,
-    guests: Arc<Mutex<Guests>>,
+    connection: Arc<TrackedConnection>,
+    connections: Arc<Mutex<OpenConnections>>,
 }
 
-impl Crowd {
+impl ConnectionLimit {
     /// As many as the descriptors of this process allow for one door, and not more than `most`.
     pub(super) fn new(most: u64, in_use: Duration) -> Self {
         Self::of(within_descriptors(most), in_use)
     }
 
     fn of(most: usize, in_use: Duration) -> Self {
-        Self { most, in_use, guests: Arc::default() }
+        Self { most, in_use, connections: Arc::default() }
     }
 
     /// A place for one more, as soon as there is one.
@@ -101,36 +101,39 @@ impl Crowd {
     }
 
     fn try_enter(&self, now: Instant) -> Option<Place> {
-        let mut guests = held(&self.guests);
-        if guests.open.len() >= self.most && !self.ends_one(&guests, now) {
+        let mut connections = held(&self.connections);
+        if connections.open.len() >= self.most && !self.ends_one(&connections, now) {
             return None;
         }
-        let (number, guest) = (guests.next, Arc::new(Guest::new()));
-        guests.next += 1;
-        guests.open.insert(number, Arc::clone(&guest));
-        Some(Place { number, guest, guests: Arc::clone(&self.guests) })
+        let (number, connection) = (connections.next, Arc::new(TrackedConnection::new()));
+        connections.next += 1;
+        connections.open.insert(number, Arc::clone(&connection));
+        Some(Place { number, connection, connections: Arc::clone(&self.connections) })
     }
 
     /// Ends the connection that has been silent for the longest; whether there is one that may end.
-    fn ends_one(&self, guests: &Guests, now: Instant) -> bool {
-        let ending = guests.open.values().filter(|guest| guest.ended.load(Ordering::Acquire)).count();
+    fn ends_one(&self, connections: &OpenConnections, now: Instant) -> bool {
+        let ending =
+            connections.open.values().filter(|connection| connection.ended.load(Ordering::Acquire)).count();
         if ending >= ENDING {
             return false;
         }
-        let staying = guests.open.values().filter(|guest| !guest.ended.load(Ordering::Acquire));
+        let staying =
+            connections.open.values().filter(|connection| !connection.ended.load(Ordering::Acquire));
         // Who never said a word goes first, and among those who came first: numbers rise.
-        let silent = staying.map(|guest| (*held(&guest.moved), guest)).min_by_key(|(moved, _)| *moved);
-        let Some((moved, guest)) = silent else { return false };
+        let silent =
+            staying.map(|connection| (*held(&connection.moved), connection)).min_by_key(|(moved, _)| *moved);
+        let Some((moved, connection)) = silent else { return false };
         if moved.is_some_and(|moved| now.duration_since(moved) < self.in_use) {
             return false;
         }
-        guest.ended.store(true, Ordering::Release);
-        guest.reader.wake();
+        connection.ended.store(true, Ordering::Release);
+        connection.reader.wake();
         true
     }
 }
 
-impl Guest {
+impl TrackedConnection {
     fn new() -> Self {
         Self { moved: Mutex::new(None), ended: AtomicBool::new(false), reader: AtomicWaker::new() }
     }
@@ -139,19 +142,19 @@ impl Guest {
 impl Place {
     /// Its other end said something.
     pub(super) fn moved(&self) {
-        *held(&self.guest.moved) = Some(Instant::now());
+        *held(&self.connection.moved) = Some(Instant::now());
     }
 
     /// Whether the connection is to end; where not, `reader` is woken when it is.
     pub(super) fn has_ended(&self, reader: &Waker) -> bool {
-        self.guest.reader.register(reader);
-        self.guest.ended.load(Ordering::Acquire)
+        self.connection.reader.register(reader);
+        self.connection.ended.load(Ordering::Acquire)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        held(&self.guests).open.remove(&self.number);
+        held(&self.connections).open.remove(&self.number);
     }
 }
 
@@ -171,8 +174,8 @@ mod tests {
     #[test]
     fn silent_connection_gives_way_and_one_in_use_does_not() {
         let in_use = Duration::from_secs(10);
-        let (crowd, now) = (Crowd::of(3, in_use), Instant::now());
-        let enter = |after: Duration| crowd.try_enter(now + after);
+        let (limit, now) = (ConnectionLimit::of(3, in_use), Instant::now());
+        let enter = |after: Duration| limit.try_enter(now + after);
         let [used, dumb, later] = [(); 3].map(|()| enter(Duration::ZERO).unwrap());
         used.moved();
         let first = enter(Duration::ZERO).unwrap();

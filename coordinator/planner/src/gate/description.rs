@@ -1,4 +1,4 @@
-//! What is said of a reason: the five fields of `explain`.
+//! The description of a reason: the fields of `explain`.
 
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::{GroupName, NodeId, ReleaseRevision, StreamName, UpgradeId};
@@ -47,9 +47,9 @@ impl Waits<'_> {
     }
 }
 
-/// What is said of a reason.
+/// The description of a reason.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct Description {
     /// The state that blocks, as a sentence.
     pub(super) blocked_on: String,
     /// Who or what can end the wait.
@@ -60,7 +60,7 @@ pub(super) struct Said {
     pub(super) timeout: Option<String>,
 }
 
-impl Said {
+impl Description {
     pub(super) fn new(blocked_on: impl Into<String>, owner: &'static str) -> Self {
         Self { blocked_on: blocked_on.into(), owner, next_step: None, timeout: None }
     }

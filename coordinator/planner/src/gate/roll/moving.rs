@@ -1,8 +1,8 @@
 //! Instances that an order has taken out, and what each of them waits for.
 
-use super::roll::{has_failed, unfit};
-use super::{Answer, BudgetGate, Reason, RollGate, VersionGate};
+use super::{RollGate, has_failed, unfit};
 use crate::fleet::{Causes, Instance, Sample, ServiceFleet};
+use crate::gate::{Answer, BudgetGate, Reason, VersionGate};
 use crate::upgrade::View;
 use tidegate_proto::NodeId;
 

@@ -1,9 +1,9 @@
 //! Whether the exposed waves have passed: every instance of them was seen serving the target, or is skipped, and at
 //! least one of each wave was verified.
 
-use super::roll::{excused, stage_failures, unfit};
-use super::{Answer, Reason, RollGate, VersionGate};
+use super::{RollGate, failed_or_skipped, stage_failures, unfit};
 use crate::fleet::{Causes, Instance, Sample, ServiceFleet, Standing};
+use crate::gate::{Answer, Reason, VersionGate};
 use crate::upgrade::View;
 use std::collections::BTreeSet;
 use tidegate_proto::{NodeId, mutant};
@@ -19,25 +19,25 @@ pub(crate) struct Left<'a> {
 impl<'a> Left<'a> {
     /// In the waves up to `wave`; an instance without a wave is in the last one.
     pub(crate) fn of(view: &View<'_>, service: &'a ServiceFleet, wave: u32, last: u32) -> Self {
-        let excused: BTreeSet<&NodeId> = view.exceptions().exempt().collect();
+        let exempt: BTreeSet<&NodeId> = view.exceptions().exempt().collect();
         let left = |standing| {
             let among = |node: &&&NodeId| {
                 service
                     .standing_of(node)
                     .is_some_and(|(stands, in_wave)| stands == standing && in_wave <= wave)
             };
-            let among = excused.iter().filter(among).count();
-            service.standing(standing, wave).sample_but(|node| excused.contains(node), among)
+            let among = exempt.iter().filter(among).count();
+            service.standing(standing, wave).sample_but(|node| exempt.contains(node), among)
         };
         let idle = service
             .each_standing(Standing::Ready, wave)
             .chain(service.each_standing(Standing::Unhealthy, wave))
             .chain(service.each_standing(Standing::Adrift, wave))
             .chain(service.ordered().each.filter(|i| i.wave.map_or(last, |drawn| drawn.min(last)) <= wave))
-            .filter(|instance| !excused.contains(&instance.node));
+            .filter(|instance| !exempt.contains(&instance.node));
         Self {
             silent: left(Standing::Silent),
-            in_maintenance: [left(Standing::Kept), left(Standing::Held)],
+            in_maintenance: [left(Standing::Cordoned), left(Standing::DisabledByPerson)],
             idle: idle.take(Sample::NAMED + 1).collect(),
         }
     }
@@ -76,6 +76,6 @@ pub(crate) fn verified(view: &View<'_>, service: &ServiceFleet, wave: u32) -> An
     }
     let mut answer = Answer::from(Reason::from(RollGate::EmptyWave { wave }));
     let is_left = |node: &NodeId| service.standing_of(node).is_some_and(|(_, in_wave)| in_wave <= wave);
-    answer.reasons.extend(excused(view.exceptions(), is_left));
+    answer.reasons.extend(failed_or_skipped(view.exceptions(), is_left));
     answer
 }
