@@ -34,9 +34,14 @@ impl Machine {
 
     /// In one line.
     pub fn words(&self) -> String {
-        let Self { name, cores, memory_mib, kernel } = self;
+        format!("host {}, {}", self.name, self.size())
+    }
+
+    /// The same without its name.
+    pub fn size(&self) -> String {
+        let Self { cores, memory_mib, kernel, .. } = self;
         let memory = memory_mib.map_or("unknown".to_owned(), |mebibytes| format!("{mebibytes} MiB of"));
-        format!("host {name}, {cores} cores, {memory} memory, Linux {kernel}")
+        format!("{cores} cores, {memory} memory, Linux {kernel}")
     }
 }
 

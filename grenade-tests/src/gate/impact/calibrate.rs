@@ -289,8 +289,8 @@ mod tests {
         assert_eq!(calibration.rivals.len(), 4);
         assert_eq!(calibration.rivals[0].before_and_after.comparisons, 5);
         // The same seed gives the same figures.
-        let again = count(&recorded, 40, 1, LOOKS);
-        assert_eq!(serde_json::to_string(&again).unwrap(), serde_json::to_string(&calibration).unwrap());
+        let again = || serde_json::to_string(&count(&recorded[..2], 4, 1, LOOKS)).unwrap();
+        assert_eq!(again(), again());
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
         let (treated, twin) = Machine::new(3).pools(61.0, &|_, latency| latency);
         let mut calibration = count(&[[treated.clone(), twin.clone()], [treated, twin]], 4, 1, LOOKS);
         calibration.context = RunContext::over_after(std::time::Duration::ZERO);
-        calibration.context.machine.name = "build-machine-of-somebody.example".to_owned();
+        calibration.context.machine.name = "build-machine-7.example".to_owned();
         let text = calibration.text();
         let wide: Vec<&str> = text.lines().filter(|line| line.len() > 80).collect();
         assert!(wide.is_empty(), "{wide:#?}");

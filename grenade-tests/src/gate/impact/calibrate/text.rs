@@ -19,13 +19,14 @@ impl Calibration {
         };
         let mut text = format!(
             "{}: {} requests a second to each pool\nat most {} looks at each pair and simulated run, {:.0} s for each\n\
-             began {}\n{}\n\n  {:<26} {:>5} {:>7} {:>12} {:>7} 95 %\n",
+             began {} on host {}\n{}\n\n  {:<26} {:>5} {:>7} {:>12} {:>7} 95 %\n",
             self.gate,
             self.rate,
             self.looks,
             self.seconds,
             self.context.began,
-            self.context.machine.words(),
+            self.context.machine.name,
+            self.context.machine.size(),
             "",
             "runs",
             "pass",
