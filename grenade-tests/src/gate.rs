@@ -28,6 +28,7 @@ pub mod impact;
 pub mod init;
 pub mod launcher;
 pub mod load;
+pub mod machine;
 pub mod matrix;
 pub mod mixed;
 pub mod offline;

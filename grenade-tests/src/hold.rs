@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::fixture::load::SampleLoad;
+use crate::fixture::pantry::{self, Pantry, PantryPlan};
 use crate::world::interrupt::Interrupt;
-use crate::world::pantry::{self, Pantry, PantryPlan};
 use crate::world::{World, WorldError, balancer, haproxy, port, postgres};
 
 /// How long the balancer may take to see an instance.

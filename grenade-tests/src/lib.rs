@@ -9,6 +9,7 @@ pub mod crash;
 pub mod demo;
 pub mod fixture;
 pub mod gate;
+pub mod guarded;
 pub mod hold;
 pub mod ideal;
 pub mod load;

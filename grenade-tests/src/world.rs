@@ -17,7 +17,6 @@ pub mod host;
 pub mod interrupt;
 pub mod mariadb;
 pub mod operator;
-pub mod pantry;
 pub mod place;
 pub mod port;
 pub mod postgres;

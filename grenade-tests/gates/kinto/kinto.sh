@@ -1,7 +1,7 @@
 #!/bin/sh
 # Kinto for a gate: installed from PyPI by pinned hashes, with a configuration of its own.
 #
-#   kinto.sh install VERSION             into target/kinto/VERSION, once
+#   kinto.sh install VERSION             into target/kinto/VERSION, once, with the version.json of /v1/__version__
 #   kinto.sh migrate VERSION URL         Kinto's own migration of its PostgreSQL schema
 #   kinto.sh serve VERSION URL PORT DIR  under gunicorn, with its configuration in DIR
 set -eu
@@ -26,14 +26,22 @@ kinto.cache_backend = kinto.core.cache.memory
 kinto.permission_backend = kinto.core.permission.postgresql
 kinto.permission_url = $url
 kinto.backoff = 0
+kinto.version_json_path = $installed/version.json
 INI
 }
 
 case $verb in
 install)
-    [ -x "$installed/bin/kinto" ] && exit 0
-    python3 -m venv "$installed"
-    "$installed/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r "$here/requirements-$version.txt"
+    if [ ! -x "$installed/bin/kinto" ]; then
+        python3 -m venv "$installed"
+        "$installed/bin/pip" install --quiet --disable-pip-version-check --require-hashes \
+            -r "$here/requirements-$version.txt"
+    fi
+    # The package says its version, so that a wrong installation is seen. A deployment writes this file; Kinto serves it as
+    # it is, and answers 500 without it.
+    said=$(PYTHONWARNINGS=ignore "$installed/bin/kinto" version)
+    printf '{"name": "kinto", "version": "%s", "source": "https://pypi.org/project/kinto/"}\n' "$said" \
+        > "$installed/version.json"
     ;;
 migrate)
     directory=$(mktemp -d)

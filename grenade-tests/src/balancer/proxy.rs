@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use crate::balancer::server::{Servers, Session};
-use crate::sample::in_flight::Guarded;
+use crate::guarded::Guarded;
 
 /// How long a connection to a server may take: longer than two attempts that a full queue of the server lets pass, which
 /// the system repeats after one second and after three.

@@ -12,12 +12,13 @@ use crate::bench::figure::Figure;
 use crate::bench::proc;
 use crate::fixture::load::SampleLoad;
 use crate::fixture::node::{NEW, NodeConfig, OLD, PROGRAM, SERVICE};
+use crate::fixture::pantry;
 use crate::world::agent::Agent;
 use crate::world::balancer::RunningBalancer;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
 use crate::world::etcd::Etcd;
 use crate::world::operator::Operator;
-use crate::world::{World, balancer, etcd, pantry, port, program};
+use crate::world::{World, balancer, etcd, port, program};
 
 /// How many nodes.
 const NODES: u32 = 3;

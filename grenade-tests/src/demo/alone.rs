@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
+use crate::fixture::pantry::{PantryPlan, measure_restart};
 use crate::gate::by_hand::ByHand;
 use crate::gate::databases::Databases;
 use crate::gate::file::{Gate, Schema};
-use crate::world::pantry::{PantryPlan, measure_restart};
 use crate::world::{World, port};
 
 /// The measured terms.

@@ -3,32 +3,35 @@
 pub mod chart;
 pub mod html;
 pub mod junit;
+mod load;
+mod percentiles;
 pub mod progress;
 pub mod text;
 
 pub use crate::gate::quantile::quantile;
+pub use load::Load;
+
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::gate::deaths::Death;
-use crate::gate::file::Gate;
-use crate::gate::host::HostSeen;
+use crate::gate::file::{Command, Gate};
 use crate::gate::impact::Impact;
 use crate::gate::impact::calibrate::Calibration;
 use crate::gate::impact::stretch::Stretch;
-use crate::gate::mixed::{Memory, Mixed};
+use crate::gate::machine::RunContext;
+use crate::gate::mixed::Mixed;
 use crate::gate::orders::{Ordered, Stage};
 use crate::gate::plan::Plan;
 use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
-use crate::gate::verdict::{Evidence, TagVerdict, Word, words, worst};
+use crate::gate::verdict::{Evidence, TagVerdict, Word, worst};
 use crate::gate::watch::Change;
 use crate::gate::written::{Arrangement, TurningPoint};
-use crate::load::entry::Entry;
+use crate::load::template::quoted;
 
 /// The form of the JSON; raised when a field changes its meaning.
 const FORM: u32 = 1;
-/// How many failures are reported in full.
-const FIRST: usize = 10;
 
 /// The whole report.
 #[derive(Debug, Clone, Serialize)]
@@ -47,8 +50,12 @@ pub struct GateReport {
     pub skipped: Option<String>,
     /// Whether another way of upgrading than Tidegate's was judged.
     pub procedure: bool,
-    /// What happened in the upgrade beside what the gate file says; absent: nothing.
+    /// The command of that, with its places; absent: Tidegate upgraded.
+    pub procedure_command: Option<String>,
+    /// What happened in the upgrade beside it; absent: nothing.
     pub plan: Option<Plan>,
+    /// Where that is from.
+    pub plan_from: Option<PlanFrom>,
     /// The worst verdict of all tags.
     pub verdict: Word,
     /// What is said of each tag.
@@ -67,8 +74,19 @@ pub struct GateReport {
     pub impact: Option<ImpactReport>,
     /// How far the judge of zero-impact can be trusted on this machine; absent: that was not measured.
     pub calibration: Option<Calibration>,
-    /// From the first command to the verdict, in seconds.
-    pub seconds: f64,
+    /// Where and when it was.
+    #[serde(flatten)]
+    pub context: RunContext,
+}
+
+/// Where a plan is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlanFrom {
+    /// The command line (`--plan`).
+    CommandLine,
+    /// The gate file (`faults`).
+    GateFile,
 }
 
 /// A process that ended without having been asked to.
@@ -142,53 +160,6 @@ impl ImpactReport {
     }
 }
 
-/// What was counted of one load.
-#[derive(Debug, Clone, Serialize)]
-pub struct Load {
-    /// The frozen mix; absent: the upgrade.
-    pub arrangement: Option<Arrangement>,
-    /// Requests that came due.
-    pub sent: usize,
-    /// Of these, failed.
-    pub failed: usize,
-    /// Latency in milliseconds, from the scheduled instant, of those that did not fail.
-    pub p50_ms: f64,
-    /// 99 % were no slower.
-    pub p99_ms: f64,
-    /// None was slower.
-    pub max_ms: f64,
-    /// The first failures, in words.
-    pub first_failures: Vec<String>,
-    /// The resident memory of each instance before and after, in KiB; none: it was not measured.
-    pub memory: Vec<Memory>,
-    /// The machine.
-    pub host: HostSeen,
-}
-
-impl Load {
-    fn name(&self) -> String {
-        self.arrangement.map_or("upgrade".to_owned(), mix_name)
-    }
-
-    /// From a ledger.
-    pub fn of(arrangement: Option<Arrangement>, entries: &[Entry], host: HostSeen) -> Self {
-        let mut latencies: Vec<f64> = entries.iter().filter(|e| e.is_ok()).map(Entry::latency_ms).collect();
-        latencies.sort_by(f64::total_cmp);
-        let failures = entries.iter().filter(|entry| !entry.is_ok());
-        Self {
-            arrangement,
-            sent: entries.len(),
-            failed: failures.clone().count(),
-            p50_ms: quantile(&latencies, 0.5),
-            p99_ms: quantile(&latencies, 0.99),
-            max_ms: latencies.last().copied().unwrap_or_default(),
-            first_failures: failures.take(FIRST).map(words).collect(),
-            memory: Vec::new(),
-            host,
-        }
-    }
-}
-
 /// One order in which several services were upgraded.
 #[derive(Debug, Clone, Serialize)]
 pub struct OrderReport {
@@ -254,7 +225,7 @@ pub struct UpgradeReport {
 
 impl GateReport {
     /// Of what was seen and judged.
-    pub fn of(gate: &Gate, evidence: &Evidence<'_>, tags: Vec<TagVerdict>, seconds: f64) -> Self {
+    pub fn of(gate: &Gate, evidence: &Evidence<'_>, tags: Vec<TagVerdict>, context: RunContext) -> Self {
         let mix = |mixed: &Mixed| Load {
             memory: mixed.memory.clone(),
             ..Load::of(Some(mixed.arrangement), &mixed.entries, mixed.host)
@@ -267,7 +238,9 @@ impl GateReport {
             to: gate.service.target.number.get(),
             skipped: gate.service.skipped(),
             procedure: gate.procedure.is_some(),
+            procedure_command: gate.procedure.as_ref().map(line),
             plan: None,
+            plan_from: None,
             verdict: worst(tags.iter().map(|tag| tag.verdict)),
             tags,
             mixes: evidence.mixed.iter().map(mix).collect(),
@@ -277,8 +250,16 @@ impl GateReport {
             deaths: Died::all(evidence),
             impact: evidence.impact.map(ImpactReport::of),
             calibration: None,
-            seconds,
+            context,
         }
+    }
+
+    /// The same, of an upgrade with a plan of the command line or else with the faults of the gate file.
+    #[must_use]
+    pub fn planned(self, plan: Option<&Plan>, faults: Option<&Plan>) -> Self {
+        let plan = plan.map(|plan| (plan, PlanFrom::CommandLine));
+        let plan = plan.or(faults.map(|faults| (faults, PlanFrom::GateFile)));
+        Self { plan: plan.map(|(plan, _)| plan.clone()), plan_from: plan.map(|(_, from)| from), ..self }
     }
 
     /// Between which versions, in words.
@@ -299,6 +280,17 @@ impl GateReport {
         let orders = self.orders.iter().map(|order| (order.name(), &order.load));
         mixes.chain(orders).chain(rollbacks).chain(upgrade).chain(idle).chain(pools).collect()
     }
+}
+
+/// A command as it is written, with its places.
+fn line(command: &Command) -> String {
+    let place = |name: &str| Some(Value::String(format!("{{{name}}}")));
+    let is_plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "{}_-./:=,@%+".contains(c))
+    };
+    let word = |word: String| if is_plain(&word) { word } else { quoted(&word) };
+    let words = command.words(&place).unwrap_or_default();
+    words.into_iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 impl UpgradeReport {

@@ -12,6 +12,7 @@ use crate::gate::file::{Gate, Schema, Version};
 use crate::gate::impact::calibrate::{self, Calibration};
 use crate::gate::impact::{self};
 use crate::gate::launcher::found;
+use crate::gate::machine::RunContext;
 use crate::gate::mixed::{self, Health};
 use crate::gate::offline;
 use crate::gate::orders::{self, Ordered};
@@ -182,9 +183,10 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
         bounds: gate.host,
     };
     let tags = judge(&gate.tags, &evidence);
-    let mut report = GateReport::of(gate, &evidence, tags, progress.elapsed().as_secs_f64());
+    let context = RunContext::over_after(progress.elapsed());
+    let mut report =
+        GateReport::of(gate, &evidence, tags, context).planned(asked.plan.as_ref(), gate.faults.as_ref());
     report.calibration = asked.calibration.clone();
-    report.plan = plan.cloned();
     let spec = std::fs::read_to_string(world.path("upgrade.yaml")).unwrap_or_default();
     let write = |name: &Path, text: String| {
         std::fs::write(name, text).with_context(|| format!("could not write {}", name.display()))

@@ -75,7 +75,7 @@ impl Databases {
 
     /// What clients connect to.
     pub(super) fn url(&self) -> String {
-        url_at(self.address, "pantry")
+        url_at(self.address, postgres::DATABASE)
     }
 
     fn primary(&mut self) -> anyhow::Result<&mut Postgres> {

@@ -15,11 +15,12 @@ use super::plan::{COORDINATORS, MEMBERS, NODES, UpgradePlan};
 use super::releases;
 use crate::fixture::migrations;
 use crate::fixture::node::{DATABASE_VARIABLE, NodeConfig, SERVICE};
+use crate::fixture::pantry;
 use crate::world::agent::Agent;
 use crate::world::balancer::RunningBalancer;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
 use crate::world::etcd::Etcd;
-use crate::world::{Process, Spawn, World, etcd, haproxy, pantry};
+use crate::world::{Process, Spawn, World, etcd, haproxy};
 
 /// How long a leader may be unheard, in seconds: the least that etcd grants.
 pub(super) const LEADER_TTL: u64 = 2;

@@ -2,17 +2,15 @@
 //!
 //! Ops endpoints are never counted: asking for the count must not change it.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+
+use crate::guarded::Guarded;
 
 /// The requests in flight.
 #[derive(Debug, Clone, Default)]
@@ -46,42 +44,4 @@ pub async fn count(State(in_flight): State<InFlight>, request: Request, next: Ne
     let guard = in_flight.enter();
     let response = next.run(request).await;
     response.map(|body| Body::new(Guarded::new(body, guard)))
-}
-
-/// A body that keeps something until it was sent or dropped.
-#[derive(Debug)]
-pub struct Guarded<B, G> {
-    body: B,
-    _guard: G,
-}
-
-impl<B, G> Guarded<B, G> {
-    /// Keeps `guard` as long as the body lives.
-    pub fn new(body: B, guard: G) -> Self {
-        Self { body, _guard: guard }
-    }
-}
-
-impl<B, G> HttpBody for Guarded<B, G>
-where
-    B: HttpBody<Data = Bytes> + Unpin,
-    G: Unpin,
-{
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

@@ -17,6 +17,10 @@ const INIT: Duration = Duration::from_secs(60);
 const READY: Duration = Duration::from_secs(30);
 /// How long a fast shutdown may take.
 const STOP: Duration = Duration::from_secs(20);
+/// The one role; it may do everything.
+pub const USER: &str = "gate";
+/// The database that a server is started with.
+pub const DATABASE: &str = "service";
 /// The password of the one role; the server listens on the loopback address only.
 const PASSWORD: &str = "tide-and-gate";
 
@@ -47,7 +51,7 @@ impl Default for ServerPlan {
 
 /// The URL of a database of a server of a world that is reached at this address.
 pub fn url_at(address: SocketAddr, database: &str) -> String {
-    format!("postgres://pantry:{PASSWORD}@{address}/{database}")
+    format!("postgres://{USER}:{PASSWORD}@{address}/{database}")
 }
 
 /// A PostgreSQL server.
@@ -60,9 +64,9 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// The database for the catalogue.
+    /// The database that the server is started with.
     pub fn url(&self) -> String {
-        self.url_of("pantry")
+        self.url_of(DATABASE)
     }
 
     /// Any database by name.
@@ -165,7 +169,7 @@ impl Postgres {
     }
 }
 
-/// Makes a cluster, starts the server and makes the database `pantry`.
+/// Makes a cluster, starts the server and makes the database [`DATABASE`].
 ///
 /// # Errors
 /// When PostgreSQL is not installed, cannot be started or does not answer.
@@ -184,7 +188,7 @@ pub async fn start_on(world: &World, plan: &ServerPlan) -> Result<Postgres, Worl
     let init = Spawn::new("initdb", &program::postgresql("initdb")?)
         .arg("-D")
         .arg(&data)
-        .args(["-U", "pantry", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"])
+        .args(["-U", USER, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"])
         .arg(format!("--pwfile={}", secret.display()));
     world.run(home.owned(init), INIT).await?;
     if plan.host.is_remote() {
@@ -200,7 +204,7 @@ pub async fn start_on(world: &World, plan: &ServerPlan) -> Result<Postgres, Worl
     }
     let mut postgres = serve(world, plan, home)?;
     postgres.answering().await?;
-    postgres.create_database("pantry").await?;
+    postgres.create_database(DATABASE).await?;
     Ok(postgres)
 }
 
@@ -212,7 +216,7 @@ pub async fn start_standby(world: &World, plan: &ServerPlan, of: SocketAddr) -> 
     let home = home()?;
     let copy = Spawn::new(&format!("{}-copy", plan.name), &program::postgresql("pg_basebackup")?)
         .on(&plan.host)
-        .args(["-h", &of.ip().to_string(), "-p", &of.port().to_string(), "-U", "pantry"])
+        .args(["-h", &of.ip().to_string(), "-p", &of.port().to_string(), "-U", USER])
         .args(["--write-recovery-conf", "--checkpoint=fast", "--wal-method=stream", "--no-sync", "-D"])
         .arg(home.path("data"))
         .env("PGPASSWORD", PASSWORD);

@@ -38,7 +38,7 @@ async fn a_drained_restart_of_each_node_fails_no_request() {
         .unwrap();
         assert!(pantry.stop().await.unwrap().success());
         std::fs::remove_file(&plan.disable_file).unwrap();
-        let again = grenade_tests::world::pantry::Pantry::start(&rig.world, plan).await.unwrap();
+        let again = grenade_tests::fixture::pantry::Pantry::start(&rig.world, plan).await.unwrap();
         balancer.wait_for_status(&again.plan.node, "UP", LIMIT).await.unwrap();
         restarted.push(again);
     }

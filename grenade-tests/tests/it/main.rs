@@ -8,6 +8,7 @@ mod demo;
 mod end_to_end;
 mod fuzz;
 mod gate_files;
+mod gate_report;
 mod load;
 mod nemesis;
 mod pantry;

@@ -121,7 +121,7 @@ async fn a_database_that_is_not_there_is_a_reason_and_no_end() {
     let rig = Rig::new();
     let database = format!("sqlite:{}", rig.world.path("late.db").display());
     let mut pantry =
-        grenade_tests::world::pantry::Pantry::spawn(&rig.world, rig.plan(1, "n1", &database)).unwrap();
+        grenade_tests::fixture::pantry::Pantry::spawn(&rig.world, rig.plan(1, "n1", &database)).unwrap();
     let at = pantry.plan.address;
     wait_for("the reason", LIMIT, || async {
         let (status, said) = get(at, "/ready").await?;
@@ -129,9 +129,9 @@ async fn a_database_that_is_not_there_is_a_reason_and_no_end() {
     })
     .await
     .unwrap();
-    grenade_tests::world::pantry::seed(&rig.world, &database, 1).await.unwrap();
+    grenade_tests::fixture::pantry::seed(&rig.world, &database, 1).await.unwrap();
     pantry.ready().await.unwrap();
-    let again = grenade_tests::world::pantry::seed(&rig.world, &database, 1).await.unwrap_err();
+    let again = grenade_tests::fixture::pantry::seed(&rig.world, &database, 1).await.unwrap_err();
     assert!(again.to_string().contains("already holds"), "{again}");
 }
 
@@ -140,7 +140,7 @@ async fn a_restart_is_measured_alone() {
     let rig = Rig::new();
     let database = rig.sqlite(10).await;
     let plan = rig.plan(1, "n1", &database);
-    let restart = grenade_tests::world::pantry::measure_restart(&rig.world, plan.clone()).await.unwrap();
+    let restart = grenade_tests::fixture::pantry::measure_restart(&rig.world, plan.clone()).await.unwrap();
     for took in [restart.stop, restart.start_to_ready] {
         assert!(took > Duration::ZERO && took < LIMIT, "{restart:?}");
     }

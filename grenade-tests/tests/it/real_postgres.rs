@@ -1,6 +1,6 @@
 //! Pantry over a real PostgreSQL: sessions that say who they are, and a schema that changes under live statements.
 
-use grenade_tests::world::pantry::{Pantry, seed};
+use grenade_tests::fixture::pantry::{Pantry, seed};
 use grenade_tests::world::{balancer, postgres};
 use sqlx::{Connection, Executor, PgConnection};
 

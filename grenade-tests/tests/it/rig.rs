@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use grenade_tests::fixture::load::SampleLoad;
+use grenade_tests::fixture::pantry::{Pantry, PantryPlan, seed};
 use grenade_tests::load::wire::{self, Answer};
 use grenade_tests::world::balancer::RunningBalancer;
-use grenade_tests::world::pantry::{Pantry, PantryPlan, seed};
 use grenade_tests::world::{World, port};
 use http::Method;
 use serde_json::Value;

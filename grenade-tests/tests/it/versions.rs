@@ -2,7 +2,7 @@
 //!
 //! The schema change is made by hand here, in its smallest form; the real one belongs to the migrations.
 
-use grenade_tests::world::pantry::Pantry;
+use grenade_tests::fixture::pantry::Pantry;
 use grenade_tests::world::wait::get;
 use http::Method;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Storage that Tidegate only watches: three real agents report it, no upgrade ever touches it, and a compute release
 //! waits until the last node was seen at what it requires, with none silent.
 
-use grenade_tests::world::pantry::Pantry;
+use grenade_tests::fixture::pantry::Pantry;
 use serde_json::Value as Json;
 
 use crate::region::{Ground, Region};

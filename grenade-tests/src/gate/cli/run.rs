@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use crate::gate::cli::{Unwritable, in_a_world, load, not_run};
 use crate::gate::exit::{BAD_INPUT, INCONCLUSIVE, NOT_RUN, print, span};
 use crate::gate::file::Gate;
-use crate::gate::impact::calibrate::{self, Calibration};
+use crate::gate::impact::calibrate::Calibration;
 use crate::gate::plan::Plan;
 use crate::gate::report::text;
 use crate::gate::run::{self, Asked};
@@ -109,15 +109,8 @@ impl Run {
 
 fn read_calibration(path: &Path, gate: &Gate) -> anyhow::Result<Calibration> {
     let text = std::fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))?;
-    let calibration: Calibration = serde_json::from_str(&text)
-        .with_context(|| format!("{} is no document of `grenade calibrate`", path.display()))?;
+    let calibration = Calibration::parse(&text).with_context(|| path.display().to_string())?;
     let (shown, own) = (path.display(), gate.impact.rate);
-    ensure!(
-        calibration.form == calibrate::FORM,
-        "{shown} has form {}; {} is read: run `grenade calibrate` again",
-        calibration.form,
-        calibrate::FORM
-    );
     ensure!(
         calibration.gate == gate.name && calibration.rate == own,
         "{shown} is of `{}` at {} requests a second, and this gate is `{}` at {own}",

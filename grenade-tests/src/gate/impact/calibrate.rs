@@ -2,31 +2,28 @@
 //! again and again: what it says of them, and what it says of thousands of runs drawn from what was recorded, with
 //! effects put in. Beside it, what other judges say.
 
-use std::num::NonZero;
+mod noise;
+mod text;
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Beta, ContinuousCDF};
 
 use crate::gate::databases::Databases;
 use crate::gate::file::Gate;
 use crate::gate::impact::inject;
-use crate::gate::impact::judge::{ALPHA, Shift, judge, percent};
+use crate::gate::impact::judge::judge;
 use crate::gate::impact::pools::Pools;
 use crate::gate::impact::rivals::RIVALS;
-use crate::gate::impact::series::{BLOCK_MS, Point, Series};
+use crate::gate::impact::series::Series;
 use crate::gate::impact::stretch::Stretch;
+use crate::gate::machine::RunContext;
 use crate::gate::report::progress::Progress;
 use crate::gate::verdict::{Word, worst};
 use crate::world::World;
+use noise::{Effect, Noise};
 
-/// The form of the document; raised when a field changes its meaning.
-pub const FORM: u32 = 2;
-/// Blocks that follow each other are drawn together: what drifts, drifts through them.
-const TOGETHER: usize = 4;
-/// The length of a simulated run.
-const SIMULATED_MS: f64 = 120_000.0;
+/// The form of the document; raised when a field changes its meaning, or the judge its margins or how often it looks.
+pub const FORM: u32 = 3;
 /// How likely an exact interval holds.
 const CONFIDENCE: f64 = 0.95;
 
@@ -39,19 +36,62 @@ pub struct Calibration {
     pub gate: String,
     /// Requests per second to each pool.
     pub rate: u32,
-    /// The time between two looks at an idle pair, in seconds.
+    /// The time between two looks at an idle pair or a simulated run, in seconds.
     pub seconds: f64,
-    /// How often the judge may look at an idle pair: as often as in a run, which goes on where it cannot tell.
-    #[serde(default)]
+    /// How often the judge may look at them: as often as in a run, which goes on where it cannot tell.
     pub looks: u32,
-    /// What was said of them at the last look.
+    /// Where and when it was measured.
+    pub context: RunContext,
+    /// What was said of idle pairs at the last look.
     pub idle_pairs: Rates,
-    /// What was said of runs of 120 s drawn from what was recorded.
+    /// What was said, at the last look, of runs drawn from what was recorded.
     pub simulated: Vec<Simulated>,
-    /// Half of the simulated idle runs would have shown a smaller shift of p99 with a power of 90 %.
+    /// Half of the idle runs of 120 s drawn from it would have shown a smaller shift of p99 with a power of 90 %.
     pub smallest_p99_shift_percent: f64,
     /// Other judges on the same data.
     pub rivals: Vec<RivalRates>,
+}
+
+/// Why a text is no calibration that this program can use.
+#[derive(Debug, thiserror::Error)]
+pub enum NotACalibration {
+    /// It is of another form.
+    #[error(
+        "has form {0}, and its figures are of a judge with other margins or other looks; form {FORM} is read: run `grenade \
+         calibrate` again"
+    )]
+    Form(u32),
+    /// It is none.
+    #[error("is no document of `grenade calibrate`")]
+    Malformed(#[source] serde_json::Error),
+}
+
+impl Calibration {
+    /// Reads the document that `grenade calibrate` writes.
+    ///
+    /// # Errors
+    /// When it is of another form, or none.
+    pub fn parse(text: &str) -> Result<Self, NotACalibration> {
+        #[derive(Deserialize)]
+        struct Form {
+            form: u32,
+        }
+        // The form first: another one may lack fields.
+        let Form { form } = serde_json::from_str(text).map_err(NotACalibration::Malformed)?;
+        match form {
+            FORM => serde_json::from_str(text).map_err(NotACalibration::Malformed),
+            other => Err(NotACalibration::Form(other)),
+        }
+    }
+}
+
+/// How an idle pair and a simulated run are looked at: as a run is.
+#[derive(Debug, Clone, Copy)]
+struct Looks {
+    /// How often at the most.
+    most: u32,
+    /// The time from one to the next, in milliseconds.
+    length_ms: f64,
 }
 
 /// What was said of simulated runs.
@@ -134,13 +174,14 @@ pub async fn calibrate(
     (pairs, runs): (u32, u32),
 ) -> anyhow::Result<Calibration> {
     let mut pools = Pools::bring_up(world, gate, databases, progress).await?;
+    let length = gate.impact.length;
     let (seed, looks) = (gate.pace.seed, gate.impact.looks);
     let mut recorded: Vec<Pair> = Vec::new();
     for n in 1..=pairs {
         let mut stretch = Stretch::default();
         for look in 1..=looks {
             let name = format!("pair-{n}-{look}");
-            stretch.append(pools.rest(&name, gate.impact.length, progress).await?);
+            stretch.append(pools.rest(&name, length, progress).await?);
             let word = said(&stretch.series(), seed, looks);
             progress
                 .say(&format!("idle pair {n} of {pairs}, look {look} of at most {looks}: {}", word.word()));
@@ -152,14 +193,10 @@ pub async fn calibrate(
     }
     drop(pools);
     progress.say(&format!("{runs} simulated runs with each effect"));
+    let looks = Looks { most: looks, length_ms: length.as_secs_f64() * 1e3 };
     let counted = tokio::task::spawn_blocking(move || count(&recorded, runs, seed, looks)).await?;
-    Ok(Calibration {
-        form: FORM,
-        gate: gate.name.clone(),
-        rate: gate.impact.rate,
-        seconds: gate.impact.length.as_secs_f64(),
-        ..counted
-    })
+    let context = RunContext::over_after(progress.elapsed());
+    Ok(Calibration { gate: gate.name.clone(), rate: gate.impact.rate, context, ..counted })
 }
 
 /// The verdict on a pair of pools that were both left alone.
@@ -169,8 +206,8 @@ fn said([treated, twin]: &Pair, seed: u64, looks: u32) -> Word {
 }
 
 /// All figures of these pairs.
-fn count(recorded: &[Pair], runs: u32, seed: u64, looks: u32) -> Calibration {
-    let idle: Vec<Word> = recorded.iter().map(|pair| said(pair, seed, looks)).collect();
+fn count(recorded: &[Pair], runs: u32, seed: u64, looks: Looks) -> Calibration {
+    let idle: Vec<Word> = recorded.iter().map(|pair| said(pair, seed, looks.most)).collect();
     let noise = Noise::of(recorded);
     let effects: [(&str, Effect); 3] = [
         ("nothing", |series, _| series.clone()),
@@ -181,7 +218,7 @@ fn count(recorded: &[Pair], runs: u32, seed: u64, looks: u32) -> Calibration {
         .iter()
         .map(|(name, effect)| Simulated {
             effect: (*name).to_owned(),
-            rates: Rates::of(&noise.judged(runs, seed, *effect)),
+            rates: Rates::of(&noise.judged(runs, seed, looks, *effect)),
         })
         .collect();
     let rivals = RIVALS.iter().map(|(name, rival)| {
@@ -204,138 +241,13 @@ fn count(recorded: &[Pair], runs: u32, seed: u64, looks: u32) -> Calibration {
         form: FORM,
         gate: String::new(),
         rate: 0,
-        seconds: 0.0,
-        looks,
+        seconds: looks.length_ms / 1e3,
+        looks: looks.most,
+        context: RunContext::default(),
         idle_pairs: Rates::of(&idle),
         simulated,
-        smallest_p99_shift_percent: noise.smallest(runs, seed),
+        smallest_p99_shift_percent: noise.smallest(runs, seed, looks.most),
         rivals: rivals.collect(),
-    }
-}
-
-/// What is put in.
-type Effect = fn(&Series, &[f64]) -> Series;
-
-/// Blocks of both pools at the same time, to draw runs from.
-struct Noise {
-    /// By stretch: the points of each block, counted from the block's start.
-    stretches: Vec<Vec<[Vec<Point>; 2]>>,
-}
-
-impl Noise {
-    fn of(recorded: &[Pair]) -> Self {
-        let split = |series: &Series| {
-            let whole = (series.length_ms() / BLOCK_MS) as usize;
-            let mut blocks: Vec<Vec<Point>> = vec![Vec::new(); whole];
-            for point in series.points() {
-                if let Some(block) = blocks.get_mut((point.at_ms / BLOCK_MS) as usize) {
-                    block.push(Point { at_ms: point.at_ms % BLOCK_MS, ..*point });
-                }
-            }
-            blocks
-        };
-        let both = |[treated, twin]: &Pair| {
-            split(treated).into_iter().zip(split(twin)).map(|(a, b)| [a, b]).collect()
-        };
-        Self { stretches: recorded.iter().map(both).collect() }
-    }
-
-    /// A run: blocks of both pools at the same time, several that follow each other at once, and either pool as the treated
-    /// one.
-    fn draw(&self, dice: &mut StdRng) -> Pair {
-        let (mut treated, mut twin) = (Vec::new(), Vec::new());
-        let (mut at, swapped) = (0.0, dice.random_bool(0.5));
-        while at < SIMULATED_MS {
-            let stretch = &self.stretches[dice.random_range(0..self.stretches.len())];
-            let from = dice.random_range(0..=stretch.len().saturating_sub(TOGETHER));
-            for [a, b] in stretch.iter().skip(from).take(TOGETHER) {
-                let moved = |point: &Point| Point { at_ms: point.at_ms + at, ..*point };
-                let (a, b) = if swapped { (b, a) } else { (a, b) };
-                treated.extend(a.iter().map(moved));
-                twin.extend(b.iter().map(moved));
-                at += BLOCK_MS;
-            }
-        }
-        [Series::from(treated), Series::from(twin)]
-    }
-
-    /// What is said of so many runs with an effect; each core takes a part.
-    fn judged(&self, runs: u32, seed: u64, effect: Effect) -> Vec<Word> {
-        self.each(runs, seed, &|[treated, twin], n| {
-            let drains = inject::instants(SIMULATED_MS, n);
-            let checks = judge(&effect(&treated, &drains), &twin, &drains, 1);
-            worst(checks.iter().map(|check| check.verdict))
-        })
-    }
-
-    /// The median of the smallest shifts of p99 that idle runs would have shown, in percent.
-    fn smallest(&self, runs: u32, seed: u64) -> f64 {
-        let of =
-            |[treated, twin]: Pair, _| Shift::of(&treated, &twin, 0.99, ALPHA).map(|shift| shift.smallest);
-        let mut all: Vec<f64> = self.each(runs, seed, &of).into_iter().flatten().collect();
-        all.sort_by(f64::total_cmp);
-        percent(crate::gate::report::quantile(&all, 0.5))
-    }
-
-    fn each<T: Send>(&self, runs: u32, seed: u64, of: &(dyn Fn(Pair, u64) -> T + Sync)) -> Vec<T> {
-        let workers = std::thread::available_parallelism().map_or(1, NonZero::get) as u32;
-        let one = |n: u32| {
-            let seed = seed.wrapping_mul(1_000_003).wrapping_add(u64::from(n));
-            of(self.draw(&mut StdRng::seed_from_u64(seed)), seed)
-        };
-        std::thread::scope(|scope| {
-            let part = |worker| move || (worker..runs).step_by(workers as usize).map(one).collect::<Vec<T>>();
-            let started: Vec<_> = (0..workers).map(|worker| scope.spawn(part(worker))).collect();
-            let done = |worker: std::thread::ScopedJoinHandle<'_, Vec<T>>| match worker.join() {
-                Ok(said) => said,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            started.into_iter().flat_map(done).collect()
-        })
-    }
-}
-
-impl Calibration {
-    /// For a person.
-    pub fn text(&self) -> String {
-        let percent = |k: u32, n: u32| f64::from(k) / f64::from(n.max(1)) * 100.0;
-        let rates = |name: &str, rates: &Rates| {
-            let Rates { runs, pass, inconclusive, fail, fail_part: (low, high) } = *rates;
-            format!(
-                "  {name:<26} {runs:>5} {:>5.1} % {:>10.1} % {:>5.1} % [{:.1}, {:.1}]\n",
-                percent(pass, runs),
-                percent(inconclusive, runs),
-                percent(fail, runs),
-                low * 100.0,
-                high * 100.0
-            )
-        };
-        let mut text = format!(
-            "{}: {} requests a second to each pool\nat most {} looks at each idle pair, {:.0} s for each\n\n  {:<26} {:>5} {:>7} \
-             {:>12} {:>7} 95 %\n",
-            self.gate, self.rate, self.looks, self.seconds, "", "runs", "pass", "inconclusive", "fail"
-        );
-        text.push_str(&rates("idle pairs, measured", &self.idle_pairs));
-        for Simulated { effect, rates: simulated } in &self.simulated {
-            text.push_str(&rates(&format!("simulated: {effect}"), simulated));
-        }
-        text.push_str(&format!(
-            "\nsmallest shift of p99 shown in 120 s with a power of 90 %: {:.1} % (median)\n\nother judges, how often \
-             they see an effect\n  {:<44} {:>10} {:>10} {:>10}\n",
-            self.smallest_p99_shift_percent, "", "before", "beside", "beside,"
-        ));
-        text.push_str(&format!("  {:<44} {:>10} {:>10} {:>10}\n", "", "and after", "a twin", "stalls"));
-        for rival in &self.rivals {
-            let of = |seen: Seen| format!("{} of {}", seen.seen, seen.comparisons);
-            text.push_str(&format!(
-                "  {:<44} {:>10} {:>10} {:>10}\n",
-                rival.judge,
-                of(rival.before_and_after),
-                of(rival.twin),
-                of(rival.stalls)
-            ));
-        }
-        text
     }
 }
 
@@ -343,6 +255,9 @@ impl Calibration {
 mod tests {
     use super::*;
     use crate::gate::impact::simulated::Machine;
+
+    /// As a run looks by default.
+    const LOOKS: Looks = Looks { most: 3, length_ms: 60_000.0 };
 
     #[test]
     fn interval_is_that_of_the_book() {
@@ -360,7 +275,7 @@ mod tests {
             [treated, twin]
         };
         let recorded: Vec<Pair> = (0..6).map(pair).collect();
-        let calibration = count(&recorded, 40, 1, 1);
+        let calibration = count(&recorded, 40, 1, LOOKS);
         let [nothing, slower, stalls] = [0, 1, 2].map(|n| calibration.simulated[n].rates);
         assert_eq!(calibration.idle_pairs.runs, 6);
         assert!(nothing.fail <= 2 && nothing.pass >= 36, "{nothing:?}");
@@ -374,14 +289,33 @@ mod tests {
         assert_eq!(calibration.rivals.len(), 4);
         assert_eq!(calibration.rivals[0].before_and_after.comparisons, 5);
         // The same seed gives the same figures.
-        let again = count(&recorded, 40, 1, 1);
-        assert_eq!(serde_json::to_string(&again).unwrap(), serde_json::to_string(&calibration).unwrap());
+        let again = || serde_json::to_string(&count(&recorded[..2], 4, 1, LOOKS)).unwrap();
+        assert_eq!(again(), again());
+    }
+
+    #[test]
+    fn calibration_of_an_older_form_is_refused_with_its_form() {
+        let (treated, twin) = Machine::new(3).pools(61.0, &|_, latency| latency);
+        let calibration = count(&[[treated.clone(), twin.clone()], [treated, twin]], 2, 1, LOOKS);
+        let mut document = serde_json::to_value(&calibration).unwrap();
+        let read = Calibration::parse(&document.to_string()).unwrap();
+        assert_eq!((read.form, read.looks, read.seconds), (FORM, 3, 60.0));
+        // That of the margins without a least shift in milliseconds; it had neither a machine nor a date.
+        document["form"] = serde_json::json!(2);
+        document.as_object_mut().unwrap().remove("context");
+        let refused = Calibration::parse(&document.to_string()).unwrap_err().to_string();
+        assert!(refused.contains("has form 2") && refused.contains("`grenade calibrate` again"), "{refused}");
+        let refused = Calibration::parse("{}").unwrap_err().to_string();
+        assert!(refused.contains("is no document of `grenade calibrate`"), "{refused}");
     }
 
     #[test]
     fn text_is_as_wide_as_a_terminal() {
         let (treated, twin) = Machine::new(3).pools(61.0, &|_, latency| latency);
-        let text = count(&[[treated.clone(), twin.clone()], [treated, twin]], 4, 1, 3).text();
+        let mut calibration = count(&[[treated.clone(), twin.clone()], [treated, twin]], 4, 1, LOOKS);
+        calibration.context = RunContext::over_after(std::time::Duration::ZERO);
+        calibration.context.machine.name = "build-machine-7.example".to_owned();
+        let text = calibration.text();
         let wide: Vec<&str> = text.lines().filter(|line| line.len() > 80).collect();
         assert!(wide.is_empty(), "{wide:#?}");
     }

@@ -9,9 +9,46 @@ use crate::gate::report::junit::escaped;
 use crate::gate::watch::Change;
 use crate::load::entry::Entry;
 
-const WIDTH: f64 = 960.0;
-const LEFT: f64 = 70.0;
-const RIGHT: f64 = 20.0;
+/// The units of a chart's width; on a screen or on paper it is as wide as that is.
+pub(super) const WIDTH: f64 = 960.0;
+/// What is left of the plot, for labels that narrow screens show larger.
+pub(super) const LEFT: f64 = 90.0;
+/// What is right of it.
+pub(super) const RIGHT: f64 = 20.0;
+/// What is above it.
+pub(super) const TOP: f64 = 20.0;
+
+/// A curve or a mark with its name.
+#[derive(Debug, Clone, Copy)]
+pub enum Key {
+    /// A line.
+    Line(&'static str),
+    /// A shaded area.
+    Area(&'static str),
+    /// A cross.
+    Cross(&'static str),
+}
+
+/// A chart, below the names of what is in it: each with a sample, because a copy may have no colours.
+pub fn figure(keys: &[(Key, &str)], svg: &str) -> String {
+    let mut figure = "<figure><figcaption>".to_owned();
+    for (key, name) in keys {
+        let (class, sample) = match key {
+            Key::Line(class) => (class, "<line x1=\"1\" x2=\"33\" y1=\"7\" y2=\"7\""),
+            Key::Area(class) => (class, "<rect x=\"6\" y=\"0\" width=\"22\" height=\"14\""),
+            Key::Cross(class) => (class, "<path d=\"M13 3 l8 8 m0 -8 l-8 8\""),
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(
+            figure,
+            "<span class=\"key\"><svg class=\"sample\" viewBox=\"0 0 34 14\" aria-hidden=\"true\">{sample} \
+             class=\"{class}\"/></svg>{}</span> ",
+            escaped(name)
+        );
+    }
+    let _ = write!(figure, "</figcaption>{svg}</figure>");
+    figure
+}
 
 /// Milliseconds on the horizontal axis.
 #[derive(Debug, Clone, Copy)]
@@ -28,15 +65,17 @@ impl Span {
     fn axis(self, svg: &mut String, y: f64) {
         let step = [1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0];
         let step = step.into_iter().find(|step| self.end_ms / 1e3 / step <= 12.0).unwrap_or(1_800.0);
-        let mut at = 0.0;
+        let (mut at, mut n) = (0.0, 0);
         while at * 1e3 <= self.end_ms {
             let x = self.x(at * 1e3);
             // Writing to a string cannot fail.
             let _ = write!(
                 svg,
-                "<text x=\"{x:.1}\" y=\"{y}\" class=\"axis\" text-anchor=\"middle\">{at:.0} s</text>"
+                "<text x=\"{x:.1}\" y=\"{y}\" class=\"axis{}\" text-anchor=\"middle\">{at:.0} s</text>",
+                if n % 2 == 1 { " minor" } else { "" }
             );
             at += step;
+            n += 1;
         }
     }
 }
@@ -51,19 +90,22 @@ pub struct Scale {
 }
 
 impl Scale {
-    fn over(values: impl Iterator<Item = f64>, top: f64, bottom: f64) -> Self {
+    /// From the lowest to the highest of these, between two heights.
+    pub(super) fn over(values: impl Iterator<Item = f64>, top: f64, bottom: f64) -> Self {
         let (lowest, highest) =
             values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         let lowest = if lowest.is_finite() { 10_f64.powf(lowest.max(0.01).log10().floor()) } else { 1.0 };
         Self { lowest, highest: highest.max(lowest * 10.0), top, bottom }
     }
 
-    fn y(self, ms: f64) -> f64 {
+    /// The height of a value.
+    pub(super) fn y(self, ms: f64) -> f64 {
         let part = (ms.max(self.lowest) / self.lowest).log10() / (self.highest / self.lowest).log10();
         self.bottom - (self.bottom - self.top) * part
     }
 
-    fn grid(self, svg: &mut String) {
+    /// Its lines. On a narrow screen only powers of ten have a label.
+    pub(super) fn grid(self, svg: &mut String) {
         let mut tick = self.lowest;
         while tick <= self.highest * 1.01 {
             for at in [1.0, 2.0, 5.0] {
@@ -75,11 +117,12 @@ impl Scale {
                 let _ = write!(
                     svg,
                     "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{1:.1}\" y2=\"{1:.1}\" class=\"grid\"/><text x=\"{2}\" \
-                     y=\"{3:.1}\" class=\"axis\" text-anchor=\"end\">{ms} ms</text>",
+                     y=\"{3:.1}\" class=\"axis{4}\" text-anchor=\"end\">{ms} ms</text>",
                     WIDTH - RIGHT,
                     self.y(ms),
                     LEFT - 6.0,
-                    self.y(ms) + 4.0
+                    self.y(ms) + 4.0,
+                    if at > 1.0 { " minor" } else { "" }
                 );
             }
             tick *= 10.0;
@@ -87,72 +130,20 @@ impl Scale {
     }
 }
 
-/// Latency by quantile, before the upgrade and from its start on: a percentile curve of each.
-pub fn percentiles(entries: &[Entry], began_ms: f64) -> String {
-    const HEIGHT: f64 = 240.0;
-    const BOTTOM: f64 = 200.0;
-    const QUANTILES: [(f64, &str); 7] = [
-        (0.1, "10 %"),
-        (0.25, "25 %"),
-        (0.5, "50 %"),
-        (0.75, "75 %"),
-        (0.9, "90 %"),
-        (0.99, "99 %"),
-        (0.999, "99.9 %"),
-    ];
-    let good = entries.iter().filter(|entry| entry.is_ok());
-    let (before, since): (Vec<&Entry>, Vec<&Entry>) = good.partition(|entry| entry.done_ms < began_ms);
-    let sorted = |entries: &[&Entry]| {
-        let mut latencies: Vec<f64> = entries.iter().map(|entry| entry.latency_ms()).collect();
-        latencies.sort_by(f64::total_cmp);
-        latencies
-    };
-    let curves = [("before", sorted(&before), "p99"), ("since", sorted(&since), "p50")];
-    let at = QUANTILES.map(|(quantile, _)| quantile);
-    let values = curves.iter().filter(|(_, latencies, _)| !latencies.is_empty());
-    let scale = Scale::over(
-        values.clone().flat_map(|(_, sorted, _)| at.map(|at| quantile(sorted, at))),
-        20.0,
-        BOTTOM,
-    );
-    let x = |n: usize| LEFT + 30.0 + (WIDTH - LEFT - RIGHT - 60.0) * n as f64 / (QUANTILES.len() - 1) as f64;
-    let mut svg =
-        format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Latency by percentile\">");
-    scale.grid(&mut svg);
-    for (_, sorted, class) in values {
-        let points: Vec<String> = at
-            .iter()
-            .enumerate()
-            .map(|(n, at)| format!("{:.1},{:.1}", x(n), scale.y(quantile(sorted, *at))))
-            .collect();
-        let _ = write!(svg, "<polyline points=\"{}\" class=\"{class}\"/>", points.join(" "));
-    }
-    for (n, (_, name)) in QUANTILES.iter().enumerate() {
-        let _ = write!(
-            svg,
-            "<text x=\"{:.1}\" y=\"220\" class=\"axis\" text-anchor=\"middle\">{name}</text>",
-            x(n)
-        );
-    }
-    svg.push_str("</svg>");
-    svg
-}
-
 const HEIGHT: f64 = 260.0;
 const BOTTOM: f64 = 220.0;
 const BIN_MS: f64 = 500.0;
 
-/// Latency by half seconds: a band from p50 to p99, failures as crosses, and the times when an instance was out of rotation
-/// as bars below.
+/// Latency by half seconds: p50 and p99, failures as crosses, and the times when an instance was out of rotation as shades.
 pub fn latency(entries: &[Entry], changes: &[Change], span: Span) -> String {
-    latency_on(scale(entries, span), entries, changes, span)
+    latency_on(scale(entries, span), "Latency over time", (entries, changes), span)
 }
 
 /// The scale on which all of these are to be seen.
 pub fn scale(entries: &[Entry], span: Span) -> Scale {
     let bins = bins(entries, span);
     let all = bins.iter().filter(|bin| !bin.is_empty());
-    Scale::over(all.flat_map(|bin| [quantile(bin, 0.5), quantile(bin, 0.99)]), 20.0, BOTTOM)
+    Scale::over(all.flat_map(|bin| [quantile(bin, 0.5), quantile(bin, 0.99)]), TOP, BOTTOM)
 }
 
 /// Sorted latencies of the good answers, by half seconds.
@@ -168,19 +159,24 @@ fn bins(entries: &[Entry], span: Span) -> Vec<Vec<f64>> {
 }
 
 /// The same, on a scale that others share.
-pub fn latency_on(scale: Scale, entries: &[Entry], changes: &[Change], span: Span) -> String {
+pub fn latency_on(
+    scale: Scale,
+    title: &str,
+    (entries, changes): (&[Entry], &[Change]),
+    span: Span,
+) -> String {
     let latencies = bins(entries, span);
     let y = |ms: f64| scale.y(ms);
     let mut svg =
-        format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Latency over time\">");
+        format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", escaped(title));
     for out in outages(changes, span.end_ms) {
         let (from, to) = (span.x(out.from_ms), span.x(out.to_ms));
         let _ = write!(
             svg,
-            "<rect x=\"{from:.1}\" y=\"20\" width=\"{:.1}\" height=\"{}\" class=\"drain\"><title>{} out of rotation, \
+            "<rect x=\"{from:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{}\" class=\"drain\"><title>{} out of rotation, \
              {:.1} s to {:.1} s</title></rect>",
             (to - from).max(1.0),
-            BOTTOM - 20.0,
+            BOTTOM - TOP,
             escaped(&out.node),
             out.from_ms / 1e3,
             out.to_ms / 1e3
@@ -194,7 +190,9 @@ pub fn latency_on(scale: Scale, entries: &[Entry], changes: &[Change], span: Spa
             .filter(|(_, bin)| !bin.is_empty())
             .map(|(n, bin)| format!("{:.1},{:.1}", span.x((n as f64 + 0.5) * BIN_MS), y(quantile(bin, at))))
             .collect();
-        let _ = write!(svg, "<polyline points=\"{}\" class=\"{name}\"/>", points.join(" "));
+        let points = points.join(" ");
+        let _ =
+            write!(svg, "<polyline points=\"{points}\" class=\"{name}\"><title>{name}</title></polyline>");
     }
     for entry in entries.iter().filter(|entry| !entry.is_ok()).take(2_000) {
         let x = span.x(entry.scheduled_ms);
@@ -205,9 +203,16 @@ pub fn latency_on(scale: Scale, entries: &[Entry], changes: &[Change], span: Spa
             escaped(&crate::gate::verdict::words(entry))
         );
     }
-    span.axis(&mut svg, 240.0);
+    span.axis(&mut svg, 245.0);
     svg.push_str("</svg>");
-    svg
+    let mut keys = vec![(Key::Line("p50"), "p50"), (Key::Line("p99"), "p99")];
+    if changes.iter().any(|change| !change.in_rotation) {
+        keys.push((Key::Area("drain"), "an instance is out of rotation"));
+    }
+    if entries.iter().any(|entry| !entry.is_ok()) {
+        keys.push((Key::Cross("failed"), "failed request"));
+    }
+    figure(&keys, &svg)
 }
 
 /// A time out of rotation.
@@ -257,7 +262,7 @@ pub fn versions(changes: &[Change], span: Span) -> String {
         let y = ROW * n as f64 + 4.0;
         let _ = write!(
             svg,
-            "<text x=\"{}\" y=\"{}\" class=\"axis\" text-anchor=\"end\">{}</text>",
+            "<text x=\"{}\" y=\"{}\" class=\"axis node\" text-anchor=\"end\">{}</text>",
             LEFT - 6.0,
             y + 14.0,
             escaped(node)
@@ -287,7 +292,7 @@ pub fn versions(changes: &[Change], span: Span) -> String {
             }
         }
     }
-    span.axis(&mut svg, height - 8.0);
+    span.axis(&mut svg, height - 6.0);
     svg.push_str("</svg>");
-    svg
+    figure(&[(Key::Area("none out"), "dashed: out of rotation; the number is the version")], &svg)
 }

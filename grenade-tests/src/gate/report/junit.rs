@@ -16,7 +16,7 @@ pub fn xml(report: &GateReport) -> String {
         checks.len(),
         count(Word::Fail),
         count(Word::Inconclusive),
-        report.seconds
+        report.context.seconds
     );
     for tag in &report.tags {
         for check in &tag.checks {

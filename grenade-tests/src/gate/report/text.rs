@@ -18,7 +18,7 @@ pub fn text(report: &GateReport, artifacts: &Path) -> String {
         report.gate,
         report.service,
         report.versions(),
-        report.seconds
+        report.context.seconds
     );
     for tag in &report.tags {
         let _ = writeln!(text, "\n{:<13} {}", tag.verdict.word(), tag.tag.word());
@@ -27,16 +27,26 @@ pub fn text(report: &GateReport, artifacts: &Path) -> String {
     text.push('\n');
     for (name, load) in report.loads() {
         let _ = writeln!(text, "{}", line(&name, load));
+        text.push_str(&kinds(load));
     }
     report.deaths.iter().for_each(|died| text.push_str(&death(died)));
     if let Some(calibration) = &report.calibration {
         let idle = calibration.idle_pairs;
         let _ = writeln!(
             text,
-            "calibration   of {} idle pairs {} passed, {} were inconclusive and {} failed; smallest p99 shift {:.1} % in 120 s",
-            idle.runs, idle.pass, idle.inconclusive, idle.fail, calibration.smallest_p99_shift_percent
+            "calibration   of {} idle pairs {} passed, {} were inconclusive and {} failed; smallest p99 shift {:.1} % in 120 s; \
+             began {} on {}",
+            idle.runs,
+            idle.pass,
+            idle.inconclusive,
+            idle.fail,
+            calibration.smallest_p99_shift_percent,
+            one_line(&calibration.context.began),
+            one_line(&calibration.context.machine.words())
         );
     }
+    let _ =
+        writeln!(text, "machine       {}; began {}", report.context.machine.words(), report.context.began);
     let _ = writeln!(text, "files         {}", artifacts.display());
     text
 }
@@ -66,11 +76,26 @@ pub fn checks(checks: &[Check]) -> String {
     text
 }
 
+/// The failures of a load by kind, in one line; nothing where none failed.
+fn kinds(load: &Load) -> String {
+    let kinds = load.by_kind();
+    let each = kinds.iter().map(|(kind, count)| format!("{count} x {}", one_line(kind)));
+    match each.collect::<Vec<_>>() {
+        none if none.is_empty() => String::new(),
+        some => format!("              failed: {}\n", some.join(", ")),
+    }
+}
+
 fn line(name: &str, load: &Load) -> String {
-    let pressure = load.host.cpu_pressure.map(|p| format!(", cpu pressure {p:.0} %")).unwrap_or_default();
+    let pressure = |what: &str, share: Option<f64>| {
+        share.map(|share| format!(", {what} {share:.0} %")).unwrap_or_default()
+    };
+    let cpu = pressure("cpu pressure", load.host.cpu_pressure);
+    let memory = pressure("memory pressure", load.host.memory_pressure);
+    let steal = pressure("steal", load.host.steal);
     format!(
         "{name:<13} {} requests, {} failed; p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms; sent at most {:.1} ms late \
-         (99 %){pressure}",
+         (99 %){cpu}{memory}{steal}",
         load.sent, load.failed, load.p50_ms, load.p99_ms, load.max_ms, load.host.lag_p99_ms
     )
 }

@@ -11,13 +11,14 @@ use grenade_tests::crash::asked::{self, Asked};
 use grenade_tests::crash::proxy::Proxy;
 use grenade_tests::fixture::migrations;
 use grenade_tests::fixture::node::{DATABASE_VARIABLE, NEW, NodeConfig, OLD, PROGRAM, SERVICE};
+use grenade_tests::fixture::pantry;
 use grenade_tests::load::LoadHandle;
 use grenade_tests::world::agent::Agent;
 use grenade_tests::world::balancer::RunningBalancer;
 use grenade_tests::world::coordinator::{Coordinator, CoordinatorPlan};
 use grenade_tests::world::etcd::Etcd;
-use grenade_tests::world::postgres::Postgres;
-use grenade_tests::world::{balancer, etcd, pantry, port, postgres, program};
+use grenade_tests::world::postgres::{DATABASE, Postgres, USER};
+use grenade_tests::world::{balancer, etcd, port, postgres, program};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -342,8 +343,9 @@ impl Fleet {
 
 /// The catalogue, a database that is not there and, with a server, one with a wrong password.
 fn environment(database: &str, postgres: Option<&Postgres>) -> Vec<(String, String)> {
-    let nowhere = format!("postgres://pantry:{SECRET}@{}/pantry", port::free().unwrap());
-    let stranger = postgres.map(|server| format!("postgres://pantry:{SECRET}@{}/pantry", server.address()));
+    let wrong = |address| format!("postgres://{USER}:{SECRET}@{address}/{DATABASE}");
+    let nowhere = wrong(port::free().unwrap());
+    let stranger = postgres.map(|server| wrong(server.address()));
     let named = |name: &str, url: String| (name.to_owned(), url);
     let mut all = vec![named(DATABASE_VARIABLE, database.to_owned()), named(NOWHERE, nowhere)];
     all.extend(stranger.map(|url| named(STRANGER, url)));
