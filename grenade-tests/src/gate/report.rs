@@ -18,6 +18,7 @@ use crate::gate::impact::stretch::Stretch;
 use crate::gate::mixed::{Memory, Mixed};
 use crate::gate::orders::{Ordered, Stage};
 use crate::gate::plan::Plan;
+use crate::gate::steps::Step;
 use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::verdict::{Evidence, TagVerdict, Word, words, worst};
@@ -151,6 +152,8 @@ pub struct Load {
     pub sent: usize,
     /// Of these, failed.
     pub failed: usize,
+    /// Of these, not sent in time by the generator.
+    pub not_sent: usize,
     /// Latency in milliseconds, from the scheduled instant, of those that did not fail.
     pub p50_ms: f64,
     /// 99 % were no slower.
@@ -174,11 +177,12 @@ impl Load {
     pub fn of(arrangement: Option<Arrangement>, entries: &[Entry], host: HostSeen) -> Self {
         let mut latencies: Vec<f64> = entries.iter().filter(|e| e.is_ok()).map(Entry::latency_ms).collect();
         latencies.sort_by(f64::total_cmp);
-        let failures = entries.iter().filter(|entry| !entry.is_ok());
+        let failures = entries.iter().filter(|entry| entry.is_failed());
         Self {
             arrangement,
             sent: entries.len(),
             failed: failures.clone().count(),
+            not_sent: entries.iter().filter(|entry| !entry.is_sent()).count(),
             p50_ms: quantile(&latencies, 0.5),
             p99_ms: quantile(&latencies, 0.99),
             max_ms: latencies.last().copied().unwrap_or_default(),
@@ -244,6 +248,8 @@ pub struct UpgradeReport {
     pub span_ms: (f64, f64),
     /// Its load.
     pub load: Load,
+    /// The commands that were executed for it, in order.
+    pub steps: Vec<Step>,
     /// What was seen of the instances.
     pub changes: Vec<Change>,
     /// The survival checks.
@@ -309,9 +315,10 @@ impl UpgradeReport {
             phases: up.ended.phases.clone(),
             span_ms: up.span_ms,
             load: Load::of(None, &up.entries, up.host),
+            steps: up.steps.clone(),
             changes: up.changes.clone(),
             survival: up.survival.clone(),
-            read_again: up.sweep.as_ref().map_or(0, |(read, _)| *read),
+            read_again: up.sweep.as_ref().map_or(0, |sweep| sweep.read),
         }
     }
 }

@@ -196,7 +196,7 @@ pub fn latency_on(scale: Scale, entries: &[Entry], changes: &[Change], span: Spa
             .collect();
         let _ = write!(svg, "<polyline points=\"{}\" class=\"{name}\"/>", points.join(" "));
     }
-    for entry in entries.iter().filter(|entry| !entry.is_ok()).take(2_000) {
+    for entry in entries.iter().filter(|entry| entry.is_failed()).take(2_000) {
         let x = span.x(entry.scheduled_ms);
         let _ = write!(
             svg,

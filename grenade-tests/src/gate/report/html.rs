@@ -126,8 +126,8 @@ fn loads(page: &mut String, report: &GateReport) {
              <td class=\"n\">{p99_ms:.1}</td><td class=\"n\">{max_ms:.1}</td><td class=\"n\">{:.1}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
             host.lag_p99_ms,
-            percent(host.cpu_pressure),
-            percent(host.steal),
+            percent(host.mean.cpu_pressure),
+            percent(host.mean.steal),
             of_versions(memory)
         );
     }

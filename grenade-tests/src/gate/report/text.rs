@@ -67,9 +67,12 @@ pub fn checks(checks: &[Check]) -> String {
 }
 
 fn line(name: &str, load: &Load) -> String {
-    let pressure = load.host.cpu_pressure.map(|p| format!(", cpu pressure {p:.0} %")).unwrap_or_default();
+    let not_sent =
+        if load.not_sent > 0 { format!(", {} not sent in time", load.not_sent) } else { String::new() };
+    let pressure =
+        load.host.mean.cpu_pressure.map(|p| format!(", cpu pressure {p:.0} %")).unwrap_or_default();
     format!(
-        "{name:<13} {} requests, {} failed; p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms; sent at most {:.1} ms late \
+        "{name:<13} {} requests, {} failed{not_sent}; p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms; sent at most {:.1} ms late \
          (99 %){pressure}",
         load.sent, load.failed, load.p50_ms, load.p99_ms, load.max_ms, load.host.lag_p99_ms
     )
