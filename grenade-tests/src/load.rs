@@ -3,8 +3,9 @@
 //! Open loop: request `k` is due at `start + k / rate`, whether or not earlier ones were answered, and its latency is
 //! counted from that instant. Each request is sent once; nothing is retried. What is sent is drawn from a script: steps
 //! that make, read, change and end objects. A request
-//! failed if it was not sent within a second of its instant, was reset, got no answer in time, got a status that it did
-//! not ask for, or an answer that contradicts what was written before, through whichever version.
+//! failed if it was reset, got no answer in time, got a status that it did not ask for, or an answer that contradicts what
+//! was written before, through whichever version. One that the load itself did not send within a second of its instant is
+//! counted apart.
 
 pub mod departure;
 pub mod entry;
@@ -20,6 +21,7 @@ pub mod report;
 pub mod requests;
 pub mod run;
 pub mod script;
+pub mod sweep;
 pub mod tally;
 pub mod template;
 pub mod wire;

@@ -12,6 +12,7 @@ pub mod coordinator;
 pub mod descendants;
 pub mod error;
 pub mod etcd;
+pub mod executed;
 pub mod haproxy;
 pub mod host;
 pub mod interrupt;

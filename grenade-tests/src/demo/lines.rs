@@ -142,7 +142,7 @@ mod tests {
     fn a_failed_request_is_told_at_once() {
         let mut lines = Lines::default();
         let mut now = picture();
-        now.requests = LoadProgress { sent: 1, ok: 0, failed: 0 };
+        now.requests = LoadProgress { sent: 1, ok: 0, failed: 0, not_sent: 0 };
         assert!(lines.changes(Duration::ZERO, &now).iter().any(|line| line.contains("1 sent")));
         now.requests.sent = 2;
         assert_eq!(lines.changes(Duration::ZERO, &now), Vec::<String>::new());

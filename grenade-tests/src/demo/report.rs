@@ -67,7 +67,7 @@ pub struct DemoReport {
     pub certificate: Option<String>,
 }
 
-/// Requests; `sent = ok + failed`.
+/// Requests; `sent = ok + failed + not_sent`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Requests {
     /// That came due.
@@ -76,6 +76,8 @@ pub struct Requests {
     pub ok: u64,
     /// Not.
     pub failed: u64,
+    /// Not sent in time by the load itself.
+    pub not_sent: u64,
 }
 
 /// Milliseconds.
@@ -124,9 +126,9 @@ impl DemoReport {
         }
     }
 
-    /// Whether it ended as it should, and no request failed.
+    /// Whether it ended as it should, and every request was sent and answered.
     pub fn is_good(&self, called_for: Outcome) -> bool {
-        self.outcome == called_for && self.requests.failed == 0
+        self.outcome == called_for && self.requests.failed == 0 && self.requests.not_sent == 0
     }
 
     /// Writes it; the file is there whole or not at all.

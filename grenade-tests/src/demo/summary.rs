@@ -12,6 +12,7 @@ use crate::gate::file::Gate;
 use crate::gate::upgrade::Upgraded;
 use crate::ideal::{Ideal, IdealTerms, ideal, sequential_slots};
 use crate::load::departure::departures;
+use crate::load::sweep::Sweep;
 use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE};
 
 /// The ideal of this run: of a rollback, the upgrade and the rollback.
@@ -56,7 +57,7 @@ pub fn report(plan: &DemoPlan, upgraded: &Upgraded, ideal: &Ideal) -> DemoReport
         outcome,
         instances: plan.instances,
         waves: u32::try_from(ended.waves.len()).unwrap_or(u32::MAX),
-        requests: Requests { sent: load.sent, ok: load.ok, failed: load.failed },
+        requests: Requests { sent: load.sent, ok: load.ok, failed: load.failed, not_sent: load.not_sent },
         latency_ms: Latency {
             p50: load.latency_ms.p50,
             p99: load.latency_ms.p99,
@@ -77,9 +78,7 @@ fn rounded(seconds: f64) -> f64 {
 /// Whether it ended as the arguments call for: no request failed, and what the load made is as it was left.
 pub fn is_good(plan: &DemoPlan, upgraded: &Upgraded, report: &DemoReport) -> bool {
     let proved = !matches!(upgraded.certificate, Some(Err(_)));
-    report.is_good(plan.called_for())
-        && proved
-        && upgraded.sweep.as_ref().is_none_or(|(_, wrong)| wrong.is_empty())
+    report.is_good(plan.called_for()) && proved && upgraded.sweep.as_ref().is_none_or(Sweep::is_good)
 }
 
 /// The text.
@@ -113,8 +112,10 @@ pub fn text(plan: &DemoPlan, upgraded: &Upgraded, report: &DemoReport, ideal: &I
     let phases: Vec<String> =
         report.phases.iter().map(|p| format!("{} {:.1} s", p.phase, p.seconds)).collect();
     line("phases", &phases.join(", "));
-    let Requests { sent, ok, failed } = report.requests;
-    line("requests", &format!("{sent} sent = {ok} ok + {failed} failed"));
+    let Requests { sent, ok, failed, not_sent } = report.requests;
+    let late =
+        if not_sent > 0 { format!(" + {not_sent} not sent in time by the load") } else { String::new() };
+    line("requests", &format!("{sent} sent = {ok} ok + {failed} failed{late}"));
     let by: Vec<String> =
         upgraded.load.by_version.iter().map(|(v, n)| format!("{n} by version {v}")).collect();
     line(
@@ -131,10 +132,10 @@ pub fn text(plan: &DemoPlan, upgraded: &Upgraded, report: &DemoReport, ideal: &I
     for first in upgraded.load.first_failures.iter().take(5) {
         line("", &format!("  {first}"));
     }
-    if let Some((read, wrong)) = &upgraded.sweep {
-        let right = read - wrong.len();
+    if let Some(Sweep { read, wrong, unread }) = &upgraded.sweep {
+        let right = read - wrong.len() - unread.len();
         line("", &format!("{right} of {read} images that the load left, read again, are as they were left"));
-        for first in wrong.iter().take(5) {
+        for first in wrong.iter().chain(unread).take(5) {
             line("", &format!("  {first}"));
         }
     }

@@ -10,10 +10,11 @@ use tokio::time::Instant;
 
 use crate::gate::file::{Command, Gate, Schema};
 use crate::gate::ground::Ground;
-use crate::gate::launcher::{self, Places};
+use crate::gate::launcher::Places;
 use crate::gate::picture::{Picture, UpgradeSeen};
 use crate::gate::plan::{Event, Plan, PlanStep, When};
 use crate::gate::spectator::Spectator;
+use crate::gate::steps;
 use crate::gate::survival::Survivors;
 use crate::gate::written::TurningPoint;
 use crate::load::Watched;
@@ -257,7 +258,9 @@ impl Drive<'_, '_> {
             self.verify("in mid-upgrade").await;
         }
         if !steps.goes_back && steps.left.front().is_some_and(|step| self.is_due(step, steps, status)) {
+            let executed = self.operator.executed().count();
             self.step(steps).await?;
+            self.operator.executed().are_of_plan_after(executed);
         }
         Ok(None)
     }
@@ -296,6 +299,8 @@ impl Drive<'_, '_> {
     /// The plan rolled it back: another upgrade begins.
     async fn begin_again(&mut self, done: &mut Done, steps: &mut Steps) -> anyhow::Result<()> {
         steps.goes_back = false;
+        // The documented steps are those of the upgrade that is not rolled back.
+        self.operator.executed().are_of_plan_after(0);
         *done = Done { verified: done.verified, ..Done::default() };
         self.operator = self.operator.called(&format!("{}-again-{}", self.gate.upgrade_id, steps.again));
         self.spectator.say("rolled back; another upgrade begins");
@@ -382,10 +387,11 @@ impl Drive<'_, '_> {
                 Some(Schema::Commands { before, .. }) if point == "roll" => before,
                 _ => &[],
             };
-            for (n, command) in own.iter().enumerate() {
-                self.spectator.say("changing the schema by the service's own command");
-                launcher::run(self.world, self.gate, &format!("schema-{n}"), command, self.places).await?;
+            if !own.is_empty() {
+                self.spectator.say("changing the schema by the service's own commands");
             }
+            let (executed, at) = (self.operator.executed(), (self.world, self.gate));
+            steps::execute(executed, at, "schema", own, self.places).await?;
             self.operator.approve(self.world, point, "by a gate job").await?;
             approved.push(point.to_owned());
         }

@@ -122,6 +122,7 @@ impl Explorer<'_> {
             offline: None,
             rollbacks: &[],
             upgraded: &done,
+            documented: None,
             impact: None,
             bounds: self.gate.host,
         };

@@ -3,6 +3,7 @@
 
 pub mod command;
 pub mod companion;
+pub mod documented;
 mod level;
 pub mod load;
 mod quotes;
@@ -21,6 +22,7 @@ use tidegate_planner::document::{self, Finding};
 
 pub use command::Command;
 use command::{OF_FLEET, command, commands, of_service};
+use documented::{Documented, documented_of};
 use load::{ImpactPace, Pace, impact_of, load_of};
 pub use schema::Schema;
 use schema::{schema_of, spec};
@@ -87,6 +89,8 @@ pub struct Gate {
     pub upgrade_id: String,
     /// Fields of the upgrade spec.
     pub upgrade: Map<String, Value>,
+    /// The steps that the documentation of the upgrade has; absent: it is not compared.
+    pub documented: Option<Documented>,
     /// Another way of upgrading.
     pub procedure: Option<Command>,
     /// How the load runs.
@@ -175,6 +179,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     let arrangements = written
         .arrangements
         .unwrap_or_else(|| vec![Arrangement { base: written.instances.saturating_sub(1).max(1), target: 1 }]);
+    let documented = documented_of(written.documented, findings);
     mixes(&arrangements, findings);
     turns(&written.rollback_from, schema.as_ref(), findings);
     asserted(&tags, &arrangements, &pace, &senders, findings);
@@ -194,6 +199,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         store: written.store,
         upgrade_id: UPGRADE.to_owned(),
         upgrade: written.upgrade,
+        documented,
         procedure: by_hand,
         pace,
         script: senders.script.map(Arc::new),

@@ -11,6 +11,7 @@ use crate::gate::procedure;
 use crate::gate::spectator::Spectator;
 use crate::load::Watched;
 use crate::world::World;
+use crate::world::executed::Executions;
 
 /// A fleet at the base version.
 pub enum Fleet<'a> {
@@ -44,6 +45,14 @@ impl<'a> Fleet<'a> {
         match self {
             Self::Tidegate(ground) => &ground.nodes,
             Self::By(_, fleet) => &fleet.nodes,
+        }
+    }
+
+    /// What was executed for its upgrade.
+    pub fn executed(&self) -> &Executions {
+        match self {
+            Self::Tidegate(ground) => ground.operator.executed(),
+            Self::By(_, fleet) => &fleet.executed,
         }
     }
 

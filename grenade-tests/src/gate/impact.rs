@@ -21,7 +21,7 @@ pub mod pools;
 pub mod rivals;
 pub mod series;
 #[cfg(test)]
-mod simulated;
+pub(in crate::gate) mod simulated;
 pub mod stretch;
 
 use std::time::Duration;
@@ -35,7 +35,7 @@ use crate::gate::impact::pools::Pools;
 use crate::gate::impact::series::Series;
 use crate::gate::impact::stretch::Stretch;
 use crate::gate::report::progress::Progress;
-use crate::gate::verdict::{Check, Word, words, worst};
+use crate::gate::verdict::{Check, Word, not_sent, words, worst};
 use crate::world::World;
 
 /// What two pools showed.
@@ -177,14 +177,15 @@ pub fn fitness(idle: &Stretch, seed: u64, looks: u32) -> Vec<Check> {
         other => format!("{}; {}", other.word(), found(&checks, other)),
     };
     let passes = |is: bool| if is { Word::Pass } else { Word::Inconclusive };
-    let failed = idle.treated.iter().chain(&idle.twin).filter(|entry| !entry.is_ok()).collect::<Vec<_>>();
+    let failed = idle.treated.iter().chain(&idle.twin).filter(|entry| entry.is_failed()).collect::<Vec<_>>();
+    let not_sent = not_sent(idle.treated.iter().chain(&idle.twin));
     let first = failed.first().map(|first| format!("; first: {}", words(first))).unwrap_or_default();
     let all = idle.treated.len() + idle.twin.len();
     let mut fitness = vec![
         Check::new(
             "no request to an idle pool fails",
-            passes(failed.is_empty()),
-            format!("{} of {all}{first}", failed.len()),
+            passes(failed.is_empty() && not_sent.is_none()),
+            format!("{} of {all}{first}{}", failed.len(), not_sent.unwrap_or_default()),
         ),
         Check::new("two idle pools are alike", passes(word == Word::Pass), said),
     ];

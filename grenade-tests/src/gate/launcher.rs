@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::gate::file::companion::place;
 use crate::gate::file::{Command, Gate, Version};
+use crate::gate::late::Late;
 use crate::gate::processes::{PLACE, VERSION};
 use crate::load::template::quoted;
 use crate::world::wait::wait_for;
@@ -93,7 +94,11 @@ impl Places {
         self
     }
 
-    fn words(&self, command: &Command) -> anyhow::Result<Vec<String>> {
+    /// The words of a command.
+    ///
+    /// # Errors
+    /// A place that has no value here.
+    pub fn words(&self, command: &Command) -> anyhow::Result<Vec<String>> {
         command
             .words(&|name| self.0.get(name).cloned())
             .map_err(|name| anyhow::anyhow!("`{{{name}}}` has no value here"))
@@ -212,11 +217,11 @@ impl Node {
                     if status.ends_with(": 0") { " (does it put itself into the background?)" } else { "" };
                 bail!("{} ended with {status} before it was ready{hint}{}", self.name, last_lines(&process))
             }
-            Err(late) => bail!(
+            Err(late) => Err(anyhow::Error::new(Late(format!(
                 "{late}; it must listen on port {}, and `service.start_timeout` says how long a start may take{}",
                 address.port(),
                 last_lines(&process)
-            ),
+            )))),
         }
     }
 }

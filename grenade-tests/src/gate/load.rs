@@ -9,12 +9,13 @@ use tokio::time::Instant;
 
 use crate::gate::by_command::{ByCommand, Zero};
 use crate::gate::file::Gate;
-use crate::gate::host::{HostSeen, Reading};
+use crate::gate::host::{HostSeen, Machine};
 use crate::gate::launcher::Places;
 use crate::gate::watch::Change;
 use crate::load::entry::{self, Entry};
 use crate::load::plan::Pace;
 use crate::load::requests::{Requests, Target, Versions};
+use crate::load::sweep::Sweep;
 use crate::load::tally::Tally;
 use crate::load::{Load, LoadHandle, LoadReport, Watched};
 use crate::world::World;
@@ -27,7 +28,7 @@ pub(super) const SET_ASIDE: usize = 100;
 /// A load that runs.
 pub struct FleetLoad {
     zero: Zero,
-    before: Reading,
+    machine: Machine,
     steps: Option<Steps>,
     command: Option<ByCommand>,
 }
@@ -64,7 +65,7 @@ impl FleetLoad {
         (at, beside): (SocketAddr, BTreeMap<String, Target>),
         versions: &Versions,
     ) -> anyhow::Result<Self> {
-        let (before, zero) = (Reading::take(), Zero::now());
+        let (machine, zero) = (Machine::watch(), Zero::now());
         let steps = match &gate.script {
             None => None,
             Some(script) => {
@@ -83,7 +84,7 @@ impl FleetLoad {
                 Some(ByCommand::start(world, gate, command, places.clone(), at, zero, "command")?)
             }
         };
-        Ok(Self { zero, before, steps, command })
+        Ok(Self { zero, machine, steps, command })
     }
 
     /// The instant from which ledgers count.
@@ -116,7 +117,7 @@ impl FleetLoad {
     /// # Errors
     /// When a ledger is wrong or could not be written.
     pub async fn stop(self, gate: &Gate, changes: impl Fn() -> Vec<Change>) -> anyhow::Result<Sent> {
-        let Self { before, steps, command, .. } = self;
+        let Self { machine, steps, command, .. } = self;
         let command = match command {
             None => None,
             Some(command) => Some(with_versions(command.stop(gate).await?, &changes())),
@@ -127,15 +128,14 @@ impl FleetLoad {
             own = Some((report, entry::read(&steps.ledger)?));
             requests = Some(steps.requests);
         }
-        let after = Reading::take();
-        let seen = |entries: &[Entry]| HostSeen::between(before, after, entries);
-        let mut host = seen(own.as_ref().map_or(&[], |(_, entries)| entries));
+        let mut host = machine.seen(own.as_ref().map_or(&[], |(_, entries)| entries));
         let Some(command) = command else {
             let (report, entries) = own.unwrap_or_default();
             return Ok(Sent { report, entries, host, by_command: None, requests });
         };
-        host = host.worse(seen(&command));
-        let mut sent: Vec<f64> = command.iter().map(|entry| entry.sent_ms).collect();
+        host = host.worse(machine.seen(&command));
+        let sent = command.iter().filter(|entry| entry.is_sent()).map(|entry| entry.sent_ms);
+        let mut sent: Vec<f64> = sent.collect();
         sent.sort_by(f64::total_cmp);
         let mut entries = own.map(|(_, entries)| entries).unwrap_or_default();
         entries.extend(command);
@@ -146,9 +146,8 @@ impl FleetLoad {
 }
 
 impl Sent {
-    /// Reads every object that the steps left. Answers how many were read, and what was wrong with those that were not as
-    /// they should be; `None`: there are no steps.
-    pub async fn sweep(&self) -> Option<(usize, Vec<String>)> {
+    /// Reads every object that the steps left; `None`: there are no steps.
+    pub async fn sweep(&self) -> Option<Sweep> {
         match &self.requests {
             Some(requests) => Some(requests.sweep(SWEEP).await),
             None => None,

@@ -14,7 +14,7 @@ use crate::gate::databases::Databases;
 use crate::gate::deaths::Death;
 use crate::gate::file::{Gate, Version};
 use crate::gate::ground;
-use crate::gate::host::{HostSeen, Reading};
+use crate::gate::host::{HostSeen, Machine};
 use crate::gate::launcher::{Data, Node, Places, last_lines};
 use crate::gate::processes;
 use crate::gate::watch::Probe;
@@ -113,11 +113,10 @@ impl Instances {
     async fn health(&self, world: &World, gate: &Gate, name: &str) -> anyhow::Result<Option<Health>> {
         let (Some(node), Some(path)) = (self.direct.first(), &gate.service.health) else { return Ok(None) };
         let disable_file = world.path(name).join(&node.node).join("disable");
-        let followed = follows(node, path, &disable_file).await.with_context(|| {
-            format!("{path} does not follow the disable-file (leave out `service.health`, and each node's agent serves a health check that does)")
-        });
+        let followed = follows(node, path, &disable_file).await;
         let _ = std::fs::remove_file(&disable_file);
-        Ok(Some(Health { version: node.version, wrong: followed.err().map(|error| format!("{error:#}")) }))
+        let (version, node, path) = (node.version, node.node.clone(), path.clone());
+        Ok(Some(Health { version, node, path, wrong: followed.err().map(|error| format!("{error:#}")) }))
     }
 
     pub(super) async fn stop(mut self, gate: &Gate) -> anyhow::Result<()> {
@@ -158,7 +157,11 @@ async fn start(
 pub struct Health {
     /// The version.
     pub version: u32,
-    /// Why it does not.
+    /// The node of the instance that was asked.
+    pub node: String,
+    /// The path that it was asked at.
+    pub path: String,
+    /// Why it does not: the first answer that was wrong, and what was there in the end.
     pub wrong: Option<String>,
 }
 
@@ -203,8 +206,16 @@ pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow:
 
 /// A load that fails against the base alone shows nothing of an upgrade.
 fn none_fails(entries: &[Entry], instances: &Instances) -> anyhow::Result<()> {
-    let mut failed = entries.iter().filter(|entry| !entry.is_ok());
-    let Some(first) = failed.next() else { return Ok(()) };
+    let mut failed = entries.iter().filter(|entry| entry.is_failed());
+    let Some(first) = failed.next() else {
+        let is_known = entries.is_empty() || entries.iter().any(Entry::is_ok);
+        ensure!(
+            is_known,
+            "none of {} requests to the base alone was sent in time: the machine is busy",
+            entries.len()
+        );
+        return Ok(());
+    };
     bail!(
         "the load fails against the base alone, so it could tell nothing of an upgrade: {} of {} requests; the first: {} {}: \
          {}{}",
@@ -225,14 +236,23 @@ async fn follows(node: &Direct, health: &str, disable_file: &Path) -> anyhow::Re
             false => drop(std::fs::remove_file(disable_file)),
         }
         let state = if there { "with" } else { "without" };
-        wait_for(&format!("{health} to answer {right} {state} the disable-file"), FOLLOWS, || async {
-            match get(node.address, health).await {
-                Ok((status, _)) if status == right => Ok(()),
-                Ok((status, _)) => Err(format!("status {status}")),
-                Err(e) => Err(e),
-            }
-        })
-        .await?;
+        let what = format!("{health} to answer {right} {state} the disable-file");
+        let (set, first) = (std::time::Instant::now(), std::sync::OnceLock::new());
+        let followed = wait_for(&what, FOLLOWS, || async {
+            let wrong = match get(node.address, health).await {
+                Ok((status, _)) if status == right => return Ok(()),
+                Ok((status, _)) => format!("status {status}"),
+                Err(e) => e,
+            };
+            first.get_or_init(|| format!("{wrong}, {} ms later", set.elapsed().as_millis()));
+            Err(wrong)
+        });
+        followed.await.with_context(|| {
+            let first = first.get().map_or("there was none", String::as_str);
+            format!(
+                "asked GET {health} {state} the disable-file; the first answer: {first}; {right} is right"
+            )
+        })?;
     }
     Ok(())
 }
@@ -247,12 +267,12 @@ async fn load(
 ) -> anyhow::Result<(Vec<Entry>, HostSeen)> {
     let ledger = world.path(&format!("requests-{name}.csv"));
     let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, jitter: None, ledger: ledger.clone() };
-    let before = Reading::take();
+    let machine = Machine::watch();
     let load = Load::of(pace, Arc::new(requests))?;
     tokio::time::sleep(span).await;
     load.stop().await?;
     let entries = entry::read(&ledger)?;
-    let host = HostSeen::between(before, Reading::take(), &entries);
+    let host = machine.seen(&entries);
     Ok((entries, host))
 }
 

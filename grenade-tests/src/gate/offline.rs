@@ -5,6 +5,8 @@ use crate::gate::beside::Beside;
 use crate::gate::databases::Databases;
 use crate::gate::file::{Gate, Version};
 use crate::gate::ground;
+use crate::gate::host::{HostSeen, Machine};
+use crate::gate::late::Wrong;
 use crate::gate::launcher::Places;
 use crate::gate::mixed::Instances;
 use crate::gate::survival::{Survived, Survivors};
@@ -17,9 +19,11 @@ const NAME: &str = "offline";
 #[derive(Debug)]
 pub struct Offline {
     /// Whether the target became ready with the base's environment.
-    pub started: Result<(), String>,
+    pub started: Result<(), Wrong>,
     /// The survival checks.
     pub survival: Vec<Survived>,
+    /// The machine meanwhile; no load is sent.
+    pub host: HostSeen,
 }
 
 /// Upgrades one instance so.
@@ -30,6 +34,7 @@ pub async fn offline(world: &World, gate: &Gate, databases: &Databases) -> anyho
     let mut data = databases.fresh(world, gate, NAME).await?;
     let beside = Beside::start(world, gate, databases, &mut data, NAME).await?;
     let places = Places::of(world, gate, &data)?;
+    let machine = Machine::watch();
     let mut survivors = Survivors::of(world, gate, places, "offline-survival");
     if let Some(survivors) = &mut survivors {
         let base = Instances::start(world, gate, NAME, &data, &[&gate.service.base]).await?;
@@ -51,8 +56,9 @@ pub async fn offline(world: &World, gate: &Gate, databases: &Databases) -> anyho
             target.stop(gate).await?;
             Ok(())
         }
-        Err(error) => Err(format!("{error:#}")),
+        Err(error) => Err(Wrong::of(&error)),
     };
     beside.stop(gate).await?;
-    Ok(Offline { started, survival: survivors.map(Survivors::seen).unwrap_or_default() })
+    let survival = survivors.map(Survivors::seen).unwrap_or_default();
+    Ok(Offline { started, survival, host: machine.seen(&[]) })
 }

@@ -14,7 +14,7 @@ use crate::gate::deaths::{Death, DeathWatch};
 use crate::gate::drive::{Course, Drive, Ended};
 use crate::gate::file::Gate;
 use crate::gate::ground::{self, Ground};
-use crate::gate::host::{HostSeen, Reading};
+use crate::gate::host::{HostSeen, Machine};
 use crate::gate::launcher::{Data, Places};
 use crate::gate::load::{SET_ASIDE, SWEEP};
 use crate::gate::spectator::Spectator;
@@ -22,6 +22,7 @@ use crate::gate::watch::Watch;
 use crate::load::entry::{self, Entry};
 use crate::load::plan::Pace;
 use crate::load::requests::{Requests, Target, Versions};
+use crate::load::sweep::Sweep;
 use crate::load::{Load, Watched};
 use crate::world::World;
 
@@ -37,8 +38,8 @@ pub struct Ordered {
     pub nodes: BTreeMap<String, String>,
     /// The ledger.
     pub entries: Vec<Entry>,
-    /// How many objects were read again afterwards, and what was wrong with some.
-    pub sweep: (usize, Vec<String>),
+    /// The objects of the load, read again afterwards.
+    pub sweep: Sweep,
     /// Processes of the services that ended without having been asked to.
     pub deaths: Vec<Death>,
     /// The machine while it ran.
@@ -142,7 +143,7 @@ pub async fn ordered(
     let requests = Arc::new(Requests::beside(script, own, names.zip(targets).collect()));
     let ledger = world.path(&format!("requests-{name}.csv"));
     let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, jitter: None, ledger: ledger.clone() };
-    let before = Reading::take();
+    let machine = Machine::watch();
     let load = Load::of(pace, Arc::clone(&requests))?;
     let watch = |member: &Member| Watch::start(member.gate, &member.ground.nodes, load.began(), &versions);
     let watches: Vec<Watch> = members.iter().map(watch).collect();
@@ -165,7 +166,6 @@ pub async fn ordered(
         }
     }
     load.stop().await?;
-    let after = Reading::take();
     let sweep = requests.sweep(SWEEP).await;
     hold(&mut members, Duration::ZERO).await?;
     let entries = entry::read(&ledger)?;
@@ -173,7 +173,7 @@ pub async fn ordered(
     Ok(Ordered {
         stages,
         nodes: members.iter().flat_map(Member::nodes).collect(),
-        host: HostSeen::between(before, after, &entries),
+        host: machine.seen(&entries),
         entries,
         sweep,
         deaths: unasked.collect(),

@@ -8,11 +8,13 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use crate::gate::drive::Ended;
-use crate::gate::file::{Command, Gate};
+use crate::gate::file::{Command, Gate, Schema};
 use crate::gate::ground;
 use crate::gate::launcher::{self, Data, Node, Places};
 use crate::gate::spectator::Spectator;
+use crate::gate::steps;
 use crate::world::balancer::RunningBalancer;
+use crate::world::executed::Executions;
 use crate::world::{Process, World, WorldError};
 
 /// From one look at the command to the next.
@@ -27,6 +29,8 @@ pub struct Fleet {
     pub balancer: RunningBalancer,
     /// The database.
     pub data: Data,
+    /// What was executed for the upgrade.
+    pub executed: Executions,
     /// What the command reads.
     file: PathBuf,
     processes: Vec<Process>,
@@ -68,7 +72,7 @@ impl Fleet {
         let file = world.path("fleet.json");
         let fleet = fleet(gate, &balancer, told);
         std::fs::write(&file, serde_json::to_string_pretty(&fleet)?).context("could not write fleet.json")?;
-        Ok(Self { nodes, balancer, data, file, processes })
+        Ok(Self { nodes, balancer, data, file, executed: Executions::default(), processes })
     }
 
     /// Runs the command to its end, the schema's commands before and after it.
@@ -83,8 +87,12 @@ impl Fleet {
         spectator: &dyn Spectator,
     ) -> anyhow::Result<Ended> {
         let began = Instant::now();
-        ground::expand(world, gate, "upgrade", &self.data).await?;
+        if let Some(Schema::Commands { before, .. }) = &gate.schema {
+            let places = Places::of(world, gate, &self.data)?;
+            steps::execute(&self.executed, (world, gate), "upgrade-schema", before, &places).await?;
+        }
         let places = Places::of(world, gate, &self.data)?.behind(self.balancer.address).fleet(&self.file);
+        let (words, typed_at) = (places.words(command)?, tokio::time::Instant::now());
         spectator.say("the procedure of the gate file");
         let mut process = launcher::begin(world, gate, "procedure", command, &places)?;
         let status = loop {
@@ -103,6 +111,7 @@ impl Fleet {
             true => ("completed", None),
             false => ("failed", Some(format!("the procedure ended with {status}: {}", process.tail()))),
         };
+        self.executed.record(typed_at, &words, because.clone());
         Ok(Ended { word: word.to_owned(), because, phases, ..Ended::default() })
     }
 }

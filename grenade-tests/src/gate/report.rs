@@ -23,6 +23,7 @@ use crate::gate::machine::RunContext;
 use crate::gate::mixed::Mixed;
 use crate::gate::orders::{Ordered, Stage};
 use crate::gate::plan::Plan;
+use crate::gate::steps::Step;
 use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::verdict::{Evidence, TagVerdict, Word, worst};
@@ -215,6 +216,8 @@ pub struct UpgradeReport {
     pub span_ms: (f64, f64),
     /// Its load.
     pub load: Load,
+    /// The commands that were executed for it, in order.
+    pub steps: Vec<Step>,
     /// What was seen of the instances.
     pub changes: Vec<Change>,
     /// The survival checks.
@@ -301,9 +304,10 @@ impl UpgradeReport {
             phases: up.ended.phases.clone(),
             span_ms: up.span_ms,
             load: Load::of(None, &up.entries, up.host),
+            steps: up.steps.clone(),
             changes: up.changes.clone(),
             survival: up.survival.clone(),
-            read_again: up.sweep.as_ref().map_or(0, |(read, _)| *read),
+            read_again: up.sweep.as_ref().map_or(0, |sweep| sweep.read),
         }
     }
 }

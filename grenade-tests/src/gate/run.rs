@@ -179,6 +179,7 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
         offline: offline.as_ref(),
         rollbacks: &rollbacks,
         upgraded: &upgraded,
+        documented: gate.documented.as_ref(),
         impact: impact.as_ref(),
         bounds: gate.host,
     };

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::balancer::proxy::SERVED_BY;
 use crate::gate::file::Gate;
 use crate::gate::file::survival::{Act, RUN, Survival};
+use crate::gate::late::{Late, Wrong};
 use crate::gate::launcher::{self, Places};
 use crate::load::exchange::Exchange;
 use crate::load::judge::judged;
@@ -24,6 +25,8 @@ pub struct Survived {
     pub stage: &'static str,
     /// Why it did not hold.
     pub wrong: Option<String>,
+    /// Whether a machine that cannot keep up explains that: a deadline, no answer, no connection.
+    pub of_time: bool,
 }
 
 /// The resources of one fleet.
@@ -124,8 +127,9 @@ impl<'a> Survivors<'a> {
         if acts.is_empty() {
             return;
         }
-        let wrong = self.stage(name, acts).await.err().map(|error| format!("{error:#}"));
-        self.seen.push(Survived { stage, wrong });
+        let wrong = self.stage(name, acts).await.err().map(|error| Wrong::of(&error));
+        let of_time = wrong.as_ref().is_some_and(|wrong| wrong.of_time);
+        self.seen.push(Survived { stage, wrong: wrong.map(|wrong| wrong.what), of_time });
     }
 
     /// Does everything of a stage in order; answers the variables that are known at its end.
@@ -165,11 +169,12 @@ async fn send(
     let answered = tokio::time::timeout(limit, async { Client::default().send(at, outgoing, false).await.1 });
     let answer = match answered.await {
         Ok(answer) => answer.with_context(|| request.clone())?,
-        Err(_) => return Err(anyhow!("{request}: no answer in {limit:?}")),
+        Err(_) => return Err(Late(format!("{request}: no answer in {limit:?}")).into()),
     };
     judged(step, &answer, variables).map_err(|failure| {
         let by =
             answer.header(SERVED_BY.as_str()).map(|node| format!(" ({node} answered)")).unwrap_or_default();
-        anyhow!("{request}: {failure}: {}{by}", failure.detail())
+        let what = format!("{request}: {failure}: {}{by}", failure.detail());
+        if failure.is_of_time() { Late(what).into() } else { anyhow!(what) }
     })
 }

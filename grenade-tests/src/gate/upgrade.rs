@@ -9,16 +9,17 @@ use crate::gate::deaths::{Death, DeathWatch};
 use crate::gate::drive::{Course, Drive, Ended};
 use crate::gate::file::{Gate, Schema};
 use crate::gate::fleet::Fleet;
-use crate::gate::ground;
-use crate::gate::host::HostSeen;
-use crate::gate::launcher::{Node, Places};
+use crate::gate::host::{HostSeen, Machine};
+use crate::gate::launcher::{Data, Node, Places};
 use crate::gate::load::FleetLoad;
 use crate::gate::processes::{Overlap, ProcessWatch};
 use crate::gate::spectator::Spectator;
+use crate::gate::steps::{self, Step};
 use crate::gate::survival::{Survived, Survivors};
 use crate::gate::watch::{Change, Watch};
 use crate::load::entry::Entry;
 use crate::load::requests::Versions;
+use crate::load::sweep::Sweep;
 use crate::load::{LoadReport, Watched};
 use crate::world::World;
 
@@ -27,6 +28,8 @@ use crate::world::World;
 pub struct Upgraded {
     /// How it ended, by its own account.
     pub ended: Ended,
+    /// The commands that were executed for it, in order.
+    pub steps: Vec<Step>,
     /// The version that it goes to.
     pub to: u32,
     /// When the upgrade began and ended, in milliseconds since the load's start.
@@ -44,15 +47,14 @@ pub struct Upgraded {
     pub overlaps: Option<Vec<Overlap>>,
     /// Processes of the service that ended without having been asked to.
     pub deaths: Vec<Death>,
-    /// How many objects of the load were read again afterwards, and what was wrong with some.
-    /// Absent: the load has no steps, and so no objects.
-    pub sweep: Option<(usize, Vec<String>)>,
+    /// The objects of the load, read again afterwards; absent: the load has no steps, and so no objects.
+    pub sweep: Option<Sweep>,
     /// The longest time in the upgrade in which the command of the load sent nothing, in milliseconds since the load's
     /// start; absent: there is no command.
     pub silence: Option<(f64, f64)>,
     /// The survival checks.
     pub survival: Vec<Survived>,
-    /// The machine while it ran.
+    /// The machine while it ran, until the objects had been read again.
     pub host: HostSeen,
 }
 
@@ -115,6 +117,7 @@ pub async fn upgrade(
     spectator.say(&format!("{} instances start at version {}", gate.instances, gate.service.base.number));
     let mut fleet = Fleet::bring_up(world, gate, data.clone(), course).await?;
     let places = Places::of(world, gate, &data)?.behind(fleet.balancer());
+    let machine = Machine::watch();
     let mut survivors = Survivors::begin(world, gate, places.clone(), fleet.balancer()).await?;
     let versions = Versions::default();
     let mut load = FleetLoad::start(world, gate, &places, (fleet.balancer(), beside.targets()), &versions)?;
@@ -124,12 +127,12 @@ pub async fn upgrade(
     fleet.hold(&watched, spectator, &doing, gate.pace.before).await?;
     load.must_run()?;
     load.set_aside();
-    let began = load.began().elapsed();
+    let (load_began, began) = (load.began(), load.began().elapsed());
     let drives = Driver { world, gate, places: &places, spectator, load: watched.clone(), course };
     let ended = drives.drive(&mut fleet, survivors.as_mut()).await?;
     let over = load.began().elapsed();
     if ended.word == "completed" {
-        ground::contract(world, gate, &data).await?;
+        contract(&fleet, world, gate, &data).await?;
     }
     let doing = format!("the upgrade is over: {}; the load goes on", ended.word);
     fleet.hold(&watched, spectator, &doing, gate.pace.after).await?;
@@ -142,18 +145,20 @@ pub async fn upgrade(
     let sweep = sent.sweep().await;
     fleet.must_run()?;
     beside.stop(gate).await?;
+    let steps = Step::all(fleet.executed(), load_began);
     let certificate = certificate(world, gate, &fleet, &ended).await;
     let ms = |span: Duration| span.as_micros() as f64 / 1e3;
     let span_ms = (ms(began), ms(over));
     let changes = watches.changes.changes();
     Ok(Upgraded {
         ended,
+        steps,
         to: gate.service.target.number.get(),
         span_ms,
         silence: sent.silence(span_ms),
         load: sent.report,
         certificate,
-        host: sent.host,
+        host: sent.host.worse(machine.seen(&[])),
         entries: sent.entries,
         deaths: watches.deaths.unasked(&changes),
         changes,
@@ -190,6 +195,13 @@ impl Driver<'_> {
             Fleet::By(command, fleet) => fleet.drive(world, gate, command, spectator).await,
         }
     }
+}
+
+/// Contracts by the service's own commands.
+async fn contract(fleet: &Fleet<'_>, world: &World, gate: &Gate, data: &Data) -> anyhow::Result<()> {
+    let Some(Schema::Commands { contract, .. }) = &gate.schema else { return Ok(()) };
+    let places = Places::of(world, gate, data)?;
+    steps::execute(fleet.executed(), (world, gate), "contract", contract, &places).await
 }
 
 /// The certificate of an upgrade that contracted, where Tidegate did that.

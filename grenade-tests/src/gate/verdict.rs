@@ -1,33 +1,36 @@
 //! The judge. Pure: ledgers, what commands and health URLs answered, and bounds in; for each tag a verdict with its figures
-//! out. Failures on a machine that could not keep up say nothing about the service, except where an answer was wrong.
+//! out. Failures on a machine that could not keep up say nothing about the service, except where an answer was wrong, a
+//! process ended, or an instance is left at another version.
 
 mod check;
+mod documented;
 mod downtime;
+mod ended;
 pub(in crate::gate) mod impact;
 pub mod orders;
 mod processes;
+mod requests;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::gate::deaths::Death;
-use crate::gate::drive::Ended;
+use crate::gate::file::documented::Documented;
 use crate::gate::impact::Impact;
 use crate::gate::mixed::{Health, Mixed};
 use crate::gate::offline::Offline;
 use crate::gate::orders::Ordered;
-use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::written::{Arrangement, HostBounds, TurningPoint};
 use crate::load::entry::Entry;
 pub use check::{Check, TagVerdict, Word, worst};
+use ended::{back, completed, died, excused, objects, stored, survived};
+pub(in crate::gate) use requests::On;
+use requests::{RULE_OF_THREE, is_wrong, unfailed};
+pub use requests::{not_sent, words};
 use tidegate_proto::GateTag;
-use tidegate_proto::printable::one_line;
 
 /// Fewer reads across versions prove nothing, in each direction.
 const ENOUGH_ACROSS: usize = 10;
-/// Where none of n requests failed, at most 3/n of all do, with 95 % confidence (the rule of three).
-const RULE_OF_THREE: f64 = 3.0;
 
 /// All that was seen.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub struct Evidence<'a> {
     pub rollbacks: &'a [(TurningPoint, Upgraded)],
     /// The upgrade.
     pub upgraded: &'a Upgraded,
+    /// The commands that the documentation of the upgrade has; absent: the gate file does not say.
+    pub documented: Option<&'a Documented>,
     /// The two pools; absent: not tried.
     pub impact: Option<&'a Impact>,
     /// When the machine cannot tell.
@@ -66,11 +71,23 @@ pub fn judge(tags: &[GateTag], evidence: &Evidence<'_>) -> Vec<TagVerdict> {
 
 fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
     let up = evidence.upgraded;
-    let mut checks = vec![Check::of("the upgrade completes, step by step as documented", completed(up))];
-    if let Some(Offline { started, survival }) = evidence.offline {
+    let overloaded = up.host.overloaded(&evidence.bounds);
+    let overloaded = overloaded.as_deref();
+    let mut checks = vec![completed("the upgrade completes", up, overloaded)];
+    checks.extend(
+        evidence
+            .documented
+            .map(|documented| documented::as_documented(documented, &up.steps, up.ended.word == "completed")),
+    );
+    if let Some(Offline { started, survival, host }) = evidence.offline {
+        let overloaded = host.overloaded(&evidence.bounds);
         let started = started.clone().map(|()| "it became ready".to_owned());
-        checks.push(Check::of("the target starts with the base's configuration", started));
-        checks.extend(survival.iter().map(survived));
+        checks.push(excused(
+            "the target starts with the base's configuration",
+            started,
+            overloaded.as_deref(),
+        ));
+        checks.extend(survival.iter().map(|one| survived(one, overloaded.as_deref())));
     }
     if let Some(left_out) = up.ended.left_out.first() {
         let found = format!("{} did not: {left_out}", up.ended.left_out.len());
@@ -80,97 +97,16 @@ fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
         let found = certificate.clone().map(|digest| format!("it verifies without the store: {digest}"));
         checks.push(Check::of("contract ran on a certificate that is true", found));
     }
-    checks.extend(stored(WHAT_IS_STORED, up));
-    checks.extend(up.survival.iter().map(survived));
+    checks.extend(stored("what was stored is there after the upgrade", up, overloaded));
+    checks.extend(up.survival.iter().map(|one| survived(one, overloaded)));
     for (point, up) in evidence.rollbacks {
-        let point = point.word();
-        checks.push(Check::of(&format!("a rollback from {point} ends where it began"), back(up)));
-        checks.extend(stored(&format!("what was stored is there after a rollback from {point}"), up));
+        let (point, overloaded) = (point.word(), up.host.overloaded(&evidence.bounds));
+        let overloaded = overloaded.as_deref();
+        checks.push(back(&format!("a rollback from {point} ends where it began"), up, overloaded));
+        let stored_then = format!("what was stored is there after a rollback from {point}");
+        checks.extend(stored(&stored_then, up, overloaded));
     }
     checks
-}
-
-fn survived(Survived { stage, wrong }: &Survived) -> Check {
-    let tried = wrong.clone().map_or_else(|| Ok("verified".to_owned()), Err);
-    Check::of(&format!("the resources of the survival check: {stage}"), tried)
-}
-
-/// Whether every object of the load is as it was written; `None`: the load has none.
-fn stored(check: &str, up: &Upgraded) -> Option<Check> {
-    Some(objects(check, up.sweep.as_ref()?))
-}
-
-/// Whether the objects that were read again are as they were written.
-fn objects(check: &str, (read, wrong): &(usize, Vec<String>)) -> Check {
-    match (wrong.first(), read) {
-        (Some(first), _) => {
-            Check::new(check, Word::Fail, format!("{} of {read} objects: first: {first}", wrong.len()))
-        }
-        (None, 0) => Check::new(check, Word::Inconclusive, "the load left no object that a step reads"),
-        (None, read) => Check::new(check, Word::Pass, format!("all of {read} objects are as they were left")),
-    }
-}
-
-/// Whether an upgrade that was rolled back ended with every instance where it had been.
-fn back(up: &Upgraded) -> Result<String, String> {
-    let mut first = BTreeMap::new();
-    for change in &up.changes {
-        first.entry(change.node.as_str()).or_insert(change.version);
-    }
-    let Ended { word, because, .. } = &up.ended;
-    if word != "rolled-back" {
-        let because = because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        return Err(format!("it ended {word}{because}"));
-    }
-    let last = last_seen(up);
-    let elsewhere =
-        last.iter().find(|(node, (version, serves))| !serves || first.get(*node) != Some(version));
-    match elsewhere {
-        Some((node, seen)) => Err(format!("{node} is left {}", standing(seen))),
-        None => Ok(format!("all of {} instances are where they were", last.len())),
-    }
-}
-
-const WHAT_IS_STORED: &str = "what was stored is there after the upgrade";
-
-fn completed(up: &Upgraded) -> Result<String, String> {
-    let Ended { word, because, phases, .. } = &up.ended;
-    let phases: Vec<String> =
-        phases.iter().map(|(phase, seconds)| format!("{phase} {seconds:.1} s")).collect();
-    let because = because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    if word != "completed" {
-        let died = died(&up.deaths);
-        return Err(format!("it ended {word}{because}; {}{died}", phases.join(", ")));
-    }
-    // What it says of itself is not enough.
-    match last_seen(up).iter().find(|(_, (version, serves))| !serves || *version != Some(up.to)) {
-        Some((node, seen)) => {
-            let died = died(&up.deaths);
-            Err(format!("it says that it completed, but {node} is left {}{died}", standing(seen)))
-        }
-        None => Ok(phases.join(", ")),
-    }
-}
-
-/// The first process that ended unasked, with the last line of its log; empty: none did.
-fn died(deaths: &[Death]) -> String {
-    let Some(first) = deaths.first() else { return String::new() };
-    let last = first.log.lines().last().map(|line| format!(", its last line: {}", one_line(line)));
-    let more = match deaths.len() - 1 {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    format!("; {}{}{more}", first.words(), last.unwrap_or_default())
-}
-
-/// What was seen last of each node: its version, and whether it is in rotation.
-fn last_seen(up: &Upgraded) -> BTreeMap<&str, (Option<u32>, bool)> {
-    up.changes.iter().map(|change| (change.node.as_str(), (change.version, change.in_rotation))).collect()
-}
-
-fn standing((version, serves): &(Option<u32>, bool)) -> String {
-    let version = version.map_or("at no version".to_owned(), |version| format!("at version {version}"));
-    if *serves { version } else { format!("{version}, out of rotation") }
 }
 
 fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
@@ -178,17 +114,13 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
     for mixed in evidence.mixed {
         let Arrangement { base, target } = mixed.arrangement;
         let name = format!("{base} at the base beside {target} at the target");
-        let overloaded = mixed.host.overloaded(&evidence.bounds);
-        let mut check = unfailed(&format!("{name}: every request"), &mixed.entries, overloaded);
+        let on = On { host: &mixed.host, bounds: &evidence.bounds };
+        let mut check = unfailed(&format!("{name}: every request"), &mixed.entries, on);
         check.found.push_str(&by_version(&mixed.entries));
         check.found.push_str(&died(&mixed.deaths));
         checks.push(check);
         if !mixed.beside.is_empty() {
-            checks.push(unfailed(
-                &format!("{name}: every request to a companion"),
-                &mixed.beside,
-                mixed.host.overloaded(&evidence.bounds),
-            ));
+            checks.push(unfailed(&format!("{name}: every request to a companion"), &mixed.beside, on));
         }
         checks.push(across(&format!("{name}: each reads what the other wrote"), &mixed.entries));
         checks.extend(processes::memory(
@@ -197,7 +129,8 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
         ));
     }
     let up = evidence.upgraded;
-    checks.push(Check::of("every instance is upgraded while the others serve", completed(up)));
+    let overloaded = up.host.overloaded(&evidence.bounds);
+    checks.push(completed("every instance is upgraded while the others serve", up, overloaded.as_deref()));
     checks.extend(processes::one_at_a_time(up));
     checks.extend(orders::in_each_order(evidence.orders, &evidence.bounds));
     checks
@@ -206,7 +139,7 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
 /// How many each version answered: a fault of one is seen among its own only.
 fn by_version(entries: &[Entry]) -> String {
     let mut counts = BTreeMap::<u32, (usize, usize)>::new();
-    for entry in entries {
+    for entry in entries.iter().filter(|entry| entry.is_sent()) {
         let count = counts.entry(entry.version.unwrap_or_default()).or_default();
         count.0 += 1;
         count.1 += usize::from(!entry.is_ok());
@@ -220,12 +153,14 @@ fn by_version(entries: &[Entry]) -> String {
 
 /// Reads through one version of what another wrote, both ways.
 fn across(check: &str, entries: &[Entry]) -> Check {
+    let entries: Vec<&Entry> = entries.iter().filter(|entry| entry.is_sent()).collect();
     let mut versions: Vec<u32> = entries.iter().filter_map(|entry| entry.version).collect();
     versions.sort_unstable();
     versions.dedup();
     let read = |through: u32, written: u32| {
         let is = |e: &&Entry| e.version == Some(through) && e.written_by == Some(written);
-        let (good, bad): (Vec<&Entry>, Vec<&Entry>) = entries.iter().filter(is).partition(|e| e.is_ok());
+        let (good, bad): (Vec<&Entry>, Vec<&Entry>) =
+            entries.iter().copied().filter(is).partition(|e| e.is_ok());
         (through, written, good.len(), bad)
     };
     let pairs = versions.iter().flat_map(|a| versions.iter().filter(move |b| a != *b).map(move |b| (*a, *b)));
@@ -258,58 +193,6 @@ fn across(check: &str, entries: &[Entry]) -> Check {
         return Check::new(check, Word::Inconclusive, format!("{few}: {found}"));
     }
     Check::new(check, Word::Pass, found)
-}
-
-/// Whether all requests were answered as they should be.
-fn unfailed(check: &str, entries: &[Entry], overloaded: Option<String>) -> Check {
-    let failed: Vec<&Entry> = entries.iter().filter(|entry| !entry.is_ok()).collect();
-    let all = entries.len();
-    let Some(first) = failed.iter().min_by(|a, b| a.scheduled_ms.total_cmp(&b.scheduled_ms)) else {
-        return match all {
-            0 => Check::new(check, Word::Inconclusive, "no request was sent"),
-            all => {
-                let bound = RULE_OF_THREE / all as f64 * 100.0;
-                let found = format!("0 of {all} failed (at most {bound:.3} % do, with 95 % confidence)");
-                Check::new(check, Word::Pass, found)
-            }
-        };
-    };
-    let mut found = format!("{} of {all} failed; first: {}", failed.len(), words(first));
-    match overloaded {
-        Some(why) if !failed.iter().any(|entry| is_wrong(entry)) => {
-            let _ = write!(found, "; but {why}");
-            Check::new(check, Word::Inconclusive, found)
-        }
-        _ => Check::new(check, Word::Fail, found),
-    }
-}
-
-/// Statuses by which an instance says that it cannot keep up.
-const BUSY: [u16; 3] = [429, 503, 504];
-
-/// A wrong answer of a known instance is not caused by load.
-fn is_wrong(entry: &Entry) -> bool {
-    let refused = entry.status.is_some_and(|status| !BUSY.contains(&status));
-    entry.failure() == "wrong content" || (refused && !entry.node.is_empty())
-}
-
-/// A request in words: what, when, who answered, what was wrong.
-pub fn words(entry: &Entry) -> String {
-    let version =
-        entry.version.map_or("an unknown version".to_owned(), |version| format!("version {version}"));
-    let by = match entry.node.as_str() {
-        "" => "no instance".to_owned(),
-        node => format!("{node} at {version}"),
-    };
-    let written =
-        entry.written_by.map(|version| format!(", written by version {version}")).unwrap_or_default();
-    format!(
-        "{} {} at {:.3} s, {by}{written}: {}",
-        entry.kind,
-        entry.seq,
-        entry.scheduled_ms / 1e3,
-        entry.reason
-    )
 }
 
 #[cfg(test)]

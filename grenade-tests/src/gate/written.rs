@@ -51,6 +51,10 @@ pub struct GateFile {
     /// are and how each version is started. It must exit with 0 when every instance is at the target. Absent: Tidegate.
     #[serde(default)]
     pub procedure: Option<Vec<String>>,
+    /// The commands of the upgrade in their order, as the documentation of the service has them; `…` in them is any text. They
+    /// are compared with those that were executed, for the tag supports-upgrade. Default: not compared.
+    #[serde(default)]
+    pub documented: Option<Vec<String>>,
     /// What clients do.
     pub load: Load,
     /// Resources that must survive the upgrade, by commands or HTTP steps of their own.
@@ -317,7 +321,8 @@ impl Default for Impact {
     }
 }
 
-/// Beyond these bounds a failure says nothing about the service, and the run is inconclusive.
+/// Beyond these bounds a failure says nothing about the service, and the run is inconclusive. Shares count as the mean of a
+/// load and in its worst three seconds; there more than a third must be lost too.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostBounds {
@@ -330,7 +335,8 @@ pub struct HostBounds {
     /// The share of time that the hypervisor gave to others, in percent (`/proc/stat`). Default: 20.
     #[serde(default = "twenty")]
     pub steal: f64,
-    /// How late 99 % of the requests were sent at the most. Default: 250ms.
+    /// How late 99 % of the requests were sent at the most; later ones make the verdict inconclusive also where no request
+    /// failed. Default: 250ms.
     #[serde(default = "quarter_of_a_second")]
     pub lag: Span,
 }

@@ -34,6 +34,8 @@ pub enum Judged {
     Ok,
     /// It was not.
     Failed,
+    /// The generator itself was late, and did not send it: this says nothing of the service.
+    NotSent,
 }
 
 /// The connection that a request was sent over.
@@ -85,6 +87,16 @@ impl Entry {
     /// Whether all was well.
     pub fn is_ok(&self) -> bool {
         self.outcome == Judged::Ok
+    }
+
+    /// Whether it was sent, and not answered as it should be.
+    pub fn is_failed(&self) -> bool {
+        self.outcome == Judged::Failed
+    }
+
+    /// Whether it was sent: one that was not counts neither as an answer nor as a failure of the service.
+    pub fn is_sent(&self) -> bool {
+        self.outcome != Judged::NotSent
     }
 
     /// From its instant to its outcome, in milliseconds; of what takes long by itself: beyond that.

@@ -178,7 +178,11 @@ fn outcome(entry: &Entry) -> Option<String> {
         Judged::Failed if reason.is_empty() => {
             Some("outcome is failed, but reason is empty; say what was wrong".to_owned())
         }
-        Judged::Ok | Judged::Failed => None,
+        Judged::NotSent if status.is_some() => Some(
+            "outcome is not-sent, but status is not empty: a request that was sent is ok or failed"
+                .to_owned(),
+        ),
+        Judged::Ok | Judged::Failed | Judged::NotSent => None,
     }
 }
 
@@ -235,7 +239,8 @@ mod tests {
             (",200,", ",20,", "status is 20; 100 to 599"),
             (",200,", ",,", "outcome is ok, but status is empty"),
             (",ok,", ",failed,", "outcome is failed, but reason is empty"),
-            (",ok,", ",good,", "unknown variant `good`, expected `ok` or `failed`"),
+            (",ok,", ",good,", "unknown variant `good`, expected one of `ok`, `failed`, `not-sent`"),
+            (",ok,", ",not-sent,", "outcome is not-sent, but status is not empty"),
             ("node-1", "node-9", "node is `node-9`; node-1 or empty is allowed"),
             ("node-1,1", "node-1,3", "version is 3; 1, 2 or empty"),
             (",1,,9", ",1,7,9", "written_by is 7"),

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::load::entry::{Connection, Entry, Judged};
-use crate::load::outcome::Outcome;
+use crate::load::outcome::{Failure, Outcome};
 use crate::load::plan::LoadError;
 use crate::load::report::LoadReport;
 use crate::load::tally::Tally;
@@ -26,6 +26,8 @@ pub struct Counts {
     pub ok: AtomicU64,
     /// Of these, failed.
     pub failed: AtomicU64,
+    /// Of these, not sent in time.
+    pub not_sent: AtomicU64,
 }
 
 /// The ledger while it is written.
@@ -74,7 +76,11 @@ impl Ledger {
         let ms = |at: Instant| at.saturating_duration_since(self.began).as_micros() as f64 / 1e3;
         let (outcome, reason) = match &o.failure {
             None => (Judged::Ok, String::new()),
-            Some(failure) => (Judged::Failed, format!("{failure}: {}", failure.detail())),
+            Some(failure) => {
+                let judged =
+                    if matches!(failure, Failure::NotSent) { Judged::NotSent } else { Judged::Failed };
+                (judged, format!("{failure}: {}", failure.detail()))
+            }
         };
         Entry {
             seq: o.seq,
@@ -97,7 +103,11 @@ impl Ledger {
 
     fn add(&mut self, entry: &Entry) {
         self.tally.add(entry);
-        let count = if entry.is_ok() { &self.counts.ok } else { &self.counts.failed };
+        let count = match entry.outcome {
+            Judged::Ok => &self.counts.ok,
+            Judged::Failed => &self.counts.failed,
+            Judged::NotSent => &self.counts.not_sent,
+        };
         count.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use crate::load::plan::Due;
 use crate::load::wire::NoAnswer;
 
-/// Why a request counts as failed.
+/// Why a request was not answered as it should be.
 #[derive(Debug, Error)]
 pub enum Failure {
-    /// The load itself was late.
+    /// The load itself was late: no failure of the service.
     #[error("not sent within 1 s of its instant")]
     NotSent,
     /// No answer in time.
@@ -30,7 +30,19 @@ pub enum Failure {
     Content(String),
 }
 
+/// Statuses by which an instance or a balancer says that it cannot keep up.
+pub const BUSY: [u16; 3] = [429, 503, 504];
+
 impl Failure {
+    /// Whether a machine that cannot keep up explains it as well as a fault of the service does.
+    pub fn is_of_time(&self) -> bool {
+        match self {
+            Self::NotSent | Self::Silence | Self::Reset(_) => true,
+            Self::Status(status, _) => BUSY.contains(status),
+            Self::Content(_) => false,
+        }
+    }
+
     /// More than the kind: what the service answered, in one line that no terminal acts on.
     pub fn detail(&self) -> String {
         let detail = match self {

@@ -82,7 +82,7 @@ pub enum LoadError {
         wrong: f64,
     },
     /// Requests were lost by the load itself: the count is worthless.
-    #[error("{sent} requests were sent, but {ok} + {failed} have an outcome")]
+    #[error("{sent} requests came due, but {ok} + {failed} + {not_sent} have an outcome")]
     Unbalanced {
         /// Requests that came due.
         sent: u64,
@@ -90,6 +90,8 @@ pub enum LoadError {
         ok: u64,
         /// Of these, not.
         failed: u64,
+        /// Of these, not sent in time.
+        not_sent: u64,
     },
     /// The task that schedules or writes down ended by itself.
     #[error("a task of the load ended before its time")]

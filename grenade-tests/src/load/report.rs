@@ -13,12 +13,14 @@ pub struct LoadProgress {
     pub ok: u64,
     /// Of these, failed.
     pub failed: u64,
+    /// Of these, not sent in time by the generator.
+    pub not_sent: u64,
 }
 
 impl LoadProgress {
     /// Requests without an outcome yet.
     pub fn in_flight(&self) -> u64 {
-        self.sent.saturating_sub(self.ok + self.failed)
+        self.sent.saturating_sub(self.ok + self.failed + self.not_sent)
     }
 }
 
@@ -35,7 +37,7 @@ pub struct LatencyMs {
     pub max: f64,
 }
 
-/// The result of a load; `sent = ok + failed` was checked.
+/// The result of a load; `sent = ok + failed + not_sent` was checked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LoadReport {
     /// Requests that came due.
@@ -44,6 +46,8 @@ pub struct LoadReport {
     pub ok: u64,
     /// Of these, failed.
     pub failed: u64,
+    /// Of these, not sent in time by the generator: this says nothing of the service.
+    pub not_sent: u64,
     /// How long answers took.
     pub latency_ms: LatencyMs,
     /// How many requests failed for which reason.

@@ -16,6 +16,7 @@ use crate::load::object::{Idle, Object};
 use crate::load::outcome::{Failure, Outcome};
 use crate::load::plan::{ANSWER_LIMIT, Due, SEND_LIMIT};
 use crate::load::script::{Deed, Script, ScriptStep, WRITTEN_BY};
+use crate::load::sweep::Sweep;
 use crate::load::wire::{Answer, Client};
 
 /// The most ended objects that are read again.
@@ -144,22 +145,32 @@ impl Requests {
     }
 
     /// Reads what was ended: an answer that is right for a living one is wrong.
-    async fn read_ended(&self) -> (usize, Vec<String>) {
+    async fn read_ended(&self) -> Sweep {
         let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
-        let (mut read, mut wrong) = (0, Vec::new());
+        let mut sweep = Sweep::default();
         for (kind, object) in ended {
             let reads = |step: &ScriptStep| step.deed == Deed::Reads && step.takes() == Some(&kind);
             let Some(step) = self.script.steps.iter().position(reads) else { continue };
             let by = object.written_by.map_or("?".to_owned(), |version| version.to_string());
             let shown = Value::Object(object.variables.clone());
-            let drawn = Drawn { step, object: Some(object), chosen: Vec::new(), instance: read, keep: false };
-            let due = Due { seq: read as u64, at: Instant::now() };
-            read += 1;
-            if self.carry_out(due, drawn).await.0.failure.is_none() {
-                wrong.push(format!("a {kind} that was ended through version {by} is still there ({shown})"));
+            let instance = sweep.read;
+            let drawn = Drawn { step, object: Some(object), chosen: Vec::new(), instance, keep: false };
+            let due = Due { seq: sweep.read as u64, at: Instant::now() };
+            sweep.read += 1;
+            match self.carry_out(due, drawn).await.0.failure {
+                None => {
+                    let what =
+                        format!("a {kind} that was ended through version {by} is still there ({shown})");
+                    sweep.wrong.push(what);
+                }
+                Some(failure) if failure.is_of_time() => {
+                    let what = format!("a {kind} that was ended through version {by}");
+                    sweep.unread.push(said(&what, &failure, &shown));
+                }
+                Some(_) => {}
             }
         }
-        (read, wrong)
+        sweep
     }
 
     /// Sets objects aside that no request touches until the sweep.
@@ -168,41 +179,38 @@ impl Requests {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner).extend(aside);
     }
 
-    /// Reads every object that is left, those that were set aside among them, one after the other, by the first step that reads its kind. Answers how many were
-    /// read, and what was wrong with those that were not as they should be.
-    pub async fn sweep(&self, limit: usize) -> (usize, Vec<String>) {
-        let (mut read, mut wrong) = self.read_ended().await;
+    /// Reads every object that is left, those that were set aside among them, one after the other, by the first step that
+    /// reads its kind; at most `limit`.
+    pub async fn sweep(&self, limit: usize) -> Sweep {
+        let mut sweep = self.read_ended().await;
         for (kind, object) in self.aside.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             self.idle.put(&kind, object);
         }
         for (at, step) in self.script.steps.iter().enumerate().filter(|(_, step)| step.deed == Deed::Reads) {
             let kind = step.takes().unwrap_or_default();
-            while read < limit
+            while sweep.read < limit
                 && let Some(object) = self.idle.pop(kind)
             {
-                let due = Due { seq: read as u64, at: Instant::now() };
+                let due = Due { seq: sweep.read as u64, at: Instant::now() };
                 let written = object.clone();
                 let drawn =
                     Drawn { step: at, object: Some(object), chosen: Vec::new(), instance: 0, keep: false };
                 let (outcome, _) = self.carry_out(due, drawn).await;
-                read += 1;
-                if let Some(failure) = outcome.failure {
-                    let by = written.written_by.map_or("?".to_owned(), |version| version.to_string());
-                    let (detail, shown) = (failure.detail(), Value::Object(written.variables));
-                    let through = match (outcome.node.as_str(), outcome.version) {
-                        ("", _) => String::new(),
-                        (node, None) => format!(", read through {node}"),
-                        (node, Some(version)) => format!(", read through {node} at version {version}"),
-                    };
-                    let text = format!(
-                        "a {kind} written by version {by}{through}: {failure}: {} ({shown})",
-                        detail.trim_end()
-                    );
-                    wrong.push(one_line(&text).into_owned());
-                }
+                sweep.read += 1;
+                let Some(failure) = outcome.failure else { continue };
+                let by = written.written_by.map_or("?".to_owned(), |version| version.to_string());
+                let through = match (outcome.node.as_str(), outcome.version) {
+                    ("", _) => String::new(),
+                    (node, None) => format!(", read through {node}"),
+                    (node, Some(version)) => format!(", read through {node} at version {version}"),
+                };
+                let what = format!("a {kind} written by version {by}{through}");
+                let text = said(&what, &failure, &Value::Object(written.variables));
+                let list = if failure.is_of_time() { &mut sweep.unread } else { &mut sweep.wrong };
+                list.push(text);
             }
         }
-        (read, wrong)
+        sweep
     }
 
     async fn carry_out(&self, due: Due, drawn: Drawn) -> (Outcome, Option<(String, Object)>) {
@@ -324,6 +332,11 @@ impl Requests {
         }
         outcome
     }
+}
+
+/// What was wrong with an object that was read again, in one line.
+fn said(what: &str, failure: &Failure, shown: &Value) -> String {
+    one_line(&format!("{what}: {failure}: {} ({shown})", failure.detail().trim_end())).into_owned()
 }
 
 fn named((object, kind): (Object, &str)) -> (String, Object) {

@@ -72,8 +72,9 @@ impl Watched {
     pub fn progress(&self) -> LoadProgress {
         let Self(counts) = self;
         // Outcomes first: they never exceed what was sent when they are read before it.
-        let (ok, failed) = (counts.ok.load(Ordering::SeqCst), counts.failed.load(Ordering::SeqCst));
-        LoadProgress { sent: counts.sent.load(Ordering::SeqCst), ok, failed }
+        let [ok, failed, not_sent] =
+            [&counts.ok, &counts.failed, &counts.not_sent].map(|count| count.load(Ordering::SeqCst));
+        LoadProgress { sent: counts.sent.load(Ordering::SeqCst), ok, failed, not_sent }
     }
 }
 
@@ -141,10 +142,10 @@ impl LoadHandle {
         self.schedule.await.map_err(LoadError::Broken)?;
         let mut report = self.ledger.await.map_err(LoadError::Broken)??;
         report.sent = self.counts.sent.load(Ordering::SeqCst);
-        if report.sent == report.ok + report.failed {
-            Ok(report)
-        } else {
-            Err(LoadError::Unbalanced { sent: report.sent, ok: report.ok, failed: report.failed })
+        let LoadReport { sent, ok, failed, not_sent, .. } = report;
+        match sent == ok + failed + not_sent {
+            true => Ok(report),
+            false => Err(LoadError::Unbalanced { sent, ok, failed, not_sent }),
         }
     }
 }

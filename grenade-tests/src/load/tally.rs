@@ -36,6 +36,10 @@ impl Tally {
             *report.by_node.entry(entry.node.clone()).or_default() += 1;
             return;
         }
+        if !entry.is_sent() {
+            report.not_sent += 1;
+            return;
+        }
         report.failed += 1;
         *report.failures.entry(entry.failure().to_owned()).or_default() += 1;
         if report.first_failures.len() < FIRST {
@@ -50,7 +54,7 @@ impl Tally {
             let max = self.latencies.max() as f64 / 1e3;
             self.report.latency_ms = LatencyMs { p50: at(0.5), p99: at(0.99), p999: at(0.999), max };
         }
-        self.report.sent = self.report.ok + self.report.failed;
+        self.report.sent = self.report.ok + self.report.failed + self.report.not_sent;
         self.report
     }
 }

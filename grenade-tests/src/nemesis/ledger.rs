@@ -59,7 +59,7 @@ pub(super) fn read(path: &Path, began: f64, excuses: &[Excuse]) -> anyhow::Resul
         let mut excuses = excuses.iter().filter(|excuse| excuse.covers(scheduled, done));
         let excuse = excuses.find(|excuse| !is_wrong && excuse.is_about(&request.node));
         match excuse {
-            _ if request.reason.contains("not sent within") => requests.not_sent += 1,
+            _ if !request.is_sent() => requests.not_sent += 1,
             Some(excuse) => *requests.explained.entry(excuse.what.clone()).or_default() += 1,
             None => requests.unexplained.push(format!("{scheduled} to {done} ms: {request:?}")),
         }

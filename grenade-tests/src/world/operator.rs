@@ -9,6 +9,7 @@ use tidegate_proto::wire::v1;
 use tidegate_proto::wire::v1::operator_client::OperatorClient;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::world::executed::Executions;
 use crate::world::wait::wait_for;
 use crate::world::{Spawn, World, coordinator, program};
 
@@ -26,6 +27,7 @@ pub struct Operator {
     url: String,
     service: String,
     upgrade: String,
+    executed: Executions,
 }
 
 impl Operator {
@@ -38,7 +40,8 @@ impl Operator {
         let endpoint = Endpoint::from_shared(url.clone())?.timeout(ANSWER).tcp_nodelay(true);
         let channel = endpoint.connect().await.context("could not connect to the coordinator")?;
         let (service, upgrade) = (service.to_owned(), upgrade.to_owned());
-        let operator = Self { client: OperatorClient::new(channel), url, service, upgrade };
+        let (client, executed) = (OperatorClient::new(channel), Executions::default());
+        let operator = Self { client, url, service, upgrade, executed };
         wait_for("a leader", COMMAND, || async {
             let reply = operator.client.clone().leader(v1::LeaderRequest {}).await;
             let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
@@ -57,6 +60,11 @@ impl Operator {
     /// The URL that commands are given.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// What it has executed: commands of `tidegate`, without the options that every command has.
+    pub fn executed(&self) -> &Executions {
+        &self.executed
     }
 
     /// The upgrade that it speaks of.
@@ -192,8 +200,14 @@ impl Operator {
         Ok(digest.to_owned())
     }
 
-    /// One command of `tidegate`; answers its output, which is in a log of that name too.
+    /// One command of `tidegate`, recorded; answers its output, which is in a log of that name too.
     async fn command(&self, world: &World, name: &str, arguments: &[&str]) -> anyhow::Result<String> {
+        let words: Vec<String> =
+            std::iter::once("tidegate").chain(arguments.iter().copied()).map(str::to_owned).collect();
+        self.executed.run(&words, self.run(world, name, arguments)).await
+    }
+
+    async fn run(&self, world: &World, name: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let spawn = Spawn::new(name, &program::own("tidegate")?)
             .args(["--coordinator", &self.url, "--as", "operator"])
             .args(["--token-file", &coordinator::token_file(world)?.display().to_string()])

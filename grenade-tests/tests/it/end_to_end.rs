@@ -8,6 +8,7 @@ mod evidence;
 mod fleet;
 mod gate_command;
 mod gate_disk;
+mod gate_health;
 mod gate_job;
 mod gate_mariadb;
 mod gate_orders;

@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 
 use crate::gate::exit::{INCONCLUSIVE, print};
+use crate::gate::host::HostSeen;
 use crate::gate::impact::judge;
 use crate::gate::impact::series::Series;
 use crate::gate::report::text;
 use crate::gate::verdict::impact::{failures, same_load};
-use crate::gate::verdict::{Check, Word, worst};
+use crate::gate::verdict::{Check, On, Word, worst};
+use crate::gate::written::HostBounds;
 use crate::load::entry::{self, Entry};
 
 /// Judges two ledgers.
@@ -41,7 +43,9 @@ pub(super) fn compare(twin: &Path, upgraded: &Path, drains: &Path) -> anyhow::Re
             series.length_ms()
         );
     }
-    let mut checks = vec![same_load(&treated, &twin), failures(&treated, &twin, None)];
+    let host = HostSeen::late_by(&treated).worse(HostSeen::late_by(&twin));
+    let on = On { host: &host, bounds: &HostBounds::default() };
+    let mut checks = vec![same_load(&treated, &twin), failures(&treated, &twin, on)];
     checks.extend(judge::judge(&series, &Series::of(&twin), &instants, 1));
     Ok(checks)
 }

@@ -146,6 +146,7 @@ impl Gate {
             store: self.store,
             upgrade_id: self.upgrade_id.clone(),
             upgrade: companion.upgrade,
+            documented: None,
             procedure: None,
             pace: self.pace,
             script: None,

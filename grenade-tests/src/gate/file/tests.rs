@@ -357,3 +357,21 @@ fn load_by_command_that_cannot_be_judged_is_refused_with_its_place() {
         assert!(said.lines().any(|line| line.contains(&expected)), "{expected}\n{said}");
     }
 }
+
+#[test]
+fn documented_steps_are_kept_and_bad_ones_are_named_with_their_place() {
+    let good = format!("{GOOD}\ndocumented: [tidegate upgrade start … --id …]\n");
+    let gate = parse(&good, Path::new("gate.yaml"), Path::new("/")).unwrap();
+    assert_eq!(gate.documented.unwrap().steps(), ["tidegate upgrade start … --id …"]);
+    for (written, begin, expected) in [
+        ("documented: []", "documented", "documented: is empty; at least one command is needed"),
+        ("documented:\n- start\n- …", "…", "documented[1]: `…` names no command"),
+        ("documented: start", "documented", "documented: "),
+    ] {
+        let text = format!("{GOOD}\n{written}\n");
+        let said = findings(&text);
+        let line = text.lines().position(|line| line.starts_with("documented")).unwrap() + 1;
+        let line = line + usize::from(begin == "…") * 2;
+        assert!(said.starts_with(&format!("gate.yaml:{line}:")) && said.contains(expected), "{said}");
+    }
+}

@@ -10,7 +10,7 @@ use crate::gate::databases::Databases;
 use crate::gate::drive::{Course, Drive};
 use crate::gate::file::Gate;
 use crate::gate::fleet::Fleet;
-use crate::gate::host::{HostSeen, Reading};
+use crate::gate::host::{HostSeen, Machine};
 use crate::gate::launcher::Places;
 use crate::gate::report::progress::Progress;
 use crate::gate::watch::{Change, Watch};
@@ -126,14 +126,14 @@ impl Pool<'_> {
         pace: Pace,
         work: impl AsyncFnOnce(&mut Self, &LoadHandle) -> anyhow::Result<T>,
     ) -> anyhow::Result<(Shown, T)> {
-        let (ledger, began, before) = (pace.ledger.clone(), Instant::now(), Reading::take());
+        let (ledger, began, machine) = (pace.ledger.clone(), Instant::now(), Machine::watch());
         let load = Load::at(pace, self.requests(), began)?;
         let watch = Watch::start(gate, self.fleet.nodes(), began, &self.versions);
         let done = work(self, &load).await?;
         load.stop().await?;
         self.fleet.must_run()?;
         let entries = entry::read(&ledger)?;
-        let host = HostSeen::between(before, Reading::take(), &entries);
+        let host = machine.seen(&entries);
         Ok((Shown { entries, changes: watch.changes(), host }, done))
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::gate::databases::Databases;
 use crate::gate::file::Gate;
-use crate::gate::host::{HostSeen, Reading};
+use crate::gate::host::Machine;
 use crate::gate::impact::judge::FEWEST_DRAINS;
 use crate::gate::impact::pool::{Pool, Treatment, wait};
 use crate::gate::impact::stretch::Stretch;
@@ -135,7 +135,7 @@ impl<'a> Pools<'a> {
         let (of_treated, of_twin) = (pace("pool"), pace(TWIN));
         let (ledger, ledger_of_twin) = (of_treated.ledger.clone(), of_twin.ledger.clone());
         let began = Instant::now() + SOON;
-        let before = Reading::take();
+        let machine = Machine::watch();
         let treated = Load::at(of_treated, self.treated.requests(), began)?;
         let twin = Load::at(of_twin, self.twin.requests(), began)?;
         let watch = Watch::start(gate, self.treated.fleet.nodes(), began, &self.treated.versions);
@@ -145,12 +145,11 @@ impl<'a> Pools<'a> {
         let (stopped, stopped_twin) = tokio::join!(treated.stop(), twin.stop());
         stopped?;
         stopped_twin?;
-        let after = Reading::take();
         for pool in [&mut self.treated, &mut self.twin] {
             pool.fleet.must_run()?;
         }
         let (treated, twin) = (entry::read(&ledger)?, entry::read(&ledger_of_twin)?);
-        let host = HostSeen::between(before, after, &treated).worse(HostSeen::between(before, after, &twin));
+        let host = machine.seen(&treated).worse(machine.seen(&twin));
         Ok((Stretch { treated, twin, changes: watch.changes(), host }, done))
     }
 }

@@ -8,13 +8,13 @@ use crate::gate::impact::series::{Point, Series};
 const RATE: f64 = 200.0;
 
 /// What both pools feel, and what one request feels alone.
-pub(super) struct Machine {
+pub(in crate::gate) struct Machine {
     dice: StdRng,
     drift: f64,
 }
 
 impl Machine {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(in crate::gate) fn new(seed: u64) -> Self {
         Self { dice: StdRng::seed_from_u64(seed), drift: 0.0 }
     }
 
@@ -25,7 +25,11 @@ impl Machine {
     }
 
     /// Two pools for so long: the load of the machine drifts, and both feel it.
-    pub(super) fn pools(&mut self, seconds: f64, felt: &dyn Fn(f64, f64) -> f64) -> (Series, Series) {
+    pub(in crate::gate) fn pools(
+        &mut self,
+        seconds: f64,
+        felt: &dyn Fn(f64, f64) -> f64,
+    ) -> (Series, Series) {
         let count = (seconds * RATE) as u32;
         let (mut treated, mut twin) = (Vec::new(), Vec::new());
         for n in 0..count {

@@ -194,7 +194,7 @@ pub fn latency_on(
         let _ =
             write!(svg, "<polyline points=\"{points}\" class=\"{name}\"><title>{name}</title></polyline>");
     }
-    for entry in entries.iter().filter(|entry| !entry.is_ok()).take(2_000) {
+    for entry in entries.iter().filter(|entry| entry.is_failed()).take(2_000) {
         let x = span.x(entry.scheduled_ms);
         let _ = write!(
             svg,

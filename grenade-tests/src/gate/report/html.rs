@@ -146,9 +146,9 @@ fn loads(page: &mut String, report: &GateReport) {
             ms(*p99_ms),
             ms(*max_ms),
             ms(host.lag_p99_ms),
-            percent(host.cpu_pressure),
-            percent(host.memory_pressure),
-            percent(host.steal),
+            percent(host.mean.cpu_pressure),
+            percent(host.mean.memory_pressure),
+            percent(host.mean.steal),
             of_versions(memory),
         ];
         page.push_str("<tr>");

@@ -26,6 +26,8 @@ pub struct Load {
     pub sent: usize,
     /// Of these, failed.
     pub failed: usize,
+    /// Of these, not sent in time by the generator.
+    pub not_sent: usize,
     /// Latency in milliseconds, from the scheduled instant, of those that did not fail.
     pub p50_ms: f64,
     /// 99 % were no slower.
@@ -54,7 +56,7 @@ impl Load {
     pub fn of(arrangement: Option<Arrangement>, entries: &[Entry], host: HostSeen) -> Self {
         let mut latencies: Vec<f64> = entries.iter().filter(|e| e.is_ok()).map(Entry::latency_ms).collect();
         latencies.sort_by(f64::total_cmp);
-        let mut failed: Vec<&Entry> = entries.iter().filter(|entry| !entry.is_ok()).collect();
+        let mut failed: Vec<&Entry> = entries.iter().filter(|entry| entry.is_failed()).collect();
         failed.sort_by(|a, b| a.scheduled_ms.total_cmp(&b.scheduled_ms));
         let mut failures = BTreeMap::new();
         for entry in &failed {
@@ -65,6 +67,7 @@ impl Load {
             arrangement,
             sent: entries.len(),
             failed: failed.len(),
+            not_sent: entries.iter().filter(|entry| !entry.is_sent()).count(),
             p50_ms: quantile(&latencies, 0.5),
             p99_ms: quantile(&latencies, 0.99),
             max_ms: latencies.last().copied().unwrap_or_default(),

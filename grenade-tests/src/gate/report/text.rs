@@ -90,11 +90,13 @@ fn line(name: &str, load: &Load) -> String {
     let pressure = |what: &str, share: Option<f64>| {
         share.map(|share| format!(", {what} {share:.0} %")).unwrap_or_default()
     };
-    let cpu = pressure("cpu pressure", load.host.cpu_pressure);
-    let memory = pressure("memory pressure", load.host.memory_pressure);
-    let steal = pressure("steal", load.host.steal);
+    let cpu = pressure("cpu pressure", load.host.mean.cpu_pressure);
+    let memory = pressure("memory pressure", load.host.mean.memory_pressure);
+    let steal = pressure("steal", load.host.mean.steal);
+    let not_sent =
+        if load.not_sent > 0 { format!(", {} not sent in time", load.not_sent) } else { String::new() };
     format!(
-        "{name:<13} {} requests, {} failed; p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms; sent at most {:.1} ms late \
+        "{name:<13} {} requests, {} failed{not_sent}; p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms; sent at most {:.1} ms late \
          (99 %){cpu}{memory}{steal}",
         load.sent, load.failed, load.p50_ms, load.p99_ms, load.max_ms, load.host.lag_p99_ms
     )

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::gate::mixed::Health;
 use crate::gate::upgrade::Upgraded;
-use crate::gate::verdict::{Check, Evidence, Word, unfailed};
+use crate::gate::verdict::{Check, Evidence, On, Word, completed, not_sent, unfailed};
 use crate::load::entry::Entry;
 
 /// What was seen of requests and drains, check by check.
@@ -13,19 +13,12 @@ pub(super) fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
     let (began, ended) = up.span_ms;
     let (control, during): (Vec<Entry>, Vec<Entry>) =
         up.entries.iter().cloned().partition(|entry| entry.done_ms < began);
-    let overloaded = up.host.overloaded(&evidence.bounds);
+    let on = On { host: &up.host, bounds: &evidence.bounds };
     let mut checks: Vec<Check> = evidence.health.iter().map(followed).collect();
-    let failed = control.iter().filter(|entry| !entry.is_ok()).count();
-    let said = format!("{failed} of {} requests failed before anything was upgraded", control.len());
-    match (control.len(), failed) {
-        (0, _) => {
-            checks.push(Check::new(CONTROL, Word::Inconclusive, "no request was answered before the upgrade"))
-        }
-        (_, 0) => checks.push(Check::new(CONTROL, Word::Pass, said)),
-        _ => checks.push(Check::new(CONTROL, Word::Inconclusive, said)),
-    }
+    let failed = control.iter().filter(|entry| entry.is_failed()).count();
+    checks.push(by_itself(&control, failed));
     checks.extend(up.silence.map(|silence| steady(STEADY, silence)));
-    let mut check = unfailed("no request fails while the service is upgraded", &during, overloaded);
+    let mut check = unfailed("no request fails while the service is upgraded", &during, on);
     if failed > 0
         && check.verdict == Word::Fail
         && !during.iter().any(|entry| entry.failure() == "wrong content")
@@ -33,10 +26,10 @@ pub(super) fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
         check.verdict = Word::Inconclusive;
         check.found.push_str("; but the load fails by itself");
     }
-    if let Some(first) = during.iter().find(|entry| !entry.is_ok()) {
+    if let Some(first) = during.iter().find(|entry| entry.is_failed()) {
         let _ = write!(check.found, "{}", around(up, first));
     }
-    let in_upgrade = during.iter().filter(|entry| entry.scheduled_ms <= ended).count();
+    let in_upgrade = during.iter().filter(|entry| entry.is_sent() && entry.scheduled_ms <= ended).count();
     let _ = write!(
         check.found,
         "; {in_upgrade} of them came due in the {:.1} s of the upgrade",
@@ -44,22 +37,26 @@ pub(super) fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
     );
     checks.push(check);
     checks.push(drained(up));
+    let overloaded = up.host.overloaded(&evidence.bounds);
+    checks.push(completed("every instance is upgraded while the load runs", up, overloaded.as_deref()));
     for (point, up) in evidence.rollbacks {
         let in_rollback = format!("{STEADY}, and while it is rolled back from {}", point.word());
         checks.extend(up.silence.map(|silence| steady(&in_rollback, silence)));
-        let overloaded = up.host.overloaded(&evidence.bounds);
-        checks.push(unfailed(
-            &format!("no request fails in an upgrade that is rolled back from {}", point.word()),
-            &up.entries,
-            overloaded,
-        ));
+        let check = format!("no request fails in an upgrade that is rolled back from {}", point.word());
+        let on = On { host: &up.host, bounds: &evidence.bounds };
+        checks.push(unfailed(&check, &up.entries, on));
     }
     checks
 }
 
 fn followed(health: &Health) -> Check {
-    let tried = health.wrong.clone().map_or_else(|| Ok("200, 503 with it, 200".to_owned()), Err);
-    Check::of(&format!("the health check of version {} follows the disable-file", health.version), tried)
+    let Health { version, node, path, wrong } = health;
+    let check = format!("the health check of version {version} follows the disable-file");
+    let Some(wrong) = wrong else {
+        return Check::new(&check, Word::Pass, format!("{node} at {path}: 200, 503 with it, 200"));
+    };
+    let advice = "leave out `service.health`, and each node's agent serves a health check that does";
+    Check::new(&check, Word::Fail, format!("{node} at version {version}: {wrong} ({advice})"))
 }
 
 const STEADY: &str = "the load's command sends all the time while the service is upgraded";
@@ -80,6 +77,17 @@ fn steady(check: &str, (from_ms, to_ms): (f64, f64)) -> Check {
 }
 
 const CONTROL: &str = "the load does not fail by itself";
+
+/// Whether the load, of which so many requests failed, was answered before the upgrade.
+fn by_itself(control: &[Entry], failed: usize) -> Check {
+    let (sent, not_sent) = (control.iter().filter(|entry| entry.is_sent()).count(), not_sent(control));
+    let word = if sent > 0 && failed == 0 && not_sent.is_none() { Word::Pass } else { Word::Inconclusive };
+    let found = match sent {
+        0 => "no request was answered before the upgrade".to_owned(),
+        sent => format!("{failed} of {sent} requests failed before anything was upgraded"),
+    };
+    Check::new(CONTROL, word, found + &not_sent.unwrap_or_default())
+}
 
 /// What was seen of the instance that gave a bad answer, right before it.
 fn around(up: &Upgraded, entry: &Entry) -> String {

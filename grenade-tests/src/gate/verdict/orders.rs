@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use crate::gate::late::Wrong;
 use crate::gate::orders::{Ordered, Stage};
-use crate::gate::verdict::{Check, Word, objects, unfailed};
+use crate::gate::verdict::{Check, On, Word, excused, objects, unfailed};
 use crate::gate::written::HostBounds;
 use crate::load::entry::Entry;
 
@@ -16,34 +17,38 @@ pub fn in_each_order(orders: &[Ordered], bounds: &HostBounds) -> Vec<Check> {
         let order: Vec<&str> = ordered.stages.iter().map(|stage| stage.service.as_str()).collect();
         let order = order.join(" before ");
         let overloaded = ordered.host.overloaded(bounds);
-        let mut requests = unfailed(&format!("{order}: every request"), &ordered.entries, overloaded);
+        let overloaded = overloaded.as_deref();
+        let on = On { host: &ordered.host, bounds };
+        let mut requests = unfailed(&format!("{order}: every request"), &ordered.entries, on);
         if let Some(first) = first_failed(&ordered.entries) {
             // Writing to a string cannot fail.
             let _ = write!(requests.found, "; {}", around(ordered, first));
         }
         [
-            Check::of(&format!("{order}: each upgrade completes"), completed(&ordered.stages)),
+            excused(&format!("{order}: each upgrade completes"), completed(ordered), overloaded),
             requests,
             states(&format!("{order}: each service is sent requests in each state"), ordered),
-            objects(&format!("{order}: what was stored is there at the end"), &ordered.sweep),
+            objects(&format!("{order}: what was stored is there at the end"), &ordered.sweep, overloaded),
         ]
     };
     orders.iter().flat_map(checks).collect()
 }
 
 fn first_failed(entries: &[Entry]) -> Option<&Entry> {
-    let failed = entries.iter().filter(|entry| !entry.is_ok());
+    let failed = entries.iter().filter(|entry| entry.is_failed());
     failed.min_by(|a, b| a.scheduled_ms.total_cmp(&b.scheduled_ms))
 }
 
-fn completed(stages: &[Stage]) -> Result<String, String> {
+fn completed(ordered: &Ordered) -> Result<String, Wrong> {
     let mut found = Vec::new();
-    for Stage { service, from, to, upgraded } in stages {
+    // A process that ended by itself is not slow.
+    let wrong = |what| Err(Wrong { what, of_time: ordered.deaths.is_empty() });
+    for Stage { service, from, to, upgraded } in &ordered.stages {
         match upgraded {
-            None => return Err(format!("{}; {service} was not upgraded then", found.join(", "))),
+            None => return wrong(format!("{}; {service} was not upgraded then", found.join(", "))),
             Some((ended, _)) if ended.word != "completed" => {
                 let because = ended.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-                return Err(format!(
+                return wrong(format!(
                     "the upgrade of {service} from {from} to {to} ended {}{because}",
                     ended.word
                 ));
@@ -110,9 +115,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::gate::deaths::Death;
     use crate::gate::drive::Ended;
     use crate::gate::host::HostSeen;
     use crate::load::entry::good;
+    use crate::load::sweep::Sweep;
 
     fn stage(service: &str, span_ms: (f64, f64)) -> Stage {
         let ended = Ended { word: "completed".to_owned(), ..Ended::default() };
@@ -128,7 +135,7 @@ mod tests {
             stages: vec![stage("a", (2_000.0, 4_000.0)), stage("b", (6_000.0, 8_000.0))],
             nodes: BTreeMap::from(nodes),
             entries: (0..200).map(entry).collect(),
-            sweep: (9, Vec::new()),
+            sweep: Sweep { read: 9, ..Sweep::default() },
             deaths: Vec::new(),
             host: HostSeen::default(),
         }
@@ -171,6 +178,30 @@ mod tests {
         let checks = judged(order);
         assert_eq!((checks[0].verdict, checks[2].verdict), (Word::Fail, Word::Inconclusive));
         assert!(checks[0].found.ends_with("; b was not upgraded then"), "{checks:#?}");
+    }
+
+    #[test]
+    fn upgrade_that_does_not_complete_on_an_overloaded_machine_is_inconclusive() {
+        let mut order = ordered();
+        order.stages[1].upgraded = None;
+        order.host.mean.cpu_pressure = Some(99.0);
+        let died = Death {
+            node: "b-1".to_owned(),
+            version: Some(2),
+            at_ms: Some(1.0),
+            how: "exited with code 3".to_owned(),
+            log: String::new(),
+        };
+        let with_death = Ordered { deaths: vec![died], ..ordered() };
+        let with_death = Ordered {
+            stages: vec![Stage { upgraded: None, ..stage("b", (0.0, 1.0)) }],
+            host: order.host,
+            ..with_death
+        };
+        let check = judged(order).remove(0);
+        assert_eq!(check.verdict, Word::Inconclusive, "{check:?}");
+        assert!(check.found.contains("processes waited for a core 99 %"), "{check:?}");
+        assert_eq!(judged(with_death)[0].verdict, Word::Fail, "a process that ends is not slow");
     }
 
     #[test]

@@ -108,12 +108,6 @@ async fn version_whose_rows_the_old_one_cannot_read_fails() {
 }
 
 #[tokio::test]
-async fn health_check_that_ignores_the_disable_file_fails() {
-    let done = done(&with_fault(2, "deaf")).await;
-    contains(&done.failed("zero-downtime"), &["version 2 follows the disable-file", "503", "status 200"]);
-}
-
-#[tokio::test]
 async fn lost_row_fails() {
     let done = done(&with_fault(2, "forgetful")).await;
     contains(&done.failed("supports-upgrade"), &["there is no item", "the survival check: after"]);

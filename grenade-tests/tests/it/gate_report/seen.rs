@@ -5,7 +5,7 @@ use std::path::Path;
 use grenade_tests::gate::deaths::Death;
 use grenade_tests::gate::drive::Ended;
 use grenade_tests::gate::file::{self, Gate};
-use grenade_tests::gate::host::HostSeen;
+use grenade_tests::gate::host::{HostSeen, Lost};
 use grenade_tests::gate::impact::calibrate::{Calibration, FORM, Rates, RivalRates, Seen, Simulated};
 use grenade_tests::gate::impact::stretch::Stretch;
 use grenade_tests::gate::impact::{Impact, Upgraded as UpgradedPool};
@@ -17,6 +17,7 @@ use grenade_tests::gate::watch::Change;
 use grenade_tests::gate::written::{Arrangement, HostBounds};
 use grenade_tests::load::LoadReport;
 use grenade_tests::load::entry::{Connection, Entry, Judged};
+use grenade_tests::load::sweep::Sweep;
 
 /// A gate file of the examples, with more below it.
 pub(super) fn gate(name: &str, more: &str) -> Gate {
@@ -96,8 +97,8 @@ fn changes() -> Vec<Change> {
     all
 }
 
-const HOST: HostSeen =
-    HostSeen { cpu_pressure: Some(12.5), memory_pressure: Some(3.25), steal: Some(0.5), lag_p99_ms: 0.8 };
+const LOST: Lost = Lost { cpu_pressure: Some(12.5), memory_pressure: Some(3.25), steal: Some(0.5) };
+const HOST: HostSeen = HostSeen { mean: LOST, worst: LOST, lag_p99_ms: 0.8 };
 
 /// An upgrade with this ledger.
 pub(super) fn upgraded(entries: Vec<Entry>) -> Upgraded {
@@ -111,10 +112,11 @@ pub(super) fn upgraded(entries: Vec<Entry>) -> Upgraded {
         certificate: None,
         host: HOST,
         entries,
+        steps: Vec::new(),
         changes: changes(),
         overlaps: Some(Vec::new()),
         deaths: Vec::new(),
-        sweep: Some((50, Vec::new())),
+        sweep: Some(Sweep { read: 50, ..Sweep::default() }),
         silence: None,
         survival: Vec::new(),
     }
@@ -171,6 +173,7 @@ pub(super) fn evidence<'a>(
     impact: Option<&'a Impact>,
 ) -> Evidence<'a> {
     Evidence {
+        documented: None,
         health: &[],
         mixed,
         offline: None,
