@@ -22,6 +22,7 @@ pub mod run;
 pub mod script;
 pub mod tally;
 pub mod template;
+pub mod whole;
 pub mod wire;
 pub mod written;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::gate::exit::{BAD_INPUT, INTERRUPTED, NOT_RUN, print};
-use crate::gate::file::{self, Gate};
+use crate::gate::file::{self, Gate, tags};
 use crate::gate::plan::Plan;
 use crate::gate::watch::Probe;
 use crate::gate::{compat, init, matrix, record};
@@ -210,6 +210,13 @@ fn not_run(error: &anyhow::Error) -> ExitCode {
         (_, true) => BAD_INPUT,
         _ => NOT_RUN,
     })
+}
+
+/// Says which tags the asserted ones presuppose and this gate does not decide: another gate job may.
+fn say_presupposed(gate: &Gate) {
+    if let Some(presupposed) = tags::presupposed(&gate.tags) {
+        eprintln!("grenade: {}: {presupposed}", gate.origin.at("tags"));
+    }
 }
 
 fn load(path: &Path) -> Result<Gate, ExitCode> {

@@ -10,6 +10,7 @@ mod gate_command;
 mod gate_disk;
 mod gate_job;
 mod gate_mariadb;
+mod gate_not_run;
 mod gate_orders;
 mod gate_sources;
 mod gate_survival;
