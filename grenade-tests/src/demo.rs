@@ -23,7 +23,7 @@ use crate::demo::display::{Display, say};
 use crate::demo::report::DemoReport;
 use crate::gate::databases::Databases;
 use crate::gate::drive::Course;
-use crate::gate::run::installed;
+use crate::gate::installed::installed;
 use crate::gate::spectator::Spectator;
 use crate::gate::upgrade::{Upgraded, upgrade};
 use crate::world::interrupt::Interrupt;

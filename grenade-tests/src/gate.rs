@@ -26,6 +26,7 @@ pub mod ground;
 pub mod host;
 pub mod impact;
 pub mod init;
+pub mod installed;
 pub mod late;
 pub mod launcher;
 pub mod load;

@@ -24,6 +24,7 @@ pub mod script;
 pub mod sweep;
 pub mod tally;
 pub mod template;
+pub mod whole;
 pub mod wire;
 pub mod written;
 

@@ -13,6 +13,9 @@ pub const MOST: usize = 50;
 /// The placeholder for any name in an example.
 pub const ANY_NAME: &str = "*";
 
+/// How a reader's error about a missing field begins.
+const MISSING: &str = "missing field `";
+
 /// One thing that is wrong with a document, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -57,6 +60,11 @@ impl Flaw {
     pub fn is_unknown(&self) -> bool {
         self.what.contains("unknown field")
     }
+
+    /// Whether the field is one that must be there.
+    fn is_missing(&self) -> bool {
+        self.what.contains(MISSING)
+    }
 }
 
 /// Everything in a document that is not of the form which `read` reads, in no order, and what the document is read as when
@@ -67,6 +75,7 @@ pub fn flaws<T>(
     read: impl Fn(&Json) -> Result<T, Flaw>,
 ) -> (Vec<Flaw>, Option<T>) {
     let mut flaws: Vec<Flaw> = Vec::new();
+    let mut left_out = LeftOut::default();
     while flaws.len() < MOST {
         let mut flaw = match read(&document) {
             Ok(read) => return (flaws, Some(read)),
@@ -75,16 +84,53 @@ pub fn flaws<T>(
         let removes = is_misnamed(&document, &flaw) || flaw.is_unknown();
         let named = quoted(&flaw.what).filter(|named| flaw.path.last() != Some(named));
         flaw.path.extend(named);
-        if flaws.contains(&flaw) {
-            break;
+        let path = flaw.path.clone();
+        left_out.restore(&mut flaw.path);
+        let follows = flaw.is_missing() && left_out.paths.contains(&flaw.path);
+        if !follows {
+            if flaws.contains(&flaw) {
+                break;
+            }
+            flaws.push(flaw);
         }
-        let is_right = put_right(&mut document, &flaw.path, (!removes).then_some(example));
-        flaws.push(flaw);
-        if !is_right {
+        let example = (!removes && !follows).then_some(example);
+        if !put_right(&mut document, path, example, &mut left_out) {
             break;
         }
     }
     (flaws, None)
+}
+
+/// What was left out of the copy of a document.
+#[derive(Default)]
+struct LeftOut {
+    /// The paths in the document.
+    paths: Vec<Vec<String>>,
+    /// Of these, the items of lists, in the order in which they were left out. Each path is that in the copy just before.
+    items: Vec<Vec<String>>,
+}
+
+impl LeftOut {
+    fn add(&mut self, mut path: Vec<String>, is_item: bool) {
+        let in_copy = path.clone();
+        self.restore(&mut path);
+        self.paths.push(path);
+        self.items.extend(is_item.then_some(in_copy));
+    }
+
+    /// A path in the copy becomes that in the document: an item has a higher index there, where one before it was left out.
+    fn restore(&self, path: &mut [String]) {
+        for removed in self.items.iter().rev() {
+            let Some((removed, list)) = removed.split_last() else { continue };
+            let Some(index) = path.strip_prefix(list).and_then(|below| below.first()) else { continue };
+            let (Ok(removed), Ok(index)) = (removed.parse::<usize>(), index.parse::<usize>()) else {
+                continue;
+            };
+            if index >= removed {
+                path[list.len()] = (index + 1).to_string();
+            }
+        }
+    }
 }
 
 /// The names and indexes of a path.
@@ -99,7 +145,7 @@ pub fn names(path: &Path) -> Vec<String> {
 
 /// The field that an error names as unknown or missing.
 fn quoted(what: &str) -> Option<String> {
-    let rest = ["unknown field `", "missing field `"].iter().find_map(|begin| what.split_once(begin))?.1;
+    let rest = ["unknown field `", MISSING].iter().find_map(|begin| what.split_once(begin))?.1;
     rest.split('`').next().map(str::to_owned)
 }
 
@@ -135,9 +181,38 @@ fn without_any_name(example: Json) -> Json {
     }
 }
 
-/// Takes what is at `path` from the example, or removes it where that has none; whether anything changed.
-fn put_right(document: &mut Json, path: &[String], example: Option<&Json>) -> bool {
-    let Some((last, above)) = path.split_last() else { return false };
+/// Takes what is at `path` from the example, or leaves it out where that has none; a field that must be there is left out
+/// with what holds it. Answers whether anything changed.
+fn put_right(
+    document: &mut Json,
+    mut path: Vec<String>,
+    mut example: Option<&Json>,
+    left_out: &mut LeftOut,
+) -> bool {
+    while !path.is_empty() {
+        match change(document, &path, example) {
+            Change::None => {}
+            Change::Replaced => return true,
+            Change::LeftOut { is_item } => {
+                left_out.add(path, is_item);
+                return true;
+            }
+        }
+        path.pop();
+        example = None;
+    }
+    false
+}
+
+/// What was changed in a document.
+enum Change {
+    None,
+    Replaced,
+    LeftOut { is_item: bool },
+}
+
+fn change(document: &mut Json, path: &[String], example: Option<&Json>) -> Change {
+    let Some((last, above)) = path.split_last() else { return Change::None };
     let instead = example.and_then(|example| exemplary(example, path));
     let at = above.iter().try_fold(document, |at, name| match at {
         Json::Object(fields) => fields.get_mut(name),
@@ -146,12 +221,75 @@ fn put_right(document: &mut Json, path: &[String], example: Option<&Json>) -> bo
     });
     match (at, instead) {
         (Some(Json::Object(fields)), Some(instead)) => {
-            fields.insert(last.clone(), instead.clone()).as_ref() != Some(&instead)
+            let is_new = fields.insert(last.clone(), instead.clone()).as_ref() != Some(&instead);
+            if is_new { Change::Replaced } else { Change::None }
         }
-        (Some(Json::Object(fields)), None) => fields.shift_remove(last).is_some(),
-        (Some(Json::Array(items)), _) => {
-            last.parse().ok().filter(|n| *n < items.len()).map(|n: usize| items.remove(n)).is_some()
-        }
-        _ => false,
+        (Some(Json::Object(fields)), None) => match fields.shift_remove(last) {
+            Some(_) => Change::LeftOut { is_item: false },
+            None => Change::None,
+        },
+        (Some(Json::Array(items)), _) => match last.parse().ok().filter(|n| *n < items.len()) {
+            Some(n) => {
+                items.remove(n);
+                Change::LeftOut { is_item: true }
+            }
+            None => Change::None,
+        },
+        _ => Change::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its form matters")]
+    struct Form {
+        #[serde(default)]
+        upload: Option<Upload>,
+        #[serde(default)]
+        counts: Vec<u8>,
+        name: String,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its form matters")]
+    struct Upload {
+        bytes: u64,
+        over: String,
+    }
+
+    /// The paths of the flaws, and whether the rest could be read.
+    fn found(document: Json) -> (Vec<String>, bool) {
+        let (flaws, read) = flaws(document, &json!({"name": "a"}), |document| {
+            serde_path_to_error::deserialize::<_, Form>(document)
+                .map_err(|error| Flaw { path: names(error.path()), what: error.inner().to_string() })
+        });
+        (flaws.iter().map(|flaw| flaw.path.join(".")).collect(), read.is_some())
+    }
+
+    #[test]
+    fn required_field_of_wrong_kind_is_one_flaw() {
+        let document = json!({"upload": {"bytes": 5, "over": 2}, "name": 3});
+        assert_eq!(found(document), (vec!["upload.over".to_owned(), "name".to_owned()], true));
+    }
+
+    #[test]
+    fn missing_field_without_example_hides_no_later_flaw() {
+        let document = json!({"upload": {"bytes": 5}, "nam": "a"});
+        let all = ["upload.over", "nam", "name"].map(str::to_owned).to_vec();
+        assert_eq!(found(document), (all, true));
+    }
+
+    #[test]
+    fn each_wrong_item_of_a_list_has_its_own_index() {
+        let document = json!({"counts": [1, "a", 2, "b", "c"], "name": "a"});
+        let all = ["counts.1", "counts.3", "counts.4"].map(str::to_owned).to_vec();
+        assert_eq!(found(document), (all, true));
     }
 }

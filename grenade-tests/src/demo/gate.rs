@@ -68,7 +68,8 @@ pub fn gate(world: &World, plan: &DemoPlan) -> anyhow::Result<Gate> {
 /// # Errors
 /// When there is none at this place.
 pub fn span(gate: &Gate, group: &str, field: &str) -> anyhow::Result<std::time::Duration> {
-    let text = gate.upgrade.get(group).and_then(|group| group.get(field)).and_then(Value::as_str);
+    let text = gate.upgrade.fields();
+    let text = text.get(group).and_then(|group| group.get(field)).and_then(Value::as_str);
     let span: tidegate_proto::Span = text.context("the demo's gate file lacks a span")?.parse()?;
     Ok(std::time::Duration::from_millis(span.as_millis()))
 }

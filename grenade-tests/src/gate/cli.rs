@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::gate::exit::{BAD_INPUT, INTERRUPTED, NOT_RUN, print};
-use crate::gate::file::{self, Gate};
+use crate::gate::file::{self, Gate, tags};
 use crate::gate::plan::Plan;
 use crate::gate::watch::Probe;
 use crate::gate::{compat, init, matrix, record};
@@ -107,6 +108,12 @@ enum Verb {
         /// The shell.
         shell: clap_complete::Shell,
     },
+    /// Write a man page for each command.
+    Man {
+        /// The directory for the pages; it is created where it is missing.
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
     /// Print the number of the version that an instance answers with.
     #[command(hide = true)]
     VersionOf {
@@ -190,9 +197,19 @@ impl Cli {
                 clap_complete::generate(shell, &mut Self::command(), "grenade", &mut script);
                 print(&String::from_utf8_lossy(&script))
             }
+            Verb::Man { directory } => match man(&directory) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => not_run(&error),
+            },
             Verb::VersionOf { url, pointer, means } => version_of(&url, pointer, means).await,
         }
     }
+}
+
+fn man(directory: &Path) -> anyhow::Result<()> {
+    let written =
+        std::fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(Cli::command(), directory));
+    written.with_context(|| format!("could not write man pages to {}", directory.display()))
 }
 
 fn no_plans() -> ExitCode {
@@ -210,6 +227,13 @@ fn not_run(error: &anyhow::Error) -> ExitCode {
         (_, true) => BAD_INPUT,
         _ => NOT_RUN,
     })
+}
+
+/// Says which tags the asserted ones presuppose and this gate does not decide: another gate job may.
+fn say_presupposed(gate: &Gate) {
+    if let Some(presupposed) = tags::presupposed(&gate.tags) {
+        eprintln!("grenade: {}: {presupposed}", gate.origin.at("tags"));
+    }
 }
 
 fn load(path: &Path) -> Result<Gate, ExitCode> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use anyhow::Context;
+
 use crate::gate::file::{Command, Gate};
 use crate::gate::launcher::{self, Data, Places};
 use crate::gate::written::Engine;
@@ -99,7 +101,8 @@ pub(super) async fn run_all(
 ) -> anyhow::Result<()> {
     let places = Places::of(world, gate, data)?;
     for (n, command) in commands.iter().enumerate() {
-        launcher::run(world, gate, &format!("{name}-{n}"), command, &places).await?;
+        let done = launcher::run(world, gate, &format!("{name}-{n}"), command, &places).await;
+        done.with_context(|| gate.origin.at(command.field()))?;
     }
     Ok(())
 }

@@ -1,48 +1,55 @@
 //! A gate file, checked: every text in it is parsed, and what its fields mean together is settled. Every finding of one
 //! reading is listed.
 
+mod capacity;
 pub mod command;
 pub mod companion;
 pub mod documented;
 mod level;
 pub mod load;
+pub mod origin;
+mod programs;
 mod quotes;
 pub mod schema;
 pub mod service;
 pub mod source;
+pub mod spec;
 pub mod survival;
-mod tags;
+pub mod tags;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tidegate_planner::document::{self, Finding};
 
 pub use command::Command;
 use command::{OF_FLEET, command, commands, of_service};
 use documented::{Documented, documented_of};
 use load::{ImpactPace, Pace, impact_of, load_of};
+use origin::Origin;
 pub use schema::Schema;
-use schema::{schema_of, spec};
+use schema::schema_of;
 pub use service::Version;
 use service::{Service, service};
+use spec::spec;
 use survival::{Survival, survival_of};
 use tags::{asserted, of_command};
 
 use crate::gate::impact::judge::FEWEST_DRAINS;
 use crate::gate::init::EXAMPLE;
 use crate::gate::plan::Plan;
-use crate::gate::written::{Arrangement, Balancer, Engine, GateFile, HostBounds, Store, TurningPoint};
+use crate::gate::written::upgrade::UpgradeFields;
+use crate::gate::written::{
+    Arrangement, Balancer, Engine, GateFile, HostBounds, MOST_INSTANCES, Store, TurningPoint,
+};
 use crate::load::findings::Findings;
 use crate::load::script::Script;
 use tidegate_proto::GateTag;
 
 /// What the upgrade is called.
 const UPGRADE: &str = "gate";
-/// The most instances of a gate.
-const MOST_INSTANCES: u32 = 24;
 /// Why a gate file is none.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAGate {
@@ -73,6 +80,8 @@ pub struct Gate {
     pub name: String,
     /// The directory of its file.
     pub here: PathBuf,
+    /// Where its fields are in the file.
+    pub origin: Origin,
     /// How many instances.
     pub instances: u32,
     /// The service.
@@ -88,7 +97,7 @@ pub struct Gate {
     /// What the upgrade is called.
     pub upgrade_id: String,
     /// Fields of the upgrade spec.
-    pub upgrade: Map<String, Value>,
+    pub upgrade: UpgradeFields,
     /// The steps that the documentation of the upgrade has; absent: it is not compared.
     pub documented: Option<Documented>,
     /// Another way of upgrading.
@@ -142,19 +151,29 @@ pub fn load(path: &Path) -> Result<Gate, NotAGate> {
 /// As [`load()`].
 pub fn parse(text: &str, path: &Path, here: &Path) -> Result<Gate, NotAGate> {
     let wrong = |findings| NotAGate::Wrong { path: path.to_owned(), findings };
-    let (written, located): (GateFile, _) =
-        document::checked(text, EXAMPLE).map_err(|findings| wrong(quotes::advised(text, findings)))?;
+    if is_empty(text) {
+        let what = "is empty; `grenade init` prints a gate file to begin with".to_owned();
+        return Err(wrong(vec![Finding { line: 1, column: 1, what }]));
+    }
+    let (written, located): (GateFile, _) = document::checked(text, EXAMPLE)
+        .map_err(|findings| wrong(spec::explained(quotes::advised(text, findings))))?;
+    let origin = Origin::new(path, located);
     let mut findings = Findings::default();
-    let gate = settled(written, here, &mut findings);
+    let gate = settled(written, here, &origin, &mut findings);
     match gate {
         Some(gate) if findings.all().is_empty() => Ok(gate),
-        _ => Err(wrong(findings.located(&located))),
+        _ => Err(wrong(findings.located(origin.document()))),
     }
 }
 
-fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Gate> {
+/// Whether a text has comments at the most.
+fn is_empty(text: &str) -> bool {
+    text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---")
+}
+
+fn settled(written: GateFile, here: &Path, origin: &Origin, findings: &mut Findings) -> Option<Gate> {
     bounds(&written, findings);
-    spec(&written.upgrade, findings);
+    spec(&written.upgrade, written.instances, findings);
     let tags: BTreeSet<GateTag> = written.tags.iter().copied().collect();
     companion::allowed(&written, findings);
     let engine = written.database.as_ref().map(|database| database.engine);
@@ -191,6 +210,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     let gate = Gate {
         name: written.name,
         here: here.to_owned(),
+        origin: origin.clone(),
         instances: written.instances,
         service: service?,
         database,
@@ -224,9 +244,6 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
 
 /// What has bounds of its own.
 fn bounds(written: &GateFile, findings: &mut Findings) {
-    if !(2..=MOST_INSTANCES).contains(&written.instances) {
-        findings.add("instances", format!("{} is not allowed; 2 to {MOST_INSTANCES} is", written.instances));
-    }
     if written.name.trim().is_empty() || written.name.chars().any(char::is_control) {
         findings.add("name", "is empty or has control characters");
     }
@@ -279,9 +296,10 @@ fn procedure(
 
 fn mixes(arrangements: &[Arrangement], findings: &mut Findings) {
     for (n, Arrangement { base, target }) in arrangements.iter().enumerate() {
-        if *base == 0 || *target == 0 || base + target > MOST_INSTANCES {
-            let allowed = format!("at least one of each is allowed, {MOST_INSTANCES} together");
-            findings.add(&format!("arrangements[{n}]"), format!("base {base}, target {target}; {allowed}"));
+        let together = base + target;
+        if u64::from(together) > MOST_INSTANCES {
+            let found = format!("has {together} instances; at most {MOST_INSTANCES} are allowed");
+            findings.add(&format!("arrangements[{n}]"), found);
         }
     }
 }

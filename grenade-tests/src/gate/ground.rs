@@ -251,10 +251,10 @@ fn behind(gate: &Gate, nodes: &[Node]) -> Behind {
 fn spec_of(gate: &Gate, target: &Release, course: Course<'_>) -> Value {
     let mut spec = json!({
         "drain": {"evidence": "haproxy", "deadline": "30s", "on_deadline": "fail"},
-        "min_in_service": gate.instances - 1,
+        "min_in_service": gate.least_in_service(),
     });
     let fields = spec.as_object_mut().expect("an object was made");
-    fields.extend(gate.upgrade.clone());
+    fields.extend(gate.upgrade.fields());
     if let Some(plan) = course.plan() {
         if let Some(strategy) = &plan.strategy {
             fields.insert("strategy".to_owned(), json!(strategy));
@@ -297,4 +297,32 @@ fn migrations(world: &World, gate: &Gate) -> anyhow::Result<Vec<String>> {
         }
     }
     Ok(vec!["--migrations".to_owned(), home.display().to_string()])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::{Release, spec_of};
+    use crate::gate::drive::Course;
+    use crate::gate::file;
+    use crate::gate::init::EXAMPLE;
+
+    /// Tidegate keeps both limits: all but one in service would make two out impossible.
+    #[test]
+    fn spec_lets_as_many_be_out_as_the_gate_file_says() {
+        for (fields, least, most) in [
+            ("max_unavailable: 2", 1.into(), 2.into()),
+            ("max_unavailable: 67%", 1.into(), serde_json::Value::from("67%")),
+            ("strategy: immediate", 2.into(), serde_json::Value::Null),
+            ("max_unavailable: 2\n  min_in_service: 0", 0.into(), 2.into()),
+        ] {
+            let text = EXAMPLE.replacen("max_unavailable: 1", fields, 1);
+            let gate = file::parse(&text, Path::new("gate.yaml"), Path::new("/")).unwrap();
+            let sha256 = "0".repeat(64);
+            let target = Release { tag: "items-2".to_owned(), version: 2, script: PathBuf::new(), sha256 };
+            let spec = spec_of(&gate, &target, Course::Through);
+            assert_eq!((&spec["min_in_service"], &spec["max_unavailable"]), (&least, &most), "{fields}");
+        }
+    }
 }

@@ -138,7 +138,10 @@ impl Places {
 }
 
 /// The directory of this program and those beside it.
-fn bin() -> anyhow::Result<PathBuf> {
+///
+/// # Errors
+/// When this program cannot be found.
+pub fn bin() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("could not find this program")?;
     let bin = own.parent().unwrap_or(Path::new("/"));
     // A test is one directory below the programs.

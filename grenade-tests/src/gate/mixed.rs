@@ -142,11 +142,14 @@ async fn start(
     version: &Version,
     script: &Path,
 ) -> anyhow::Result<Process> {
-    let process = node.start(world, gate, script).await?;
-    let said = Probe::of(&gate.service.version).ask(node.address).await.map_err(anyhow::Error::msg)?;
+    let command = version.command.field();
+    let process = node.start(world, gate, script).await.with_context(|| gate.origin.at(command))?;
+    let said = Probe::of(&gate.service.version).ask(node.address).await.map_err(anyhow::Error::msg);
+    let said = said.with_context(|| gate.origin.at("service.version"))?;
     ensure!(
         said == version.number.get(),
-        "the command of version {} starts one that says it is version {said}",
+        "{}: the command of version {} starts one that says it is version {said}",
+        gate.origin.at(&command.replace(".command", ".number")),
         version.number
     );
     Ok(process)
@@ -179,7 +182,7 @@ pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow:
     health.extend(instances.health(world, gate, "base").await?);
     if let Some(script) = &gate.script {
         let requests = Requests::beside(Arc::clone(script), instances.target(), beside.targets());
-        none_fails(&load(world, gate, requests, "alone", ALONE).await?.0, &instances)?;
+        none_fails(gate, &load(world, gate, requests, "alone", ALONE).await?.0, &instances)?;
     }
     if let (Some(command), Some(at)) = (&gate.load_command, instances.first()) {
         let places = Places::of(world, gate, &data)?;
@@ -189,9 +192,10 @@ pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow:
         let entries = load.stop(gate).await?;
         ensure!(
             !entries.is_empty(),
-            "load.command sent no request to the base alone in {span:?}; `load.before` must be longer than it takes to begin"
+            "{} sent no request to the base alone in {span:?}; `load.before` must be longer than it takes to begin",
+            gate.origin.at(command.field())
         );
-        none_fails(&entries, &instances)?;
+        none_fails(gate, &entries, &instances)?;
     }
     instances.stop(gate).await?;
     ground::expand(world, gate, "alone", &data).await?;
@@ -205,7 +209,7 @@ pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow:
 }
 
 /// A load that fails against the base alone shows nothing of an upgrade.
-fn none_fails(entries: &[Entry], instances: &Instances) -> anyhow::Result<()> {
+fn none_fails(gate: &Gate, entries: &[Entry], instances: &Instances) -> anyhow::Result<()> {
     let mut failed = entries.iter().filter(|entry| entry.is_failed());
     let Some(first) = failed.next() else {
         let is_known = entries.is_empty() || entries.iter().any(Entry::is_ok);
@@ -216,9 +220,15 @@ fn none_fails(entries: &[Entry], instances: &Instances) -> anyhow::Result<()> {
         );
         return Ok(());
     };
+    let mut steps = gate.script.iter().flat_map(|script| &script.steps);
+    let field = match steps.position(|step| step.name == first.kind) {
+        Some(n) => format!("load.steps[{n}]"),
+        None => "load".to_owned(),
+    };
     bail!(
-        "the load fails against the base alone, so it could tell nothing of an upgrade: {} of {} requests; the first: {} {}: \
+        "{}: the load fails against the base alone, so it could tell nothing of an upgrade: {} of {} requests; the first: {} {}: \
          {}{}",
+        gate.origin.at(&field),
         failed.count() + 1,
         entries.len(),
         first.kind,

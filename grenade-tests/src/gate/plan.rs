@@ -17,10 +17,9 @@ use tidegate_proto::spec::Strategy;
 
 pub use step::{Event, PlanStep, When};
 
-use serde_json::Map;
-
 use crate::gate::file::Gate;
-use crate::gate::file::schema::spec;
+use crate::gate::file::spec::spec;
+use crate::gate::written::upgrade::UpgradeFields;
 use crate::load::findings::Findings;
 
 /// The most steps that are drawn.
@@ -115,11 +114,9 @@ impl Plan {
             flaws.push(format!("max_unavailable: {out} is not allowed; 1 to {most} is"));
         }
         let mut findings = Findings::default();
-        if let Some(strategy) = &self.strategy {
-            let strategy = serde_json::to_value(strategy).unwrap_or_default();
-            spec(&Map::from_iter([("strategy".to_owned(), strategy)]), &mut findings);
-        }
-        flaws.extend(findings.all().iter().map(|found| found.trim_start_matches("upgrade: ").to_owned()));
+        let fields = UpgradeFields { strategy: self.strategy.clone(), ..UpgradeFields::default() };
+        spec(&fields, gate.instances, &mut findings);
+        flaws.extend(findings.all().iter().map(|found| found.trim_start_matches("upgrade.").to_owned()));
         for (n, step) in self.steps.iter().enumerate() {
             if let When::Upgraded(count) = step.when
                 && !(1..=gate.instances).contains(&count)

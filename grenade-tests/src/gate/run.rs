@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::gate::databases::{self, Databases};
+use crate::gate::databases::Databases;
 use crate::gate::drive::Course;
-use crate::gate::file::source::Source;
-use crate::gate::file::{Gate, Schema, Version};
+use crate::gate::file::{Gate, Schema};
 use crate::gate::impact::calibrate::{self, Calibration};
 use crate::gate::impact::{self};
-use crate::gate::launcher::found;
+use crate::gate::installed::installed;
 use crate::gate::machine::RunContext;
 use crate::gate::mixed::{self, Health};
 use crate::gate::offline;
@@ -22,8 +21,7 @@ use crate::gate::report::{GateReport, html, junit, text};
 use crate::gate::source;
 use crate::gate::upgrade::upgrade;
 use crate::gate::verdict::{Evidence, judge};
-use crate::gate::written::{Balancer, Store};
-use crate::world::{World, program};
+use crate::world::World;
 use tidegate_proto::GateTag;
 
 /// What is asked for beside the gate file.
@@ -41,45 +39,6 @@ pub struct Asked {
     pub most: Duration,
 }
 
-/// Everything that a gate needs must be there before anything is started.
-///
-/// # Errors
-/// All that is missing.
-pub fn installed(gate: &Gate) -> anyhow::Result<()> {
-    let mut missing = Vec::new();
-    let mut note =
-        |tried: anyhow::Result<PathBuf>| missing.extend(tried.err().map(|error| error.to_string()));
-    let services = orders::services(gate);
-    let versions: Vec<&Version> =
-        services.iter().flat_map(|gate| [&gate.service.base, &gate.service.target]).collect();
-    for version in &versions {
-        if let Some(name) = version.command.program(&gate.here) {
-            note(found(&name, Path::new("/")));
-        }
-    }
-    if versions.iter().any(|version| matches!(version.source, Source::Git(_))) {
-        note(found("git", &gate.here));
-    }
-    if let Some(name) = gate.procedure.as_ref().and_then(|command| command.program(&gate.here)) {
-        note(found(&name, Path::new("/")));
-    }
-    if let Some(name) = gate.load_command.as_ref().and_then(|command| command.program(&gate.here)) {
-        note(found(&name, Path::new("/")));
-    }
-    if gate.balancer == Balancer::Haproxy {
-        note(found("haproxy", &gate.here));
-    }
-    if gate.store == Store::Etcd {
-        note(found("etcd", &gate.here));
-    }
-    for own in ["tidegate", "tidegate-agent", "tidegate-balancer"] {
-        note(program::own(own).map_err(Into::into));
-    }
-    missing.extend(databases::missing(gate));
-    missing.dedup();
-    if missing.is_empty() { Ok(()) } else { anyhow::bail!("{}", missing.join("\n")) }
-}
-
 /// Tries each version alone; answers what was seen of the health checks.
 ///
 /// # Errors
@@ -91,7 +50,8 @@ pub async fn check(
 ) -> anyhow::Result<(Databases, Vec<Health>)> {
     installed(gate)?;
     if let Some(Schema::Migrations(directory)) = &gate.schema {
-        tidegate_migrations::MigrationSet::load(directory).context("schema.migrations")?;
+        tidegate_migrations::MigrationSet::load(directory)
+            .with_context(|| gate.origin.at("schema.migrations"))?;
     }
     for service in orders::services(gate) {
         let prepared = source::prepare(world, service, &|what| progress.say(what)).await;

@@ -31,7 +31,9 @@ pub async fn prepare(world: &World, gate: &Gate, say: &(dyn Fn(&str) + Sync)) ->
     for (name, version) in [("base", &gate.service.base), ("target", &gate.service.target)] {
         if let Source::Git(commit) = &version.source {
             let made = checked_out(world, gate, name, commit, say);
-            let made = made.await.with_context(|| format!("service.{name}.git: {}", commit.reference))?;
+            let made = made.await.with_context(|| {
+                format!("{}: {}", gate.origin.at(&format!("service.{name}.git")), commit.reference)
+            })?;
             commit.is_in(made);
         }
     }

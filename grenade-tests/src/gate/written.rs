@@ -2,18 +2,29 @@
 
 pub mod companion;
 pub mod survival;
+pub mod upgrade;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use tidegate_proto::{GateTag, ServiceName, ServiceVersion, Span};
 
 use crate::gate::plan::PlanStep;
 use crate::gate::written::companion::Companion;
 use crate::gate::written::survival::Survival;
-use crate::load::written::Load;
+use crate::gate::written::upgrade::UpgradeFields;
+use crate::load::whole::{whole, whole_if_any};
+use crate::load::written::{Load, MOST_RATE};
+
+/// The fewest instances of a gate: one serves while the other one is upgraded.
+pub const FEWEST_INSTANCES: u64 = 2;
+/// The most instances of a gate, and of a frozen mix.
+pub const MOST_INSTANCES: u64 = 24;
+/// The lowest rate at which zero-impact can be measured, in requests per second: a block of five seconds needs 200.
+pub const LOWEST_IMPACT_RATE: u64 = 40;
+/// The most looks of the judge of zero-impact.
+const MOST_LOOKS: u64 = 3;
 
 /// The whole file.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -22,7 +33,8 @@ pub struct GateFile {
     /// What the gate is called in reports.
     pub name: String,
     /// How many instances the fleet has, 2 to 24. Default: 3.
-    #[serde(default = "three")]
+    #[serde(default = "three", deserialize_with = "whole::<_, _, FEWEST_INSTANCES, MOST_INSTANCES>")]
+    #[schemars(range(min = FEWEST_INSTANCES, max = MOST_INSTANCES))]
     pub instances: u32,
     /// The service and its two versions.
     pub service: Service,
@@ -43,10 +55,9 @@ pub struct GateFile {
     /// What Tidegate keeps its records in.
     #[serde(default)]
     pub store: Store,
-    /// Fields of an upgrade spec (strategy, max_unavailable, health, drain, failures, …), beyond those that the runner
-    /// knows itself.
+    /// Fields of an upgrade spec, beyond those that the runner fills in.
     #[serde(default)]
-    pub upgrade: Map<String, Value>,
+    pub upgrade: UpgradeFields,
     /// Another way of upgrading than Tidegate: a command that is given `{fleet}`, a JSON file that says where the instances
     /// are and how each version is started. It must exit with 0 when every instance is at the target. Absent: Tidegate.
     #[serde(default)]
@@ -256,9 +267,13 @@ pub enum Store {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arrangement {
-    /// Instances at the base version.
+    /// Instances at the base version, at least one; together with the target's at most 24.
+    #[serde(deserialize_with = "whole::<_, _, 1, { MOST_INSTANCES - 1 }>")]
+    #[schemars(range(min = 1, max = MOST_INSTANCES - 1))]
     pub base: u32,
-    /// Instances at the target version.
+    /// Instances at the target version, at least one.
+    #[serde(deserialize_with = "whole::<_, _, 1, { MOST_INSTANCES - 1 }>")]
+    #[schemars(range(min = 1, max = MOST_INSTANCES - 1))]
     pub target: u32,
 }
 
@@ -293,13 +308,15 @@ impl TurningPoint {
 #[serde(deny_unknown_fields)]
 pub struct Impact {
     /// Requests per second to each pool, at least 40: a block of five seconds needs 200. Default: the rate of `load`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_if_any::<_, _, LOWEST_IMPACT_RATE, MOST_RATE>")]
+    #[schemars(range(min = LOWEST_IMPACT_RATE, max = MOST_RATE))]
     pub rate: Option<u32>,
     /// How long the pools are compared before anything is upgraded, and then for each look, at least 60s. Default: 60s.
     #[serde(default = "a_minute")]
     pub length: Span,
     /// How often the judge may look, with more requests each time, 1 to 3. Default: 3.
-    #[serde(default = "three")]
+    #[serde(default = "three", deserialize_with = "whole::<_, _, 1, MOST_LOOKS>")]
+    #[schemars(range(min = 1, max = MOST_LOOKS))]
     pub looks: u32,
     /// Whether there is a second pool that is not upgraded. `false` is for a service that cannot have one: the pool is then
     /// compared with itself, upgraded and left alone by turns, in an order that `load.seed` decides. Default: true.
@@ -328,12 +345,15 @@ impl Default for Impact {
 pub struct HostBounds {
     /// The share of time in which some process waited for a core, in percent (`/proc/pressure/cpu`). Default: 90.
     #[serde(default = "ninety")]
+    #[schemars(range(min = 0, max = 100))]
     pub cpu_pressure: f64,
     /// The share of time in which some process waited for memory, in percent (`/proc/pressure/memory`). Default: 20.
     #[serde(default = "twenty")]
+    #[schemars(range(min = 0, max = 100))]
     pub memory_pressure: f64,
     /// The share of time that the hypervisor gave to others, in percent (`/proc/stat`). Default: 20.
     #[serde(default = "twenty")]
+    #[schemars(range(min = 0, max = 100))]
     pub steal: f64,
     /// How late 99 % of the requests were sent at the most; later ones make the verdict inconclusive also where no request
     /// failed. Default: 250ms.

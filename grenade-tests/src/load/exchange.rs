@@ -11,9 +11,6 @@ use crate::load::template::{Pattern, Template};
 use crate::load::wire::{self, Outgoing, json, nothing};
 use crate::load::written;
 
-/// The longest body, in bytes: 1 GiB.
-const MOST_BYTES: u64 = 1 << 30;
-
 /// A request with what its answer must be.
 #[derive(Debug, Clone)]
 pub struct Exchange {
@@ -58,8 +55,12 @@ impl Exchange {
         findings: &mut Findings,
     ) -> Option<Self> {
         let at = |part: &str| format!("{field}.{part}");
-        let method = Method::from_bytes(request.method.as_bytes())
-            .map_err(|_| format!("`{}` is none", request.method));
+        let method = Method::from_bytes(request.method.as_bytes()).map_err(|_| {
+            format!(
+                "`{}` is no HTTP method; one word is, such as GET, POST, PUT, PATCH or DELETE",
+                request.method
+            )
+        });
         let method = findings.good(&at("request.method"), method)?;
         let path = findings.good(&at("request.path"), Template::parse(&request.path))?;
         if !request.path.starts_with('/') {
@@ -72,9 +73,6 @@ impl Exchange {
         });
         let headers = headers.collect();
         let body = body(&at("request"), request.json.as_ref(), request.upload, findings)?;
-        for status in expect.status.iter().filter(|status| !(200..=599).contains(*status)) {
-            findings.add(&at("expect.status"), format!("{status} is no final status; 200 to 599 is allowed"));
-        }
         for pointer in keep.values() {
             is_pointer(&at("keep"), pointer, findings);
         }
@@ -154,11 +152,6 @@ fn body(
         }
         (Some(json), None) => {
             Some(Body::Json(findings.good(&format!("{field}.json"), Pattern::parse(json))?))
-        }
-        (None, Some(upload)) if upload.bytes > MOST_BYTES => {
-            let found = format!("{}; at most {MOST_BYTES} is allowed", upload.bytes);
-            findings.add(&format!("{field}.upload.bytes"), found);
-            None
         }
         (None, Some(upload)) => {
             Some(Body::Slow(upload.bytes, Duration::from_millis(upload.over.as_millis())))

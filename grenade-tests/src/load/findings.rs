@@ -38,6 +38,10 @@ impl Findings {
 
 /// The place of a field such as `load.steps[0].keep`; a note such as ` (read)` is no part of its path.
 fn located(document: &Located, field: &str, what: &str) -> Finding {
-    let path = field.split(' ').next().unwrap_or_default().replace('[', ".").replace(']', "");
-    Finding { what: format!("{field}: {what}"), ..document.finding(&path, what) }
+    Finding { what: format!("{field}: {what}"), ..document.finding(&path(field), what) }
+}
+
+/// The path of a field such as `load.steps[0].keep` in its document.
+pub fn path(field: &str) -> String {
+    field.split(' ').next().unwrap_or_default().replace('[', ".").replace(']', "")
 }

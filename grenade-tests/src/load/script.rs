@@ -77,7 +77,7 @@ impl Script {
         if !(0.0..=1.0).contains(&keep_alive) {
             findings.add("load.keep_alive", format!("{keep_alive}; 0 to 1 is allowed"));
         }
-        let mut settled = Vec::new();
+        let (mut settled, count) = (Vec::new(), steps.len());
         let mut names = BTreeMap::new();
         for (n, step) in steps.into_iter().enumerate() {
             let field = format!("load.steps[{n}]");
@@ -85,6 +85,10 @@ impl Script {
                 findings.add(&field, format!("has the name `{}` of load.steps[{other}]", step.name));
             }
             settled.extend(ScriptStep::settled(&field, step, findings));
+        }
+        // What the others need may be in a step that is wrong by itself.
+        if settled.len() < count {
+            return None;
         }
         if settled.iter().all(|step| step.weight == 0) {
             findings.add("load.steps", "there is no step with a weight above 0");

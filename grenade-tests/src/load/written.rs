@@ -7,12 +7,20 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tidegate_proto::{ServiceVersion, Span};
 
+use crate::load::whole::{all_whole, whole, whole_if_any};
+
+/// The longest body that is sent slowly, in bytes: 1 GiB.
+pub const MOST_BYTES: u64 = 1 << 30;
+/// The most requests per second.
+pub const MOST_RATE: u64 = 5_000;
+
 /// What clients do.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// Requests per second, 1 to 5000, of the steps.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_if_any::<_, _, 1, MOST_RATE>")]
+    #[schemars(range(min = 1, max = MOST_RATE))]
     pub rate: Option<u32>,
     /// A load that another program sends, instead of the steps or beside them: a command with the places of a version's
     /// command but those of a node, with `{url}` (the balancer's), `{ledger}` (the CSV file that it writes, with the columns
@@ -31,6 +39,7 @@ pub struct Load {
     pub mixed: Span,
     /// The part of the requests that is sent over kept connections, 0 to 1. Default: 0.5.
     #[serde(default = "half")]
+    #[schemars(range(min = 0, max = 1))]
     pub keep_alive: f64,
     /// Decides every choice. Default: 1.
     #[serde(default = "one")]
@@ -146,7 +155,9 @@ fn get() -> String {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Upload {
-    /// Its length.
+    /// Its length in bytes, at most 1 GiB.
+    #[serde(deserialize_with = "whole::<_, _, 0, MOST_BYTES>")]
+    #[schemars(range(min = 0, max = MOST_BYTES))]
     pub bytes: u64,
     /// From its first byte to its last.
     pub over: Span,
@@ -156,8 +167,9 @@ pub struct Upload {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// Its status, one of these. Default: 200 to 299.
-    #[serde(default)]
+    /// Its status, one of these, each 200 to 599. Default: 200 to 299.
+    #[serde(default, deserialize_with = "all_whole::<_, _, 200, 599>")]
+    #[schemars(inner(range(min = 200, max = 599)))]
     pub status: Vec<u16>,
     /// Values in its JSON body, by JSON pointer, with variables.
     #[serde(default)]

@@ -63,8 +63,8 @@ fn schema() -> SchemaPlan {
 
 /// What the gate file says of the upgrade, and over it what the plan says.
 fn upgrade(gate: &Gate, plan: &Plan) -> UpgradePlan {
-    let field = |name: &str| gate.upgrade.get(name);
-    let number = |name: &str| field(name).and_then(Value::as_u64);
+    let fields = gate.upgrade.fields();
+    let field = |name: &str| fields.get(name);
     let instances = u64::from(gate.instances);
     let out = plan.max_unavailable.map(u64::from);
     let strategy = plan.strategy.as_ref().map(|strategy| json!(strategy));
@@ -76,9 +76,8 @@ fn upgrade(gate: &Gate, plan: &Plan) -> UpgradePlan {
         strategy: strategy.or_else(|| field("strategy").cloned()).unwrap_or_else(|| json!({"rolling": {}})),
         min_in_service: out
             .map(|out| instances.saturating_sub(out))
-            .or_else(|| number("min_in_service"))
-            .unwrap_or(instances - 1),
-        max_unavailable: out.or_else(|| number("max_unavailable")).unwrap_or(1),
+            .unwrap_or_else(|| u64::from(gate.least_in_service())),
+        max_unavailable: out.unwrap_or_else(|| u64::from(gate.most_out())),
         by_zone: false,
         tolerate: 0,
         then: then.unwrap_or("rollback").to_owned(),

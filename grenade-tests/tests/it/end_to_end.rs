@@ -11,6 +11,7 @@ mod gate_disk;
 mod gate_health;
 mod gate_job;
 mod gate_mariadb;
+mod gate_not_run;
 mod gate_orders;
 mod gate_sample;
 mod gate_sources;

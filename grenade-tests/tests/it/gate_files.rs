@@ -114,6 +114,29 @@ fn calibrate_refuses_a_load_by_command() {
     assert!(!room.path().join("artifacts").exists());
 }
 
+/// Before anything is started, and beside it: which tags the asserted one presupposes.
+#[test]
+fn every_mix_without_rolling_is_refused_with_its_place() {
+    let room = tempfile::tempdir().unwrap();
+    let text = said(&["init"]);
+    let tags = text.lines().find(|line| line.starts_with("tags:")).unwrap();
+    let line = text.lines().position(|line| line == tags).unwrap() + 1;
+    std::fs::write(room.path().join("gate.yaml"), text.replace(tags, "tags: [zero-impact]")).unwrap();
+    let mut command = Command::new(program::own("grenade").unwrap());
+    command.args(["run", "gate.yaml", "--every-mix"]).current_dir(room.path());
+    let refused = command.output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    for part in [
+        "tags: --every-mix tries every frozen mix for the tag rolling",
+        "tags: zero-impact presupposes zero-downtime,",
+    ] {
+        let expected = format!("grenade: gate.yaml:{line}:1: {part}");
+        assert!(said.contains(&expected), "{expected}: {said}");
+    }
+    assert!(!room.path().join("grenade-artifacts").exists());
+}
+
 #[test]
 fn help_names_exit_codes_and_examples() {
     let help = said(&["--help"]);

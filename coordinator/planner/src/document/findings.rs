@@ -10,16 +10,19 @@ use std::fmt;
 use tidegate_proto::form::{self, Finding, Flaw};
 
 /// A document with the place of each part.
+#[derive(Debug)]
 pub struct Located {
     tree: Node,
 }
 
 /// A value, with where it and its key begin.
+#[derive(Debug)]
 struct Node {
     at: Location,
     value: Value,
 }
 
+#[derive(Debug)]
 enum Value {
     Scalar(Json),
     List(Vec<Node>),

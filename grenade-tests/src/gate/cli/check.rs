@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::gate::cli::{in_a_world, load, not_run};
+use crate::gate::cli::{in_a_world, load, not_run, say_presupposed};
 use crate::gate::exit::print;
 use crate::gate::report::progress::Progress;
 use crate::gate::run;
@@ -17,6 +17,7 @@ pub(super) async fn check(path: &Path) -> ExitCode {
         Ok(gate) => gate,
         Err(code) => return code,
     };
+    say_presupposed(&gate);
     let room = match tempfile::tempdir().context("could not make a temporary directory") {
         Ok(room) => room,
         Err(error) => return not_run(&error),
@@ -27,7 +28,12 @@ pub(super) async fn check(path: &Path) -> ExitCode {
         let (_, health) = run::check(world, &gate, &Progress::new(most)).await?;
         match health.into_iter().find_map(|health| Some((health.version, health.wrong?))) {
             None => Ok(()),
-            Some((version, wrong)) => anyhow::bail!("the health check of version {version}: {wrong}"),
+            Some((version, wrong)) => {
+                anyhow::bail!(
+                    "{}: the health check of version {version}: {wrong}",
+                    gate.origin.at("service.health")
+                )
+            }
         }
     });
     match checked.await {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 
-use crate::gate::cli::{Unwritable, in_a_world, load, not_run};
+use crate::gate::cli::{Unwritable, in_a_world, load, not_run, say_presupposed};
 use crate::gate::exit::{BAD_INPUT, INCONCLUSIVE, NOT_RUN, print, span};
 use crate::gate::file::Gate;
 use crate::gate::impact::calibrate::Calibration;
@@ -16,6 +16,7 @@ use crate::gate::report::text;
 use crate::gate::run::{self, Asked};
 use crate::gate::verdict::Word;
 use crate::gate::written::Arrangement;
+use tidegate_proto::GateTag;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Run {
@@ -62,6 +63,15 @@ impl Run {
             Ok(gate) => gate,
             Err(code) => return code,
         };
+        say_presupposed(&gate);
+        if self.every_mix && !gate.tags.contains(&GateTag::Rolling) {
+            eprintln!(
+                "grenade: {}: --every-mix tries every frozen mix for the tag rolling, which this gate does not assert: add \
+                 `rolling`, or leave out --every-mix",
+                gate.origin.at("tags")
+            );
+            return ExitCode::from(BAD_INPUT);
+        }
         if self.every_mix {
             let mix = |target| Arrangement { base: gate.instances - target, target };
             gate.arrangements = (1..gate.instances).map(mix).collect();

@@ -1,7 +1,5 @@
 //! Commands of a gate file, with the places that each may have.
 
-use std::path::Path;
-
 use serde_json::Value;
 
 use crate::gate::written::{self, Engine};
@@ -31,7 +29,11 @@ pub const OF_NODE: [&str; 6] = ["port", "address", "node", "node_dir", "disable_
 
 /// Program and arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command(Vec<Template>);
+pub struct Command {
+    /// Its field in the gate file, such as `database.init[0]`; of a companion below that.
+    field: String,
+    words: Vec<Template>,
+}
 
 impl Command {
     /// Its words, with each variable as `value` has it.
@@ -39,24 +41,27 @@ impl Command {
     /// # Errors
     /// The first name that has no value.
     pub fn words(&self, value: &dyn Fn(&str) -> Option<Value>) -> Result<Vec<String>, String> {
-        self.0.iter().map(|word| word.fill(value)).collect()
+        self.words.iter().map(|word| word.fill(value)).collect()
     }
 
-    /// The program, where it is known before anything runs: `{here}` and `{bin}` are not looked into.
-    pub fn program(&self, here: &Path) -> Option<String> {
-        let here = here.display().to_string();
-        let known = |name: &str| (name == "here").then(|| Value::String(here.clone()));
-        self.0.first()?.fill(&known).ok()
+    /// Its field in the gate file.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// The program, where every place in its name has a `value`.
+    pub fn program(&self, value: &dyn Fn(&str) -> Option<Value>) -> Option<String> {
+        self.words.first()?.fill(value).ok()
     }
 
     /// Whether it has one of these places.
     pub fn reads(&self, places: &[&str]) -> bool {
-        self.0.iter().flat_map(Template::variables).any(|place| places.contains(&place))
+        self.words.iter().flat_map(Template::variables).any(|place| places.contains(&place))
     }
 
     /// As a line of a shell script.
     pub fn shell(&self) -> String {
-        self.0.iter().map(Template::shell_word).collect::<Vec<_>>().join(" ")
+        self.words.iter().map(Template::shell_word).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -80,5 +85,5 @@ pub fn command(field: &str, words: &[String], places: &[&str], findings: &mut Fi
     let parsed: Result<Vec<_>, String> = words.iter().map(|word| Template::parse(word)).collect();
     let parsed = findings.good(field, parsed)?;
     known(field, parsed.iter().flat_map(Template::variables), places, findings);
-    Some(Command(parsed))
+    Some(Command { field: field.to_owned(), words: parsed })
 }

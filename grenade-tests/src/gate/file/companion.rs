@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::{Map, Value};
-
 use crate::gate::file::command::{commands, of_service};
-use crate::gate::file::schema::{schema_of, spec};
+use crate::gate::file::schema::schema_of;
 use crate::gate::file::service::{Service, service};
-use crate::gate::file::{Gate, MOST_INSTANCES, Schema};
+use crate::gate::file::spec::spec;
+use crate::gate::file::{Gate, Schema};
 use crate::gate::written::companion::Companion;
+use crate::gate::written::upgrade::UpgradeFields;
 use crate::gate::written::{Engine, GateFile};
 use crate::load::findings::Findings;
 use crate::load::script::Script;
@@ -21,11 +21,13 @@ const MOST: usize = 2;
 /// A companion, checked.
 #[derive(Debug)]
 pub struct Settled {
+    /// Its place in the file.
+    field: String,
     service: Service,
     instances: u32,
     database: Option<(Engine, Vec<super::Command>)>,
     schema: Option<Schema>,
-    upgrade: Map<String, Value>,
+    upgrade: UpgradeFields,
 }
 
 /// The place by which the commands of the gate's own service know the balancer of a companion.
@@ -76,7 +78,7 @@ pub(super) fn companions(
                 format!("`{name}` is the name at {other} too; each service needs its own"),
             );
         }
-        settled.extend(one(companion, instances, engine, here, &mut inner));
+        settled.extend(one(companion, (&field, instances), engine, here, &mut inner));
         findings.add_within(&field, inner);
     }
     settled
@@ -84,15 +86,12 @@ pub(super) fn companions(
 
 fn one(
     written: Companion,
-    instances: u32,
+    (field, instances): (&str, u32),
     engine: Option<Engine>,
     here: &Path,
     findings: &mut Findings,
 ) -> Option<Settled> {
     let instances = written.instances.unwrap_or(instances);
-    if !(2..=MOST_INSTANCES).contains(&instances) {
-        findings.add("instances", format!("{instances} is not allowed; 2 to {MOST_INSTANCES} is"));
-    }
     let places = of_service(&written.service, engine);
     let skips_level = written.service.skip_level;
     let service = service(written.service, here, &places, findings);
@@ -109,8 +108,9 @@ fn one(
     }
     let schema =
         written.schema.and_then(|steps| schema_of(&steps, here, (engine, skips_level), &places, findings));
-    spec(&written.upgrade, findings);
-    Some(Settled { service: service?, instances, database, schema, upgrade: written.upgrade })
+    spec(&written.upgrade, instances, findings);
+    let field = field.to_owned();
+    Some(Settled { field, service: service?, instances, database, schema, upgrade: written.upgrade })
 }
 
 /// A step goes to the gate's own service, or to a companion.
@@ -138,6 +138,7 @@ impl Gate {
         Self {
             name: self.name.clone(),
             here: self.here.clone(),
+            origin: self.origin.within(&companion.field),
             instances: companion.instances,
             service: companion.service,
             database: companion.database,

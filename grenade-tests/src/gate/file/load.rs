@@ -7,13 +7,13 @@ use tidegate_proto::Span;
 
 use crate::gate::file::command::{Command, OF_LOAD, command};
 use crate::gate::file::service::Service;
-use crate::gate::impact::judge::{FEWEST_BLOCKS, FEWEST_IN_BLOCK};
+use crate::gate::impact::judge::FEWEST_BLOCKS;
 use crate::gate::impact::series::BLOCK_MS;
-use crate::gate::written;
+use crate::gate::written::{self, LOWEST_IMPACT_RATE};
 use crate::load::findings::Findings;
 use crate::load::object::Object;
-use crate::load::script::{self, Script};
-use crate::load::written::{Existing, Load, Step};
+use crate::load::script::{self, Script, ScriptStep};
+use crate::load::written::{Existing, Load, MOST_RATE, Step};
 
 /// How the load runs.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +50,8 @@ pub struct Senders {
     pub script: Option<Script>,
     /// The command.
     pub command: Option<Command>,
+    /// Whether there are steps, also where they could not be read.
+    pub has_steps: bool,
 }
 
 /// Checks the load.
@@ -78,15 +80,14 @@ pub fn load_of(
                 findings.add(&format!("load.{field}"), found);
             }
         }
-        return (pace, Senders { script: None, command });
+        return (pace, Senders { script: None, command, has_steps });
     }
-    match written.rate {
-        Some(1..=5000) => {}
-        Some(rate) => findings.add("load.rate", format!("{rate} a second; 1 to 5000 is allowed")),
-        None => findings
-            .add("load.rate", "is missing; write how many requests a second the steps send, 1 to 5000"),
+    if written.rate.is_none() {
+        let missing =
+            format!("is missing; write how many requests a second the steps send, 1 to {MOST_RATE}");
+        findings.add("load.rate", missing);
     }
-    (pace, Senders { script: script_of(written, service, here, findings), command })
+    (pace, Senders { script: script_of(written, service, here, findings), command, has_steps })
 }
 
 /// Checks the command of a load.
@@ -109,6 +110,7 @@ fn load_command(words: &[String], of_service: &[&str], findings: &mut Findings) 
 /// Checks the steps.
 fn script_of(written: Load, service: &Service, here: &Path, findings: &mut Findings) -> Option<Script> {
     let version = service.base.number;
+    let kinds: Vec<String> = written.existing.iter().map(|existing| existing.kind.clone()).collect();
     let existing = written.existing.into_iter().flat_map(|Existing { kind, objects, written_by }| {
         let written_by = Some(written_by.unwrap_or(version).get());
         objects.into_iter().map(move |variables| (kind.clone(), Object { variables, written_by }))
@@ -123,7 +125,25 @@ fn script_of(written: Load, service: &Service, here: &Path, findings: &mut Findi
         }
         Some(file) => findings.good("load.steps_from", steps_from(&here.join(file))),
     };
-    Script::settled(steps?, existing, written.keep_alive, header, findings)
+    let script = Script::settled(steps?, existing, written.keep_alive, header, findings)?;
+    read_by_a_step(&kinds, &script, findings);
+    Some(script)
+}
+
+/// Objects of a kind that no step takes would be read by nothing.
+fn read_by_a_step(kinds: &[String], script: &Script, findings: &mut Findings) {
+    let mut taken: Vec<&str> = script.steps.iter().filter_map(ScriptStep::takes).collect();
+    taken.sort_unstable();
+    taken.dedup();
+    for (n, kind) in kinds.iter().enumerate().filter(|(_, kind)| !taken.contains(&kind.as_str())) {
+        let allowed = match taken.is_empty() {
+            true => "no step has `uses` or `ends`".to_owned(),
+            false => format!("steps use or end: {}", taken.join(", ")),
+        };
+        let found =
+            format!("no step uses or ends a `{kind}`, so these objects would never be read; {allowed}");
+        findings.add(&format!("load.existing[{n}].kind"), found);
+    }
 }
 
 /// The steps in a file of their own.
@@ -139,23 +159,33 @@ pub fn impact_of(
     is_asserted: bool,
     findings: &mut Findings,
 ) -> ImpactPace {
-    let own = written.rate.is_some();
     let rate = written.rate.unwrap_or(rate);
-    let fewest = (FEWEST_IN_BLOCK as f64 / (BLOCK_MS / 1e3)).ceil() as u32;
-    if (own || is_asserted) && !(fewest..=5000).contains(&rate) {
-        findings.add("impact.rate", format!("{rate} a second; {fewest} to 5000 is allowed"));
+    // Where it is 0 the load has no rate, which is a finding of its own.
+    if is_asserted && (1..LOWEST_IMPACT_RATE).contains(&u64::from(rate)) {
+        let allowed =
+            format!("zero-impact needs {LOWEST_IMPACT_RATE} to {MOST_RATE}, or an `impact.rate` of its own");
+        findings.add("load.rate", format!("{rate} a second; {allowed}"));
     }
     let shortest = Duration::from_secs_f64(FEWEST_BLOCKS as f64 * BLOCK_MS / 1e3);
     let length = span(written.length);
     if length < shortest {
         findings.add("impact.length", format!("at least {} s is allowed", shortest.as_secs()));
     }
-    if !(1..=3).contains(&written.looks) {
-        findings.add("impact.looks", format!("{} looks; 1 to 3 are allowed", written.looks));
-    }
     ImpactPace { rate, length, looks: written.looks, twin: written.twin }
 }
 
 fn span(span: Span) -> Duration {
     Duration::from_millis(span.as_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::impact::judge::FEWEST_IN_BLOCK;
+
+    #[test]
+    fn lowest_impact_rate_fills_a_block() {
+        let needed = (FEWEST_IN_BLOCK as f64 / (BLOCK_MS / 1e3)).ceil();
+        assert!((LOWEST_IMPACT_RATE as f64 - needed).abs() < f64::EPSILON, "{needed}");
+    }
 }

@@ -1,16 +1,11 @@
-//! What of a gate file changes the schema, and goes into the upgrade spec.
+//! What of a gate file changes the schema.
 
 use std::path::{Path, PathBuf};
-
-use serde_json::{Map, Value};
-use tidegate_proto::spec::Spec;
 
 use crate::gate::file::command::{Command, commands};
 use crate::gate::written::{self, Engine};
 use crate::load::findings::Findings;
 
-/// The fields of an upgrade spec that the runner fills in.
-const OF_RUNNER: [&str; 5] = ["service", "from", "to", "release", "schema"];
 /// The schema change.
 #[derive(Debug)]
 pub enum Schema {
@@ -23,23 +18,6 @@ pub enum Schema {
         /// When every instance is at the target.
         contract: Vec<Command>,
     },
-}
-
-/// The fields of the upgrade spec must be valid, and none of those that the runner fills in.
-pub fn spec(fields: &Map<String, Value>, findings: &mut Findings) {
-    for own in OF_RUNNER.into_iter().filter(|own| fields.contains_key(*own)) {
-        findings.add(&format!("upgrade.{own}"), "is filled in by the runner");
-    }
-    let mut whole = fields.clone();
-    let runner = serde_json::json!({
-        "service": "service", "from": 1, "to": 2, "release": {"tag": "service-2", "sha256": "0".repeat(64)},
-    });
-    whole.extend(runner.as_object().cloned().unwrap_or_default());
-    whole.remove("schema");
-    match serde_json::from_value::<Spec>(Value::Object(whole)) {
-        Err(error) => findings.add("upgrade", error),
-        Ok(spec) => spec.flaws().iter().for_each(|flaw| findings.add("upgrade", flaw)),
-    }
 }
 
 /// Checks the steps of the schema change.

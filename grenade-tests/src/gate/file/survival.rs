@@ -97,15 +97,17 @@ impl<'a> Stage<'a> {
             }
             Part::Command(words) => Some(Act::Command(self.command(field, &words, kept, findings)?)),
             Part::Step(step) => {
+                // Also where the step itself is wrong: a later one that reads what it keeps is not.
+                let before: Vec<String> = kept.clone();
+                kept.extend(step.keep.keys().cloned());
                 let exchange = Exchange::settled(field, step.request, step.expect, step.keep, findings)?;
-                let variables: Vec<&str> = kept.iter().map(String::as_str).chain([RUN]).collect();
+                let variables: Vec<&str> = before.iter().map(String::as_str).chain([RUN]).collect();
                 known(field, exchange.reads(), &variables, findings);
                 for name in exchange.keep.keys() {
                     if name == RUN || self.places.contains(&name.as_str()) {
                         let other = "has a meaning of its own in commands and steps; keep it by another name";
                         findings.add(&format!("{field}.keep"), format!("`{name}` {other}"));
                     }
-                    kept.push(name.clone());
                 }
                 Some(Act::Step(Box::new(exchange)))
             }

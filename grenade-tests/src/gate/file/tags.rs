@@ -41,6 +41,17 @@ pub(super) fn asserted(
     }
 }
 
+/// The tags that the strongest asserted one presupposes and that are not asserted, as a sentence; `None`: all are.
+pub fn presupposed(tags: &[GateTag]) -> Option<String> {
+    let strongest = tags.iter().max()?;
+    let is_left_out = |tag: &GateTag| tag < strongest && !tags.contains(tag);
+    let left_out = GateTag::ALL.into_iter().rev().filter(is_left_out).map(GateTag::word);
+    let (last, others) =
+        left_out.collect::<Vec<_>>().split_last().map(|(last, others)| (*last, others.join(", ")))?;
+    let left_out = if others.is_empty() { last.to_owned() } else { format!("{others} and {last}") };
+    Some(format!("{strongest} presupposes {left_out}, which this gate does not decide"))
+}
+
 /// What a load by command cannot show.
 pub(super) fn of_command(
     tags: &BTreeSet<GateTag>,
@@ -51,7 +62,7 @@ pub(super) fn of_command(
     if senders.command.is_none() {
         return;
     }
-    let no_steps = senders.script.is_none();
+    let no_steps = !senders.has_steps;
     if tags.contains(&GateTag::Rolling) && no_steps {
         let needed = "rolling needs `load.steps`: only steps know what each version wrote, and read it through the other one; \
                       add steps beside `load.command`, or leave out the tag";

@@ -2,9 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
-use crate::gate::written::{SchemaSteps, Service};
+use crate::gate::written::upgrade::UpgradeFields;
+use crate::gate::written::{FEWEST_INSTANCES, MOST_INSTANCES, SchemaSteps, Service};
+use crate::load::whole::whole_if_any;
 
 /// A service that works together with the service of the gate, and is upgraded too: before it and after it.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -13,7 +14,8 @@ pub struct Companion {
     /// The service and its two versions. Its name is what `to` of a step says.
     pub service: Service,
     /// How many instances it has, 2 to 24. Default: as the gate's own service.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_if_any::<_, _, FEWEST_INSTANCES, MOST_INSTANCES>")]
+    #[schemars(range(min = FEWEST_INSTANCES, max = MOST_INSTANCES))]
     pub instances: Option<u32>,
     /// A database of its own, of the same engine as the gate's `database`. Absent: it uses that one.
     #[serde(default)]
@@ -23,7 +25,7 @@ pub struct Companion {
     pub schema: Option<SchemaSteps>,
     /// Fields of its upgrade spec, as `upgrade` of the gate.
     #[serde(default)]
-    pub upgrade: Map<String, Value>,
+    pub upgrade: UpgradeFields,
 }
 
 /// A database of the same engine.

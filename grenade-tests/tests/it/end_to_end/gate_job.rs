@@ -112,6 +112,14 @@ impl Done {
     }
 }
 
+/// The place of the field whose line begins so, as errors name it; of several, the one after this text.
+pub(super) fn place(text: &str, after: &str, field: &str) -> String {
+    let begin = text.find(after).unwrap();
+    let at = begin + text[begin..].find(field).unwrap();
+    let line_begin = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    format!("gate.yaml:{}:{}: ", text[..at].matches('\n').count() + 1, at - line_begin + 1)
+}
+
 pub(super) fn contains(found: &str, all: &[&str]) {
     for part in all {
         assert!(found.contains(part), "`{part}` is not in\n{found}");

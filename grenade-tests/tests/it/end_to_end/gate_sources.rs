@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use grenade_tests::world::wait::wait_for_200;
 use grenade_tests::world::{Spawn, port, program};
 
-use super::gate_job::{Gate, contains, gate};
+use super::gate_job::{Gate, contains, gate, place};
 use crate::rig::{LIMIT, Rig};
 
 const ITEMS: &str = include_str!("../../../gates/items/items.py");
@@ -92,9 +92,11 @@ async fn versions_are_checked_out_and_built_once_for_each_commit() {
     contains(&done.said, &["PASS"]);
     assert_eq!(built(), 2, "each commit is built once: {}", done.said);
     let rig = done.rig();
-    let refused = Gate::with_cache(rig, &from_git("no-such-tag", "two"), &cache).ends().await;
+    let wrong = from_git("no-such-tag", "two");
+    let place = place(&wrong, "  base:", "git: no-such-tag");
+    let refused = Gate::with_cache(rig, &wrong, &cache).ends().await;
     assert_eq!(refused.code, Some(4), "{}", refused.said);
-    contains(&refused.said, &["service.base.git: no-such-tag", "there is no such commit in"]);
+    contains(&refused.said, &[&(place + "service.base.git: no-such-tag"), "there is no such commit in"]);
     let broken = text.replace("cp number built", "echo the compiler says no; exit 3");
     let refused = Gate::with_cache(refused.rig(), &broken, &cache).ends().await;
     assert_eq!(refused.code, Some(4), "{}", refused.said);

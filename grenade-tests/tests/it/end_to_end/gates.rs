@@ -291,36 +291,6 @@ async fn long_version_that_is_slower_is_not_passed_and_is_named() {
 }
 
 #[tokio::test]
-async fn version_that_never_becomes_ready_is_no_verdict_and_its_log_is_shown() {
-    let gate = with_fault(2, "stillborn").replace("  ready: /ready", "  ready: /ready\n  start_timeout: 3s");
-    let done = done(&gate).await;
-    assert_eq!(done.code, Some(4), "{}", done.said);
-    contains(&done.said, &["the target alone", "to be ready", "/ready answers 503"]);
-}
-
-#[tokio::test]
-async fn version_that_answers_another_number_is_no_verdict() {
-    let done = done(&with_fault(1, "liar")).await;
-    assert_eq!(done.code, Some(4), "{}", done.said);
-    contains(&done.said, &["the base alone", "version 1 starts one that says it is version 2"]);
-}
-
-#[tokio::test]
-async fn load_that_fails_against_the_base_alone_is_no_verdict() {
-    let done = done(&gate().replace("status: [201]", "status: [202]")).await;
-    assert_eq!(done.code, Some(4), "{}", done.said);
-    contains(&done.said, &["the load fails against the base alone", "create", "status 201"]);
-    assert!(!done.artifacts.join("upgrade.yaml").exists(), "something was upgraded");
-}
-
-#[tokio::test]
-async fn missing_program_is_named_before_anything_is_started() {
-    let done = done(&gate().replace("[python3, ", "[no-such-python, ")).await;
-    assert_eq!(done.code, Some(4), "{}", done.said);
-    contains(&done.said, &["the program `no-such-python` is not installed"]);
-}
-
-#[tokio::test]
 async fn unknown_field_is_named_with_its_place() {
     let done = done(&gate().replace("  rate: 60", "  rat: 60")).await;
     assert_eq!(done.code, Some(3), "{}", done.said);

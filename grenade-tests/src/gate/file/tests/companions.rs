@@ -79,7 +79,7 @@ fn companion_that_is_wrong_is_named_with_its_place() {
             "      ready: /\n",
             "      ready: /\n    instances: 1\n",
             "instances: 1\n",
-            "companions[0].instances: 1 is not allowed",
+            "companions.0.instances: `1` is not allowed; a whole number from 2 to 24 is",
         ),
         (
             "      ready: /\n",
