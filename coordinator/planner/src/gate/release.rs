@@ -98,20 +98,7 @@ impl ReleaseGate {
             .next_step(waits.release(|stream, _| {
                 format!("tidegate release promote {revision} --stream {stream} --deploy")
             })),
-            Self::RollsBack { revision, failed: true } => Description::new(
-                format!(
-                    "revision {revision}, a rollback, failed, and no earlier release goes out automatically"
-                ),
-                "a person, who retries it or promotes a release",
-            )
-            .next_step(waits.release(|stream, _| retry(stream, *revision))),
-            Self::RollsBack { revision, failed: false } => Description::new(
-                format!("revision {revision} rolls back to an earlier release and overtakes this one"),
-                "what that rollback is blocked on",
-            )
-            .next_step(
-                waits.release(|stream, _| format!("tidegate release explain {revision} --stream {stream}")),
-            ),
+            Self::RollsBack { revision, failed } => rolls_back(*revision, *failed, waits),
             Self::CanaryOpen { count, deadline } => canary_open(count, *deadline, waits),
             Self::NotAvailable { answered, needed, deadline } => Description::new(
                 format!("it has answered for {answered} without a break, and {needed} are needed"),
@@ -126,6 +113,20 @@ impl ReleaseGate {
             .next_step(waits.release(|stream, _| format!("tidegate release unpin … --stream {stream}"))),
         }
     }
+}
+
+fn rolls_back(revision: ReleaseRevision, failed: bool, waits: Waits<'_>) -> Description {
+    if failed {
+        let blocked_on =
+            format!("revision {revision}, a rollback, failed, and no earlier release goes out automatically");
+        return Description::new(blocked_on, "a person, who retries it or promotes a release")
+            .next_step(waits.release(|stream, _| retry(stream, revision)));
+    }
+    Description::new(
+        format!("revision {revision} rolls back to an earlier release and overtakes this one"),
+        "what that rollback is blocked on",
+    )
+    .next_step(waits.release(|stream, _| format!("tidegate release explain {revision} --stream {stream}")))
 }
 
 fn needed(service: &ServiceName, floor: ServiceVersion, by: &NeededBy, waits: Waits<'_>) -> Description {
