@@ -77,7 +77,7 @@ impl Worker {
     /// One that takes up what is journalled below the agent's state directory.
     ///
     /// # Errors
-    /// [`StateError`], if that cannot be read: then it is not known what ran.
+    /// `StateError`, if that cannot be read: then it is not known what ran.
     pub fn open(host: &Arc<dyn Host>, node: &Node, identity: &Identity) -> Result<Self, StateError> {
         // No service has a name that begins so.
         let home = node.state_dir.join(".tasks");

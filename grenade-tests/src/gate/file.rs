@@ -128,6 +128,22 @@ pub struct Gate {
     is_companion: bool,
 }
 
+impl Gate {
+    /// How many instances may be out of rotation at once, as Tidegate rounds it.
+    pub fn most_out(&self) -> u32 {
+        capacity::most_out(&self.upgrade, self.instances)
+    }
+
+    /// How many must stay in rotation: `min_in_service` as Tidegate rounds it, else all but those that may be out.
+    /// Tidegate keeps both limits, so the default must not be the narrower one.
+    pub fn least_in_service(&self) -> u32 {
+        match self.upgrade.min_in_service {
+            Some(least) => capacity::least_in_service(least, self.instances),
+            None => self.instances.saturating_sub(self.most_out()),
+        }
+    }
+}
+
 /// The JSON Schema of a gate file.
 pub fn schema() -> Value {
     tidegate_proto::schema::of_file::<GateFile>("Grenade gate", "A gate job, as a YAML file.")

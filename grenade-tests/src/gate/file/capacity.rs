@@ -2,32 +2,17 @@
 
 use tidegate_proto::Amount;
 
-use crate::gate::file::Gate;
 use crate::gate::written::upgrade::UpgradeFields;
 use crate::load::findings::Findings;
 
-impl Gate {
-    /// How many instances may be out of rotation at once, as Tidegate rounds it: down, and at least one.
-    pub fn most_out(&self) -> u32 {
-        most_out(&self.upgrade, self.instances)
-    }
-
-    /// How many must stay in rotation: `min_in_service` as Tidegate rounds it (up), else all but those that may be out.
-    /// Tidegate keeps both limits, so the default must not be the narrower one.
-    pub fn least_in_service(&self) -> u32 {
-        match self.upgrade.min_in_service {
-            Some(least) => least_in_service(least, self.instances),
-            None => self.instances.saturating_sub(self.most_out()),
-        }
-    }
-}
-
-fn most_out(fields: &UpgradeFields, instances: u32) -> u32 {
+/// How many may be out of rotation at once, as Tidegate rounds it: down, and at least one.
+pub(super) fn most_out(fields: &UpgradeFields, instances: u32) -> u32 {
     let most = fields.max_unavailable.unwrap_or(Amount::Count(1)).rounded_down(instances as usize).max(1);
     u32::try_from(most).unwrap_or(u32::MAX)
 }
 
-fn least_in_service(least: Amount, instances: u32) -> u32 {
+/// How many must stay in rotation, as Tidegate rounds it: up.
+pub(super) fn least_in_service(least: Amount, instances: u32) -> u32 {
     u32::try_from(least.rounded_up(instances as usize)).unwrap_or(u32::MAX)
 }
 

@@ -41,126 +41,119 @@ fn place(text: &str, part: &str) -> String {
     format!("gate.yaml:{}:{}: ", text[..at].matches('\n').count() + 1, at - line_begin + 1)
 }
 
+/// What is replaced in the good gate file, by what, where that begins, and what is found there.
+const VALUES_OF_ANOTHER_KIND: &[(&str, &str, &str, &str)] = &[
+    (
+        "instances: 3",
+        "instances: three",
+        "instances: three",
+        "instances: `three` is not allowed; a whole number from 2 to 24 is",
+    ),
+    (
+        "instances: 3",
+        "instances: -1",
+        "instances: -1",
+        "instances: `-1` is not allowed; a whole number from 2 to 24 is",
+    ),
+    (
+        "instances: 3",
+        "instances: 2.5",
+        "instances: 2.5",
+        "instances: `2.5` is not allowed; a whole number from 2 to 24 is",
+    ),
+    (
+        "instances: 3",
+        "instances: [3]",
+        "instances: [3]",
+        "instances: a list is not allowed; a whole number from 2 to 24 is",
+    ),
+    (
+        "instances: 3",
+        "instances: {a: 3}",
+        "instances: {a",
+        "instances: a mapping is not allowed; a whole number from 2 to 24 is",
+    ),
+    (
+        "instances: 3",
+        "instances:",
+        "instances:",
+        "instances: an empty value is not allowed; a whole number from 2 to 24 is",
+    ),
+    ("instances: 3", "instances: 3\ninstances: 4", "instances: 4", "the key `instances` is there twice"),
+    ("name: items\n", "name: [items]\n", "name: [items]", "name: a list is not allowed; a single value is"),
+    ("name: items\n", "name: {a: items}\n", "name: {a", "name: a mapping is not allowed; a single value is"),
+    (
+        "keep_alive: 0.5",
+        "keep_alive: half",
+        "keep_alive: half",
+        "load.keep_alive: `half` is not allowed; a number is",
+    ),
+    (
+        "ready: /ready",
+        "ready: /ready\n  skip_level: maybe",
+        "skip_level: maybe",
+        "service.skip_level: `maybe` is not allowed; true or false is",
+    ),
+    (
+        "ready: /ready",
+        "ready: /ready\n  start_timeout: soon",
+        "start_timeout: soon",
+        "service.start_timeout: \"soon\" is not a duration",
+    ),
+    (
+        "ready: /ready",
+        "ready: /ready\n  start_timeout: 5",
+        "start_timeout: 5",
+        "service.start_timeout: \"5\" is not a duration",
+    ),
+    (
+        "ready: /ready",
+        "ready: /ready\n  start_timeout: [5s]",
+        "start_timeout: [5s]",
+        "service.start_timeout: a list is not allowed; a single value is",
+    ),
+    ("  ready: /ready\n", "", "service:", "service.ready: missing field `ready`"),
+    (
+        "  ready: /ready\n",
+        "  redy: /ready\n",
+        "redy: /ready",
+        "service.redy: unknown field `redy`; allowed are name, base, target, ",
+    ),
+    (
+        "balancer: built-in",
+        "balancer: nginx",
+        "balancer: nginx",
+        "balancer: `nginx` is not allowed; one of `built-in`, `haproxy` is",
+    ),
+    (
+        "weight: 5",
+        "weight: heavy",
+        "weight: heavy",
+        "load.steps.1.weight: `heavy` is not allowed; a whole number from 0 to ",
+    ),
+    (
+        "status: [201]",
+        "status: 201",
+        "status: 201",
+        "load.steps.0.expect.status: `201` is not allowed; a list is",
+    ),
+    (
+        "status: [201]",
+        "status: [created]",
+        "created], json",
+        "load.steps.0.expect.status.0: `created` is not allowed; a whole number from 200 to 599 is",
+    ),
+    (
+        "  - {base: 2, target: 1}",
+        "  - [2, 1]",
+        "[2, 1]",
+        "arrangements.0: a list is not allowed; a mapping (`key: value`) is",
+    ),
+];
+
 #[test]
 fn value_of_another_kind_is_named_with_its_place_and_what_is_allowed() {
-    for (old, new, begin, expected) in [
-        (
-            "instances: 3",
-            "instances: three",
-            "instances: three",
-            "instances: `three` is not allowed; a whole number from 2 to 24 is",
-        ),
-        (
-            "instances: 3",
-            "instances: -1",
-            "instances: -1",
-            "instances: `-1` is not allowed; a whole number from 2 to 24 is",
-        ),
-        (
-            "instances: 3",
-            "instances: 2.5",
-            "instances: 2.5",
-            "instances: `2.5` is not allowed; a whole number from 2 to 24 is",
-        ),
-        (
-            "instances: 3",
-            "instances: [3]",
-            "instances: [3]",
-            "instances: a list is not allowed; a whole number from 2 to 24 is",
-        ),
-        (
-            "instances: 3",
-            "instances: {a: 3}",
-            "instances: {a",
-            "instances: a mapping is not allowed; a whole number from 2 to 24 is",
-        ),
-        (
-            "instances: 3",
-            "instances:",
-            "instances:",
-            "instances: an empty value is not allowed; a whole number from 2 to 24 is",
-        ),
-        ("instances: 3", "instances: 3\ninstances: 4", "instances: 4", "the key `instances` is there twice"),
-        (
-            "name: items\n",
-            "name: [items]\n",
-            "name: [items]",
-            "name: a list is not allowed; a single value is",
-        ),
-        (
-            "name: items\n",
-            "name: {a: items}\n",
-            "name: {a",
-            "name: a mapping is not allowed; a single value is",
-        ),
-        (
-            "keep_alive: 0.5",
-            "keep_alive: half",
-            "keep_alive: half",
-            "load.keep_alive: `half` is not allowed; a number is",
-        ),
-        (
-            "ready: /ready",
-            "ready: /ready\n  skip_level: maybe",
-            "skip_level: maybe",
-            "service.skip_level: `maybe` is not allowed; true or false is",
-        ),
-        (
-            "ready: /ready",
-            "ready: /ready\n  start_timeout: soon",
-            "start_timeout: soon",
-            "service.start_timeout: \"soon\" is not a duration",
-        ),
-        (
-            "ready: /ready",
-            "ready: /ready\n  start_timeout: 5",
-            "start_timeout: 5",
-            "service.start_timeout: \"5\" is not a duration",
-        ),
-        (
-            "ready: /ready",
-            "ready: /ready\n  start_timeout: [5s]",
-            "start_timeout: [5s]",
-            "service.start_timeout: a list is not allowed; a single value is",
-        ),
-        ("  ready: /ready\n", "", "service:", "service.ready: missing field `ready`"),
-        (
-            "  ready: /ready\n",
-            "  redy: /ready\n",
-            "redy: /ready",
-            "service.redy: unknown field `redy`; allowed are name, base, target, ",
-        ),
-        (
-            "balancer: built-in",
-            "balancer: nginx",
-            "balancer: nginx",
-            "balancer: `nginx` is not allowed; one of `built-in`, `haproxy` is",
-        ),
-        (
-            "weight: 5",
-            "weight: heavy",
-            "weight: heavy",
-            "load.steps.1.weight: `heavy` is not allowed; a whole number from 0 to ",
-        ),
-        (
-            "status: [201]",
-            "status: 201",
-            "status: 201",
-            "load.steps.0.expect.status: `201` is not allowed; a list is",
-        ),
-        (
-            "status: [201]",
-            "status: [created]",
-            "created], json",
-            "load.steps.0.expect.status.0: `created` is not allowed; a whole number from 200 to 599 is",
-        ),
-        (
-            "  - {base: 2, target: 1}",
-            "  - [2, 1]",
-            "[2, 1]",
-            "arrangements.0: a list is not allowed; a mapping (`key: value`) is",
-        ),
-    ] {
+    for (old, new, begin, expected) in VALUES_OF_ANOTHER_KIND {
         assert!(GOOD.contains(old), "{old}");
         let text = GOOD.replacen(old, new, 1);
         let line = text.lines().position(|line| line.contains(begin)).unwrap();
@@ -169,6 +162,10 @@ fn value_of_another_kind_is_named_with_its_place_and_what_is_allowed() {
         let said = findings(&text);
         assert!(said.lines().any(|found| found.starts_with(&expected)), "{expected}\n{said}");
     }
+}
+
+#[test]
+fn section_of_another_kind_is_named_with_its_place() {
     let sections = |name: &str, value: &str| {
         let (before, after) = GOOD.split_once(&format!("\n{name}:")).unwrap();
         let rest = after.split_once("\n\n").unwrap().1;
