@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use grenade_tests::gate::file;
+use grenade_tests::gate::machine::RunContext;
 use grenade_tests::world::program;
 use serde_json::Value;
 
@@ -161,10 +162,14 @@ fn calibration_of_another_gate_is_refused_before_anything_is_started() {
         "smallest_p99_shift_percent": 5.0, "rivals": [],
     });
     let mut calibration = former.clone();
-    (calibration["form"], calibration["looks"]) = (2.into(), 3.into());
+    (calibration["form"], calibration["looks"]) = (3.into(), 3.into());
+    calibration["context"] = serde_json::to_value(RunContext::over_after(std::time::Duration::ZERO)).unwrap();
     for (document, says) in [
         (calibration.to_string(), "is of `another one` at 200"),
-        (former.to_string(), "has form 1; 2 is read: run `grenade calibrate` again"),
+        (
+            former.to_string(),
+            "has form 1, and its figures are of a judge with other margins or other looks; form 3 is read",
+        ),
         ("{}".to_owned(), "is no document of"),
     ] {
         std::fs::write(&file, document).unwrap();
