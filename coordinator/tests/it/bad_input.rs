@@ -240,28 +240,28 @@ fn typed(dir: &Path) -> Vec<(Vec<String>, i32, &'static [&'static str])> {
         // Malformed YAML and JSON, with line and column.
         (create("broken.yaml", "pg_settings:\n  common: {a: [}\n"), 2, &["broken.yaml:2:15: "]),
         (create("broken.json", "{\"pg_settings\":\n {\"common\" 1}}"), 2, &["broken.json:2:"]),
-        (with("release stream compute --set", "stream.yaml", "approval: [\n"), 2, &["stream.yaml", "1:11: "]),
-        (with("metadata set edge", "document.yaml", "a:\n\t- b\n"), 2, &["document.yaml", " 2:2: "]),
+        (with("release stream compute --set", "stream.yaml", "approval: [\n"), 2, &["stream.yaml:1:11: "]),
+        (with("metadata set edge", "document.yaml", "a:\n\t- b\n"), 2, &["document.yaml:2:2: "]),
         (started("spec.yaml", "service: [\n"), 2, &["spec.yaml:1:", "bracket"]),
         // One key, two values.
         (
             create("twice.yaml", "pg_settings: {}\nx: 1\nx: 2\n"),
             2,
-            &["twice.yaml", "the key `x` is there twice", "line 3"],
+            &["twice.yaml:3:1: the key `x` is there twice"],
         ),
         (
             with("release stream compute --set", "twice-stream.yaml", "approval: none\napproval: required\n"),
             2,
-            &[" 2:1: the key `approval` is there twice"],
+            &["twice-stream.yaml:2:1: the key `approval` is there twice"],
         ),
         (
             with("metadata set edge", "twice-document.yaml", "a: 1\nb:\n  c: 1\n  c: 2\n"),
             2,
-            &["twice-document.yaml", " 4:3: "],
+            &["twice-document.yaml:4:3: "],
         ),
         (started("twice-spec.yaml", &format!("{spec}from: 1\n")), 2, &["twice-spec.yaml:5:", "from"]),
         // What is mixed in: not YAML, and under a key that is taken.
-        (mixed("mixed.json", "{\"a\" 1}"), 2, &["mixed.json", " 1:"]),
+        (mixed("mixed.json", "{\"a\" 1}"), 2, &["mixed.json:1:"]),
         (mixed("taken.json", "{}"), 2, &["taken.json", "\"extensions\" already"]),
         // A version that falls, a tag of another version, what is not there.
         (words("release create --version 9056 --tag release-9056"), 3, &["9056", "9059"]),

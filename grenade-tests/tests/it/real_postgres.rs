@@ -78,7 +78,7 @@ async fn every_session_says_who_it_is() {
     let pantry = rig.pantry(1, "node-7", &postgres.url()).await;
     assert_eq!(servers(&[&pantry]).len(), 1);
     let sessions = "SELECT DISTINCT application_name FROM pg_stat_activity \
-                    WHERE datname = 'pantry' AND pid <> pg_backend_pid()";
+                    WHERE datname = current_database() AND pid <> pg_backend_pid()";
     let mut connection = PgConnection::connect(&postgres.url()).await.unwrap();
     let names: Vec<String> = sqlx::query_scalar(sessions).fetch_all(&mut connection).await.unwrap();
     assert_eq!(names, ["pantry-api/1/node-7"]);
