@@ -19,6 +19,8 @@ use crate::world::{Process, World, tail};
 
 /// From one look to the next. What is written to a service's log meanwhile may be of its successor.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The end of a process is seen within this time, in milliseconds: the agent writes it, and then it is read.
+const SEEN_WITHIN_MS: f64 = 500.0;
 /// What the agent writes when a process of its service has ended.
 const ENDED: &str = "the service's process ended ";
 
@@ -57,8 +59,15 @@ impl Death {
     fn was_asked(&self, changes: &[Change]) -> bool {
         let clean = ["exited with code 0", "exited with code 143", "was ended by SIGTERM"];
         let before = |change: &&Change| change.node == self.node && Some(change.at_ms) <= self.at_ms;
-        let served = changes.iter().rfind(before).is_some_and(|change| change.in_rotation);
+        let own = |change: &&Change| !self.is_of_the_next(change);
+        let served = changes.iter().filter(before).rfind(own).is_some_and(|change| change.in_rotation);
         clean.contains(&self.how.as_str()) && !served
+    }
+
+    /// Whether this was seen of the process that follows it, before its end was seen.
+    fn is_of_the_next(&self, change: &Change) -> bool {
+        let since = self.at_ms.unwrap_or_default() - change.at_ms;
+        since < SEEN_WITHIN_MS && change.version.is_some() && change.version != self.version
     }
 }
 
@@ -206,6 +215,11 @@ mod tests {
             assert!(!death(how, 800.0).was_asked(&drained), "{how}");
         }
         assert!(!death("exited with code 3", 1_000.0).was_asked(&drained));
+        // The next version serves before the end of the former one was read.
+        let next = |at_ms| Change { version: Some(3), ..change(at_ms, true) };
+        assert!(death("exited with code 0", 1_000.0).was_asked(&[drained[1].clone(), next(990.0)]));
+        assert!(!death("exited with code 0", 1_000.0).was_asked(&[drained[0].clone(), next(990.0)]));
+        assert!(!death("exited with code 0", 2_000.0).was_asked(&[drained[1].clone(), next(990.0)]));
         assert!(!death("was ended by SIGKILL", 1_000.0).was_asked(&drained), "it did not stop in its time");
     }
 
