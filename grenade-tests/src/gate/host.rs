@@ -14,7 +14,7 @@ use crate::load::plan::SEND_LIMIT;
 const ADVICE: &str = "run it where nothing else runs, or with a lower `load.rate`";
 /// From one reading to the next.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// The length of the windows of which the worst one counts too. The mean of 40 s hides a machine that stood still for 3 s.
+/// The length of a window; the worst window counts too, because the mean of 40 s hides a machine that stood still for 3 s.
 const WINDOW: Duration = Duration::from_secs(3);
 
 /// What was counted at one instant.

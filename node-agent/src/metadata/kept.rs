@@ -82,3 +82,18 @@ impl Keeper {
         self.host.erase(&self.path)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_is_read_under_its_former_name() {
+        let version =
+            DocumentVersion { generation: "7".parse().unwrap(), digest: tidegate_proto::Digest::of(b"{}") };
+        let kept = Kept { version, outcome: Some(Outcome::Good), reported: true };
+        let mut former = serde_json::to_value(&kept).unwrap();
+        former["told"] = former.as_object_mut().unwrap().remove("reported").unwrap();
+        assert_eq!(serde_json::from_value::<Kept>(former).unwrap(), kept);
+    }
+}

@@ -157,6 +157,14 @@ mod tests {
     }
 
     #[test]
+    fn end_of_a_task_is_read_under_its_former_name() {
+        let stage = Stage::Ended { claim: Revision(9), end: TaskEnd::short(Outcome::Succeeded) };
+        let mut former = serde_json::to_value(&stage).unwrap();
+        former["told"] = former.as_object_mut().unwrap().remove("end").unwrap();
+        assert_eq!(serde_json::from_value::<Stage>(former).unwrap(), stage);
+    }
+
+    #[test]
     fn a_damaged_or_newer_one_is_refused() {
         for (text, part) in [("{\"schema\":2}", "newer agent"), ("nonsense", "damaged"), ("{}", "damaged")] {
             let room = tempfile::tempdir().unwrap();

@@ -78,7 +78,7 @@ fn steady(check: &str, (from_ms, to_ms): (f64, f64)) -> Check {
 
 const CONTROL: &str = "the load does not fail by itself";
 
-/// Whether the load, of which so many requests failed, was answered before the upgrade.
+/// Whether the load was answered before the upgrade, where so many of its requests failed.
 fn by_itself(control: &[Entry], failed: usize) -> Check {
     let (sent, not_sent) = (control.iter().filter(|entry| entry.is_sent()).count(), not_sent(control));
     let word = if sent > 0 && failed == 0 && not_sent.is_none() { Word::Pass } else { Word::Inconclusive };

@@ -14,7 +14,7 @@ use crate::gate::verdict::{Word, worst};
 
 /// Blocks that follow each other are drawn together: what drifts, drifts through them.
 const TOGETHER: usize = 4;
-/// The length of the runs of which the smallest shift is taken.
+/// The length of the runs that give the smallest shift.
 const SMALLEST_MS: f64 = 120_000.0;
 
 /// What is put in.
