@@ -229,10 +229,14 @@ fn not_run(error: &anyhow::Error) -> ExitCode {
     })
 }
 
-/// Says which tags the asserted ones presuppose and this gate does not decide: another gate job may.
-fn say_presupposed(gate: &Gate) {
+/// Says what this gate does not decide, for another gate job may: tags that the asserted ones presuppose, and what is in the
+/// file for one of them.
+fn say_undecided(gate: &Gate) {
     if let Some(presupposed) = tags::presupposed(&gate.tags) {
         eprintln!("grenade: {}: {presupposed}", gate.origin.at("tags"));
+    }
+    for (field, tag) in &gate.unused {
+        eprintln!("grenade: {}: decides nothing here: it is for the tag {tag}", gate.origin.at(field));
     }
 }
 

@@ -19,7 +19,6 @@ use crate::gate::survival::Survivors;
 use crate::gate::written::TurningPoint;
 use crate::load::Watched;
 use crate::world::World;
-use crate::world::operator::Operator;
 use crate::world::wait::wait_for;
 
 /// From one look at the upgrade to the next.
@@ -73,6 +72,14 @@ impl<'a> Course<'a> {
         match self {
             Self::Planned(plan) => Some(plan),
             _ => None,
+        }
+    }
+
+    /// The ID of its upgrade. Tidegate draws the order of the nodes from it.
+    pub fn upgrade_id(self, gate: &Gate) -> String {
+        match self.plan().and_then(|plan| plan.order) {
+            Some(order) => format!("{}-{order}", gate.upgrade_id),
+            None => gate.upgrade_id.clone(),
         }
     }
 
@@ -141,8 +148,6 @@ pub struct Drive<'a, 's> {
     pub gate: &'a Gate,
     /// The fleet.
     pub ground: &'a mut Ground,
-    /// Speaks of this upgrade.
-    pub operator: Operator,
     /// What the places of commands mean.
     pub places: &'a Places,
     /// Sees how it goes.
@@ -182,9 +187,9 @@ impl Drive<'_, '_> {
     /// # Errors
     /// When it was refused, or the coordinator does not answer for too long.
     pub async fn drive(&mut self) -> anyhow::Result<Ended> {
-        let (spec, id) = (self.ground.spec.display(), self.operator.upgrade());
+        let (spec, id) = (self.ground.spec.display(), self.ground.operator.upgrade());
         self.spectator.say(&format!("the operator types: tidegate upgrade start {spec} --id {id}"));
-        self.operator.start(self.world, &self.ground.spec).await.context("the upgrade was refused")?;
+        self.ground.operator.start(self.world, &self.ground.spec).await.context("the upgrade was refused")?;
         let (mut answered, mut done) = (Instant::now(), Done::default());
         let steps = self.course.plan().map(|plan| plan.steps.clone()).unwrap_or_default();
         let mut steps =
@@ -193,7 +198,7 @@ impl Drive<'_, '_> {
             self.ground.must_run()?;
             self.world.must_have_room()?;
             let next = Instant::now() + LOOK_EVERY;
-            match self.operator.status().await {
+            match self.ground.operator.status().await {
                 Ok(status) => {
                     if let Some(ended) = self.look(&status, &mut done, &mut steps).await? {
                         return Ok(ended);
@@ -218,8 +223,8 @@ impl Drive<'_, '_> {
     ) -> anyhow::Result<Option<Ended>> {
         let doing = format!(
             "tidegate upgrade status {} --coordinator {}",
-            self.operator.upgrade(),
-            self.operator.url()
+            self.ground.operator.upgrade(),
+            self.ground.operator.url()
         );
         show(self.ground, &self.load, self.spectator, &doing, Some(status)).await;
         let seen = UpgradeSeen::of(status);
@@ -249,7 +254,7 @@ impl Drive<'_, '_> {
         if !done.turned && self.turns_here(status) {
             done.turned = true;
             self.spectator.say("the operator rolls back");
-            self.operator.roll_back(self.world, "a gate job tries the rollback").await?;
+            self.ground.operator.roll_back(self.world, "a gate job tries the rollback").await?;
         } else if !done.turned && !steps.goes_back {
             self.approve(status, &mut done.approved).await?;
         }
@@ -258,9 +263,9 @@ impl Drive<'_, '_> {
             self.verify("in mid-upgrade").await;
         }
         if !steps.goes_back && steps.left.front().is_some_and(|step| self.is_due(step, steps, status)) {
-            let executed = self.operator.executed().count();
+            let executed = self.ground.operator.executed().count();
             self.step(steps).await?;
-            self.operator.executed().are_of_plan_after(executed);
+            self.ground.operator.executed().are_of_plan_after(executed);
         }
         Ok(None)
     }
@@ -271,16 +276,16 @@ impl Drive<'_, '_> {
             return Ok(());
         }
         done.accepted = true;
-        let id = self.operator.upgrade();
+        let id = self.ground.operator.upgrade();
         self.spectator
             .say(&format!("the operator types: tidegate upgrade approve {id} contract --accept sessions"));
-        self.operator.accept(self.world).await
+        self.ground.operator.accept(self.world).await
     }
 
     /// Waits until the status shows that it goes on.
     async fn is_resumed(&self) -> anyhow::Result<()> {
         wait_for("the status to show the resumed upgrade", SEEN, || async {
-            let status = self.operator.status().await.map_err(|status| status.message().to_owned())?;
+            let status = self.ground.operator.status().await.map_err(|status| status.message().to_owned())?;
             match status.upgrade {
                 Some(upgrade) if !upgrade.paused => Ok(()),
                 _ => Err("it is paused".to_owned()),
@@ -300,11 +305,16 @@ impl Drive<'_, '_> {
     async fn begin_again(&mut self, done: &mut Done, steps: &mut Steps) -> anyhow::Result<()> {
         steps.goes_back = false;
         // The documented steps are those of the upgrade that is not rolled back.
-        self.operator.executed().are_of_plan_after(0);
+        self.ground.operator.executed().are_of_plan_after(0);
         *done = Done { verified: done.verified, ..Done::default() };
-        self.operator = self.operator.called(&format!("{}-again-{}", self.gate.upgrade_id, steps.again));
+        let again = format!("{}-again-{}", self.course.upgrade_id(self.gate), steps.again);
+        self.ground.operator = self.ground.operator.called(&again);
         self.spectator.say("rolled back; another upgrade begins");
-        self.operator.start(self.world, &self.ground.spec).await.context("the next upgrade was refused")
+        self.ground
+            .operator
+            .start(self.world, &self.ground.spec)
+            .await
+            .context("the next upgrade was refused")
     }
 
     fn is_due(&self, step: &PlanStep, steps: &Steps, status: &UpgradeStatusReply) -> bool {
@@ -326,10 +336,10 @@ impl Drive<'_, '_> {
         let span = |span: Span| Duration::from_millis(span.as_millis());
         let why = "a plan of a gate job";
         let done = match step.event {
-            Event::Pause(length) => match self.operator.pause(self.world, why).await {
+            Event::Pause(length) => match self.ground.operator.pause(self.world, why).await {
                 Ok(()) => {
                     tokio::time::sleep(span(length)).await;
-                    match self.operator.resume(self.world, why).await {
+                    match self.ground.operator.resume(self.world, why).await {
                         Ok(()) => return self.is_resumed().await,
                         refused => refused,
                     }
@@ -337,7 +347,7 @@ impl Drive<'_, '_> {
                 refused => refused,
             },
             Event::RollBack => {
-                let back = self.operator.roll_back(self.world, why).await;
+                let back = self.ground.operator.roll_back(self.world, why).await;
                 steps.goes_back = back.is_ok();
                 steps.again += 1;
                 back
@@ -390,9 +400,9 @@ impl Drive<'_, '_> {
             if !own.is_empty() {
                 self.spectator.say("changing the schema by the service's own commands");
             }
-            let (executed, at) = (self.operator.executed(), (self.world, self.gate));
+            let (executed, at) = (self.ground.operator.executed(), (self.world, self.gate));
             steps::execute(executed, at, "schema", own, self.places).await?;
-            self.operator.approve(self.world, point, "by a gate job").await?;
+            self.ground.operator.approve(self.world, point, "by a gate job").await?;
             approved.push(point.to_owned());
         }
         Ok(())

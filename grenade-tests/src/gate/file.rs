@@ -35,7 +35,7 @@ pub use service::Version;
 use service::{Service, service};
 use spec::spec;
 use survival::{Survival, survival_of};
-use tags::{asserted, of_command};
+use tags::{asserted, of_command, unused};
 
 use crate::gate::impact::judge::FEWEST_DRAINS;
 use crate::gate::init::EXAMPLE;
@@ -82,6 +82,8 @@ pub struct Gate {
     pub here: PathBuf,
     /// Where its fields are in the file.
     pub origin: Origin,
+    /// Fields of the file that decide nothing, each with the tag that it is for, which is not asserted.
+    pub unused: Vec<(&'static str, GateTag)>,
     /// How many instances.
     pub instances: u32,
     /// The service.
@@ -192,6 +194,7 @@ fn settled(written: GateFile, here: &Path, origin: &Origin, findings: &mut Findi
     spec(&written.upgrade, written.instances, findings);
     let tags: BTreeSet<GateTag> = written.tags.iter().copied().collect();
     companion::allowed(&written, findings);
+    let unused = unused(&tags, &written);
     let engine = written.database.as_ref().map(|database| database.engine);
     let of_service = of_service(&written.service, engine);
     let names = written.companions.iter().map(|companion| companion::place(companion.service.name.as_str()));
@@ -222,11 +225,12 @@ fn settled(written: GateFile, here: &Path, origin: &Origin, findings: &mut Findi
     let own = (service.as_ref()?.name.as_str(), written.instances, engine);
     let companions = companion::companions(written.companions, own, here, findings);
     companion::targets(senders.script.as_ref(), &companions, findings);
-    let faults = Plan { seed: None, strategy: None, max_unavailable: None, steps: written.faults };
+    let faults = Plan { steps: written.faults, ..Plan::default() };
     let gate = Gate {
         name: written.name,
         here: here.to_owned(),
         origin: origin.clone(),
+        unused,
         instances: written.instances,
         service: service?,
         database,

@@ -117,8 +117,8 @@ impl Ground {
             ..CoordinatorPlan::new("coordinator", store)?
         };
         let coordinator = Coordinator::start(world, plan).await?;
-        let operator =
-            Operator::of(coordinator.plan.grpc, gate.service.name.as_str(), &gate.upgrade_id).await?;
+        let (service, upgrade) = (gate.service.name.as_str(), course.upgrade_id(gate));
+        let operator = Operator::of(coordinator.plan.grpc, service, &upgrade).await?;
         let nodes = nodes(world, gate)?;
         let balancer = balance(world, gate, &nodes).await?;
         let mut agents = Vec::new();

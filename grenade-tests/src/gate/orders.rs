@@ -111,9 +111,8 @@ impl<'a> Member<'a> {
 
     async fn upgrade(&mut self, load: Watched, spectator: &dyn Spectator) -> anyhow::Result<Ended> {
         let Self { gate, ground, places, data, world } = self;
-        let operator = ground.operator.clone();
         let (course, survivors) = (Course::Through, None);
-        let mut drive = Drive { world, gate, ground, operator, places, spectator, load, course, survivors };
+        let mut drive = Drive { world, gate, ground, places, spectator, load, course, survivors };
         let ended = drive.drive().await?;
         if ended.word == "completed" {
             ground::contract(world, gate, data).await?;

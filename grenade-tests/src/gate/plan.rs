@@ -19,16 +19,20 @@ pub use step::{Event, PlanStep, When};
 
 use crate::gate::file::Gate;
 use crate::gate::file::spec::spec;
+use crate::gate::written::MOST_INSTANCES;
 use crate::gate::written::upgrade::UpgradeFields;
 use crate::load::findings::Findings;
+use crate::load::whole::whole_if_any;
 
 /// The most steps that are drawn.
 const MOST_STEPS: u32 = 4;
+/// The highest number of an order of nodes.
+const MOST_ORDERS: u64 = 9_999;
 /// The longest pause or stall that is drawn, in milliseconds; a lease lapses sooner.
 const LONGEST_MS: u64 = 4_000;
 
 /// A plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// What it was drawn from; absent: it was written by hand.
@@ -39,7 +43,15 @@ pub struct Plan {
     pub strategy: Option<Strategy>,
     /// How many may be out of rotation at once. Default: as the gate file says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "whole_if_any::<_, _, 1, { MOST_INSTANCES - 1 }>")]
+    #[schemars(range(min = 1, max = MOST_INSTANCES - 1))]
     pub max_unavailable: Option<u32>,
+    /// In which order nodes are upgraded: it is drawn from this number, which the ID of the upgrade ends with. Default: from
+    /// the ID without a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "whole_if_any::<_, _, 1, MOST_ORDERS>")]
+    #[schemars(range(min = 1, max = MOST_ORDERS))]
+    pub order: Option<u32>,
     /// What happens, in this order.
     #[serde(default)]
     pub steps: Vec<PlanStep>,
@@ -53,6 +65,7 @@ impl fmt::Display for Plan {
             parts.push(format!("strategy {}", strategy.replace('"', "")));
         }
         parts.extend(self.max_unavailable.map(|most| format!("{most} out at once")));
+        parts.extend(self.order.map(|order| format!("nodes in order {order}")));
         parts.extend(self.steps.iter().map(PlanStep::to_string));
         f.write_str(&parts.join("; "))
     }
@@ -73,7 +86,8 @@ impl Plan {
             When::After(_) => 0,
         };
         steps.sort_by_key(counts);
-        Self { seed: Some(seed), strategy, max_unavailable, steps }
+        let order = Some(dice.random_range(1..=99));
+        Self { seed: Some(seed), strategy, max_unavailable, order, steps }
     }
 
     /// Reads one, for a gate.

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::gate::deaths::Death;
+use crate::gate::file::tags::left_out;
 use crate::gate::file::{Command, Gate};
 use crate::gate::impact::Impact;
 use crate::gate::impact::calibrate::Calibration;
@@ -30,9 +31,13 @@ use crate::gate::verdict::{Evidence, TagVerdict, Word, worst};
 use crate::gate::watch::Change;
 use crate::gate::written::{Arrangement, TurningPoint};
 use crate::load::template::quoted;
+use tidegate_proto::GateTag;
 
 /// The form of the JSON; raised when a field changes its meaning.
 const FORM: u32 = 1;
+
+/// What a report says of a tag in [`GateReport::not_decided`].
+pub const NOT_DECIDED: &str = "presupposed by a tag above, and not asserted by this gate file";
 
 /// The whole report.
 #[derive(Debug, Clone, Serialize)]
@@ -61,6 +66,8 @@ pub struct GateReport {
     pub verdict: Word,
     /// What is said of each tag.
     pub tags: Vec<TagVerdict>,
+    /// The tags that the strongest of these presupposes and that the gate file does not assert: nothing is said of them.
+    pub not_decided: Vec<GateTag>,
     /// Each frozen mix.
     pub mixes: Vec<Load>,
     /// Each order in which the service and its companions were upgraded; none: there are no companions.
@@ -245,6 +252,7 @@ impl GateReport {
             plan: None,
             plan_from: None,
             verdict: worst(tags.iter().map(|tag| tag.verdict)),
+            not_decided: left_out(&tags.iter().map(|tag| tag.tag).collect::<Vec<_>>()),
             tags,
             mixes: evidence.mixed.iter().map(mix).collect(),
             orders: evidence.orders.iter().map(OrderReport::of).collect(),

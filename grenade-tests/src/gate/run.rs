@@ -78,7 +78,7 @@ pub async fn calibrate(
     calibrate::calibrate(world, gate, &databases, &progress, counts).await
 }
 
-/// Upgrades the service and its companions in each order.
+/// Upgrades the service and its companions in each order, which the tag rolling asks for.
 async fn in_each_order(
     world: &World,
     gate: &Gate,
@@ -86,7 +86,7 @@ async fn in_each_order(
     progress: &Progress,
 ) -> anyhow::Result<Vec<Ordered>> {
     let mut ordered = Vec::new();
-    if gate.companions.is_empty() {
+    if gate.companions.is_empty() || !gate.tags.contains(&GateTag::Rolling) {
         return Ok(ordered);
     }
     for (n, order) in orders::orders(gate.companions.len() + 1).iter().enumerate() {

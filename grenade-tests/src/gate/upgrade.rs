@@ -187,9 +187,7 @@ impl Driver<'_> {
         let Self { world, gate, places, spectator, load, course } = self;
         match fleet {
             Fleet::Tidegate(ground) => {
-                let operator = ground.operator.clone();
-                let mut drive =
-                    Drive { world, gate, ground, operator, places, spectator, load, course, survivors };
+                let mut drive = Drive { world, gate, ground, places, spectator, load, course, survivors };
                 drive.drive().await
             }
             Fleet::By(command, fleet) => fleet.drive(world, gate, command, spectator).await,

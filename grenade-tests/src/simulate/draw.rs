@@ -210,6 +210,7 @@ fn upgrade(
         healthy_time: dice.within(1, 4) * 1000,
         // Where nothing counts requests that is refused.
         fails_on_deadline: dice.percent(30) && (service.counts || service.asks_balancer),
+        order: None,
     }
 }
 

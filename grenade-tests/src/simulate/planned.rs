@@ -87,6 +87,7 @@ fn upgrade(gate: &Gate, plan: &Plan) -> UpgradePlan {
         drain_deadline: 30_000,
         healthy_time: 1_000,
         fails_on_deadline: true,
+        order: plan.order,
     }
 }
 

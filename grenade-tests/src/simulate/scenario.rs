@@ -156,6 +156,9 @@ pub struct UpgradePlan {
     /// A drain that has not ended by its deadline is a failure, instead of going on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fails_on_deadline: bool,
+    /// The number at the end of its ID, from which the order of the nodes is drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<u32>,
 }
 
 /// How a release behaves.

@@ -102,7 +102,8 @@ impl UpgradeSequence {
         let place = *self.left.first()?;
         let is_due = self.current.is_none() && world.testbed.now() >= self.looked_at + LOOK;
         let starts = is_due && sharing::turn(world, &world.scenario.upgrades[place]) == Turn::Now;
-        starts.then(|| (place, upgrade_id::id(place, self.failed)))
+        let order = world.scenario.upgrades[place].order;
+        starts.then(|| (place, upgrade_id::id(place, order, self.failed)))
     }
 
     /// What people do now.
@@ -134,7 +135,7 @@ impl UpgradeSequence {
         if let Some(Err(error)) = schema.map(|schema| world.databases[schema].keep_copy()) {
             world.testbed.log(format!("no copy of the database: {error}"));
         }
-        let (id, is_retry) = (upgrade_id::id(place, self.failed), self.failed > 0);
+        let (id, is_retry) = (upgrade_id::id(place, plan.order, self.failed), self.failed > 0);
         let spec = spec(world, &plan, is_retry);
         let started = match std::mem::take(&mut world.started_twice) {
             true => within(promise::start_twice(world, &id, &spec)).await,

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use grenade_tests::gate::file::Gate;
 use grenade_tests::gate::plan::Plan;
-use grenade_tests::gate::report::{GateReport, html, text};
+use grenade_tests::gate::report::{GateReport, html, junit, text};
 use grenade_tests::gate::verdict::{Evidence, judge};
 use serde_json::{Value, json};
+use tidegate_proto::GateTag;
 
 use crate::browser::{Shown, is_laid_out};
 
@@ -89,6 +90,25 @@ fn rare_kinds_of_failures_are_counted_together() {
     let line = text.lines().find(|line| line.trim_start().starts_with("failed: ")).unwrap();
     assert!(line.ends_with(", 21 x 21 other kinds") && !line.contains('\u{1b}'), "{line:?}");
     assert_eq!(report.upgrade.load.failures.len(), 30);
+}
+
+#[test]
+fn presupposed_tags_that_are_not_asserted_are_in_every_form() {
+    let mut gate = seen::gate("items.yaml", "");
+    gate.tags = vec![GateTag::ZeroDowntime];
+    let up = seen::upgraded(seen::load(20, 1.0));
+    let evidence = seen::evidence(&up, &[], None);
+    let report = report(&gate, &evidence);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["not_decided"], json!(["rolling", "supports-upgrade"]));
+    let said = "presupposed by a tag above, and not asserted by this gate file";
+    contains(&text::text(&report, Path::new("/artifacts")), &["\nnot decided   rolling\n", said]);
+    contains(&html::html(&report, &evidence, SPEC), &["<h2>not decided: rolling</h2>", said]);
+    let xml = junit::xml(&report);
+    contains(
+        &xml,
+        &[" skipped=\"2\"", "classname=\"items.rolling\" name=\"the tag as a whole\"><skipped message", said],
+    );
 }
 
 #[test]

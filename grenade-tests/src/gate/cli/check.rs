@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::gate::cli::{in_a_world, load, not_run, say_presupposed};
+use crate::gate::cli::{in_a_world, load, not_run, say_undecided};
 use crate::gate::exit::print;
 use crate::gate::report::progress::Progress;
 use crate::gate::run;
@@ -17,7 +17,7 @@ pub(super) async fn check(path: &Path) -> ExitCode {
         Ok(gate) => gate,
         Err(code) => return code,
     };
-    say_presupposed(&gate);
+    say_undecided(&gate);
     let room = match tempfile::tempdir().context("could not make a temporary directory") {
         Ok(room) => room,
         Err(error) => return not_run(&error),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 
-use crate::gate::cli::{Unwritable, in_a_world, load, not_run, say_presupposed};
+use crate::gate::cli::{Unwritable, in_a_world, load, not_run, say_undecided};
 use crate::gate::exit::{BAD_INPUT, INCONCLUSIVE, NOT_RUN, print, span};
 use crate::gate::file::Gate;
 use crate::gate::impact::calibrate::Calibration;
@@ -63,7 +63,7 @@ impl Run {
             Ok(gate) => gate,
             Err(code) => return code,
         };
-        say_presupposed(&gate);
+        say_undecided(&gate);
         if self.every_mix && !gate.tags.contains(&GateTag::Rolling) {
             eprintln!(
                 "grenade: {}: --every-mix tries every frozen mix for the tag rolling, which this gate does not assert: add \

@@ -139,6 +139,7 @@ impl Gate {
             name: self.name.clone(),
             here: self.here.clone(),
             origin: self.origin.within(&companion.field),
+            unused: Vec::new(),
             instances: companion.instances,
             service: companion.service,
             database: companion.database,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_proto::GateTag;
 
 use crate::gate::file::load::{Pace, Senders};
-use crate::gate::written::Arrangement;
+use crate::gate::written::{Arrangement, GateFile};
 use crate::load::findings::Findings;
 use crate::load::script::{Deed, ScriptStep};
 
@@ -41,13 +41,29 @@ pub(super) fn asserted(
     }
 }
 
-/// The tags that the strongest asserted one presupposes and that are not asserted, as a sentence; `None`: all are.
+/// The fields that are written for one tag alone, which the file does not assert.
+pub(super) fn unused(tags: &BTreeSet<GateTag>, written: &GateFile) -> Vec<(&'static str, GateTag)> {
+    let of_one_tag = [
+        (written.arrangements.is_some(), "arrangements", GateTag::Rolling),
+        (written.documented.is_some(), "documented", GateTag::SupportsUpgrade),
+    ];
+    let unused = of_one_tag.into_iter().filter(|(is_written, _, tag)| *is_written && !tags.contains(tag));
+    unused.map(|(_, field, tag)| (field, tag)).collect()
+}
+
+/// The tags that the strongest asserted one presupposes and that are not asserted, the strongest of them first.
+pub fn left_out(tags: &[GateTag]) -> Vec<GateTag> {
+    let strongest = tags.iter().max();
+    let is_left_out = |tag: &GateTag| Some(tag) < strongest && !tags.contains(tag);
+    GateTag::ALL.into_iter().rev().filter(is_left_out).collect()
+}
+
+/// The same as a sentence; `None`: all are asserted.
 pub fn presupposed(tags: &[GateTag]) -> Option<String> {
-    let strongest = tags.iter().max()?;
-    let is_left_out = |tag: &GateTag| tag < strongest && !tags.contains(tag);
-    let left_out = GateTag::ALL.into_iter().rev().filter(is_left_out).map(GateTag::word);
+    let (strongest, left_out) = (tags.iter().max()?, left_out(tags));
+    let words = left_out.into_iter().map(GateTag::word);
     let (last, others) =
-        left_out.collect::<Vec<_>>().split_last().map(|(last, others)| (*last, others.join(", ")))?;
+        words.collect::<Vec<_>>().split_last().map(|(last, others)| (*last, others.join(", ")))?;
     let left_out = if others.is_empty() { last.to_owned() } else { format!("{others} and {last}") };
     Some(format!("{strongest} presupposes {left_out}, which this gate does not decide"))
 }

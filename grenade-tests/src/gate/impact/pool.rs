@@ -94,12 +94,11 @@ impl Pool<'_> {
     ) -> anyhow::Result<Option<String>> {
         let (ended, right) = match &mut self.fleet {
             Fleet::Tidegate(ground) => {
-                let operator = ground.operator.called(&format!("{}-{id}", gate.upgrade_id));
+                ground.operator = ground.operator.called(&format!("{}-{id}", gate.upgrade_id));
                 let mut drive = Drive {
                     world: &self.world,
                     gate,
                     ground,
-                    operator,
                     places: &self.places,
                     spectator: progress,
                     load: load.watched(),

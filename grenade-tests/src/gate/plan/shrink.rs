@@ -18,6 +18,9 @@ fn simpler(plan: &Plan) -> Vec<Plan> {
         steps.remove(n);
         simpler.push(Plan { steps, ..plan.clone() });
     }
+    if plan.order.is_some() {
+        simpler.push(Plan { order: None, ..plan.clone() });
+    }
     if plan.max_unavailable > Some(1) {
         simpler.push(Plan { max_unavailable: Some(1), ..plan.clone() });
     }

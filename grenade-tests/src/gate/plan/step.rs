@@ -6,6 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::Span;
 
+use crate::gate::written::MOST_INSTANCES;
+use crate::load::whole::whole;
+
 /// Something that happens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,7 +25,11 @@ pub struct PlanStep {
 #[serde(rename_all = "kebab-case")]
 pub enum When {
     /// So many instances are at the target.
-    Upgraded(u32),
+    Upgraded(
+        #[serde(deserialize_with = "whole::<_, _, 1, MOST_INSTANCES>")]
+        #[schemars(range(min = 1, max = MOST_INSTANCES))]
+        u32,
+    ),
     /// So long after the upgrade began.
     After(Span),
 }
@@ -40,9 +47,17 @@ pub enum Event {
     /// The coordinator stands still for so long.
     StallCoordinator(Span),
     /// The agent of the node with this number is killed, and started again.
-    KillAgent(u32),
+    KillAgent(
+        #[serde(deserialize_with = "whole::<_, _, 1, MOST_INSTANCES>")]
+        #[schemars(range(min = 1, max = MOST_INSTANCES))]
+        u32,
+    ),
     /// The agent of the node with this number stands still for two seconds.
-    StallAgent(u32),
+    StallAgent(
+        #[serde(deserialize_with = "whole::<_, _, 1, MOST_INSTANCES>")]
+        #[schemars(range(min = 1, max = MOST_INSTANCES))]
+        u32,
+    ),
     /// The resources of the survival check are verified.
     Verify,
 }

@@ -47,6 +47,11 @@ fn what_does_not_fit_the_gate_is_named_with_what_is_allowed() {
         (wrong, vec!["max_unavailable: 3", "1 to 2 is", "steps[0].when.upgraded: 4", "there is no node-9"]),
         ("steps:\n  - {when: {upgraded: 1}, do: dance}\n", vec!["dance", "roll-back"]),
         ("step: []\n", vec!["step"]),
+        ("steps:\n  - {when: {upgraded: -1}, do: roll-back}\n", vec!["a whole number from 1 to 24"]),
+        ("steps:\n  - {when: {upgraded: 25}, do: roll-back}\n", vec!["25", "a whole number from 1 to 24"]),
+        ("steps:\n  - {when: {upgraded: 1}, do: {kill-agent: x}}\n", vec!["a whole number from 1 to 24"]),
+        ("order: 0\n", vec!["a whole number from 1 to 9999"]),
+        ("max_unavailable: 0\n", vec!["a whole number from 1 to 23"]),
         (" \n", vec!["is empty", "grenade plan"]),
         ("strategy: {rolling: {batch: 0}}\n", vec!["strategy.rolling.batch", "1 or more"]),
     ] {
@@ -76,6 +81,7 @@ async fn plan_shrinks_to_what_makes_it_fail() {
         .unwrap();
         assert_eq!(smallest.steps.len(), 1, "{smallest}");
         assert_eq!((smallest.max_unavailable, &smallest.strategy), (Some(1), &Some(Strategy::default())));
+        assert_eq!(smallest.order, None);
         shrunk += 1;
     }
     assert!(shrunk > 20, "{shrunk}");

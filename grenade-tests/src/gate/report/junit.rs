@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::gate::report::{Died, GateReport};
+use crate::gate::report::{Died, GateReport, NOT_DECIDED};
 use crate::gate::verdict::{Check, Word};
 
 /// The document. An inconclusive check is an error, which builds tell from a failure.
@@ -11,11 +11,12 @@ pub fn xml(report: &GateReport) -> String {
     let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
     let mut xml = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" \
-         errors=\"{}\" time=\"{:.3}\">\n",
+         errors=\"{}\" skipped=\"{}\" time=\"{:.3}\">\n",
         escaped(&report.gate),
-        checks.len(),
+        checks.len() + report.not_decided.len(),
         count(Word::Fail),
         count(Word::Inconclusive),
+        report.not_decided.len(),
         report.context.seconds
     );
     for tag in &report.tags {
@@ -37,6 +38,14 @@ pub fn xml(report: &GateReport) -> String {
                 }
             };
         }
+    }
+    for tag in &report.not_decided {
+        let _ = writeln!(
+            xml,
+            "    <testcase classname=\"{}.{}\" name=\"the tag as a whole\"><skipped message=\"{NOT_DECIDED}\"/></testcase>",
+            escaped(&report.gate),
+            tag.word()
+        );
     }
     if !report.deaths.is_empty() {
         let died = |died: &Died| format!("{}: {}\n{}\n", died.part, died.death.words(), died.death.log);

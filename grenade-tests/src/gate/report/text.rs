@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::gate::report::{Died, GateReport, Load};
+use crate::gate::report::{Died, GateReport, Load, NOT_DECIDED};
 use crate::gate::verdict::{Check, Word};
 use tidegate_proto::printable::one_line;
 
@@ -23,6 +23,9 @@ pub fn text(report: &GateReport, artifacts: &Path) -> String {
     for tag in &report.tags {
         let _ = writeln!(text, "\n{:<13} {}", tag.verdict.word(), tag.tag.word());
         text.push_str(&checks(&tag.checks));
+    }
+    for tag in &report.not_decided {
+        let _ = writeln!(text, "\n{:<13} {}\n          {NOT_DECIDED}", "not decided", tag.word());
     }
     text.push('\n');
     for (name, load) in report.loads() {

@@ -81,6 +81,7 @@ fn upgrade(from: u32) -> UpgradePlan {
         drain_deadline: 20_000,
         healthy_time: 2_000,
         fails_on_deadline: false,
+        order: None,
     }
 }
 

@@ -1,5 +1,5 @@
-//! The gate of the sample service: Tidegate's own migrations under frozen mixes, and an upgrade that is rolled back before
-//! expand and before migrate.
+//! The gate of the sample service: Tidegate's own migrations under frozen mixes, upgrades that are rolled back before expand
+//! and before migrate, and one that is rolled back in mid-roll and begun again.
 
 use std::path::Path;
 
@@ -12,7 +12,8 @@ async fn sample_passes_and_is_rolled_back_before_expand_and_migrate() {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample");
     let gate = shortened(&GATE.replace("../sample", &sample.display().to_string()));
     let gate = gate.replace("{base: 2, target: 1}", "{base: 1, target: 1}");
-    let done = done(&gate.replace("\ntags:", "\nrollback_from: [expand, migrate]\ntags:")).await;
+    let back = "rollback_from: [expand, migrate]\nfaults:\n  - {when: {upgraded: 1}, do: roll-back}";
+    let done = done(&gate.replace("\ntags:", &format!("\n{back}\ntags:"))).await;
     assert_eq!(done.code, Some(0), "{}", done.said);
     let report = done.report();
     for (n, point) in ["expand", "migrate"].into_iter().enumerate() {

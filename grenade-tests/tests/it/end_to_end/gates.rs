@@ -214,7 +214,7 @@ async fn plan_is_run_from_its_file_and_shows_what_the_upgrade_alone_does_not() {
     assert_eq!(passes.code, Some(0), "{}", passes.said);
     let rig = Rig::new();
     let plan = rig.world.path("plan.yaml");
-    let steps = "steps:\n  - {when: {after: 0s}, do: kill-coordinator}\n  - {when: {upgraded: 1}, do: roll-back}\n  \
+    let steps = "order: 7\nsteps:\n  - {when: {after: 0s}, do: kill-coordinator}\n  - {when: {upgraded: 1}, do: roll-back}\n  \
                  - {when: {upgraded: 1}, do: {kill-agent: 2}}\n  - {when: {upgraded: 1}, do: {pause: 1s}}\n";
     std::fs::write(&plan, steps).unwrap();
     let gate = Gate::verb(rig, "run", &forgetful_base(), &["--plan", &plan.display().to_string()]);
@@ -225,6 +225,7 @@ async fn plan_is_run_from_its_file_and_shows_what_the_upgrade_alone_does_not() {
         "the operator rolls back",
         "the agent of node-2 is killed",
         "pauses for 1s",
+        "--id gate-7\n",
     ];
     contains(&done.said, &steps);
     assert!(
