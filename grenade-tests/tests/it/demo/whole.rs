@@ -56,9 +56,9 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
         assert!(answered > 100, "version {version} answered {answered} requests");
     }
     for word in [
-        "phase     roll",
-        "wave      5 of 5",
-        "waits     draining",
+        "phase       roll",
+        "wave        5 of 5",
+        "waiting on  draining",
         "balancer says DOWN",
         "phase contract requires an approval",
         "version 2",
