@@ -1,6 +1,7 @@
 //! What people read is plain technical English: phrases that have a term of the field are refused in messages, in help
 //! and in the guides.
 
+use crate::rust_source::{Kind, Part, parts};
 use std::path::{Path, PathBuf};
 
 /// A phrase, and the term of the field.
@@ -60,32 +61,17 @@ fn files(under: &str, extension: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Each text of a line that people read: a literal, and in the command line's files what becomes help.
-fn texts(line: &str, is_cli: bool) -> Vec<&str> {
-    let line = line.trim();
-    // Names of stored fields, as they once were.
-    if line.starts_with("#[serde(") {
-        return Vec::new();
-    }
-    if line.starts_with("//") {
-        let is_help = is_cli && line.starts_with("///");
-        return if is_help { vec![line] } else { Vec::new() };
-    }
-    let mut texts = Vec::new();
-    let mut rest = line;
-    while let Some(begin) = rest.find('"') {
-        let text = &rest[begin + 1..];
-        let mut escaped = false;
-        let end = text.find(|letter| {
-            let ends = letter == '"' && !escaped;
-            escaped = letter == '\\' && !escaped;
-            ends
-        });
-        let end = end.unwrap_or(text.len());
-        texts.push(&text[..end]);
-        rest = text.get(end + 1..).unwrap_or_default();
-    }
-    texts
+/// Each text that people read, a line each with its number: of every literal, and in the command line's files of what
+/// becomes help.
+fn texts(source: &str, is_cli: bool) -> Vec<(usize, &str)> {
+    let is_read = |part: &Part<'_>| match part.kind {
+        Kind::Code => false,
+        Kind::Comment => is_cli && part.text.starts_with("///"),
+        // Names of stored fields, as they once were.
+        Kind::Literal => !part.before.trim_start().starts_with("#[serde("),
+    };
+    let read = parts(source).into_iter().filter(is_read);
+    read.flat_map(|part| (part.line..).zip(part.text.lines())).collect()
 }
 
 fn has(text: &str, phrase: &str) -> bool {
@@ -104,13 +90,11 @@ fn found(path: &Path) -> Vec<String> {
     let is_rust = name.ends_with(".rs");
     let is_cli = name.contains("/cli");
     let shown = if is_rust { whole.split("#[cfg(test)]").next().unwrap_or_default() } else { &whole };
+    let texts = if is_rust { texts(shown, is_cli) } else { (1..).zip(shown.lines()).collect() };
     let mut found = Vec::new();
-    for (number, line) in shown.lines().enumerate() {
-        let texts = if is_rust { texts(line, is_cli) } else { vec![line] };
-        for text in texts {
-            for (phrase, term) in PHRASES.iter().filter(|(phrase, _)| has(&text.to_lowercase(), phrase)) {
-                found.push(format!("{name}:{}: {phrase:?} is {term:?} here: {text}", number + 1));
-            }
+    for (line, text) in texts {
+        for (phrase, term) in PHRASES.iter().filter(|(phrase, _)| has(&text.to_lowercase(), phrase)) {
+            found.push(format!("{name}:{line}: {phrase:?} is {term:?} here: {text}"));
         }
     }
     found
@@ -137,7 +121,8 @@ fn messages_and_guides_use_the_terms_of_the_field() {
 fn phrase_is_found_in_a_message_and_in_help_and_not_in_a_name() {
     assert!(has("planned anew", "anew") && !has("is_told_anew", "anew") && !has("anewly", "anew"));
     assert!(!has("failed-way-back", "way back") && has("no way back", "way back"));
-    assert_eq!(texts(r#"let x = "a \" b"; y("c")"#, false), [r#"a \" b"#, "c"]);
-    assert_eq!(texts("/// Help.", true), ["/// Help."]);
+    assert_eq!(texts("let x = \"a\nb\"; y(\"c\")", false), [(1, "a"), (2, "b"), (2, "c")]);
+    assert_eq!(texts("/// Help.", true), [(1, "/// Help.")]);
     assert!(texts("/// Not help.", false).is_empty() && texts("// anew", true).is_empty());
+    assert!(texts("#[serde(alias = \"told\")]", true).is_empty());
 }
