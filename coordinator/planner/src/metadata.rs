@@ -59,7 +59,7 @@ pub fn document_of(
     served(group, page, node)
 }
 
-/// How the instances of an update fare.
+/// How many instances of an update are in each state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many are exposed.

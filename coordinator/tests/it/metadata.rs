@@ -153,7 +153,7 @@ async fn rolling_update_is_served_and_finished_through_every_verb() {
     let reported: Vec<_> = events.iter().map(|event| (event.who.as_str(), event.to.as_str())).collect();
     assert_eq!(reported.len(), 4, "{reported:#?}");
     assert!(reported[1].0 == "ci" && reported[1].1.contains("batch 1/2"), "{reported:#?}");
-    assert_eq!(reported[3], ("coordinator", "generation 2 is everybody's"));
+    assert_eq!(reported[3], ("coordinator", "generation 2 is served to all"));
     coordinator.stop().await;
 }
 

@@ -71,7 +71,7 @@ pub struct Canary {
     /// How many computes must have signalled success before it is deployed without a person; absent = a person promotes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promote_after: Option<u32>,
-    /// How many computes may tell of failure; one more, and it is withdrawn.
+    /// How many computes may signal failure; one more, and it is withdrawn.
     #[serde(default)]
     pub tolerate: u32,
     /// By when it must have succeeded, counted from its beginning; absent = it waits. Unmeasured is not success.

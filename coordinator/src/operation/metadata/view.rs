@@ -25,7 +25,7 @@ pub struct Served {
     pub instance: NodeId,
     /// The generation of the document.
     pub generation: MetadataGeneration,
-    /// Whether it is what an update that runs brings: then the instance is asked how it fared.
+    /// Whether it is what an update that runs brings: then the instance is asked for its signal.
     pub exposed: bool,
     /// The document.
     #[schemars(with = "Object")]

@@ -41,7 +41,7 @@ pub fn available(
 /// The most words about one canary that are kept.
 const MAX_SIGNALS: usize = 30_000;
 
-/// How one compute fared with the canary. The last signal of a compute counts.
+/// Success or failure of one compute with the canary. The last signal of a compute counts.
 pub fn signal(
     fleet: &Fleet,
     moment: &Moment,

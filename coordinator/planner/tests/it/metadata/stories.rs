@@ -65,7 +65,7 @@ fn rolling_exposes_the_next_after_each_signal() {
         reported[1].contains("generation 2 at batch 1/4 for 4 of the instances of pantry-api (anna)"),
         "{reported:#?}"
     );
-    assert!(reported[5].contains("generation 2 is everybody's (coordinator)"), "{reported:#?}");
+    assert!(reported[5].contains("generation 2 is served to all (coordinator)"), "{reported:#?}");
 }
 
 #[test]
