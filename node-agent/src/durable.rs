@@ -32,7 +32,7 @@ pub(crate) fn make(path: &Path, bytes: &[u8]) -> io::Result<Made> {
     Ok(made)
 }
 
-/// A file beside the path at which it is to be, under a name that cannot be foreseen. Removed when it is dropped before.
+/// A file beside the path at which it is to be, under a name that cannot be predicted. Removed when it is dropped before.
 #[derive(Debug)]
 pub(crate) struct Made {
     place: Place,

@@ -88,7 +88,7 @@ fn fresh_store_creates_token_and_without_it_only_reads_work() {
     assert_eq!((said.code, said.err.contains("this needs operate")), (3, true), "{said:?}");
     start.push("--dry-run");
     let said = run(&mut daemon.anonymous(&start));
-    assert_eq!(said.code, 3, "who may look may look ahead, and is told what blocks: {said:?}");
+    assert_eq!(said.code, 3, "the role read may preview, and sees what blocks: {said:?}");
     assert!(said.out.starts_with("blocks   pantry-api has no instance"), "{said:?}");
     assert_eq!(daemon.ask(&["--json", "upgrade", "list"]).out, "", "nothing was started");
 

@@ -136,17 +136,17 @@ mod tests {
         let upgrade = now.upgrade.as_mut().unwrap();
         upgrade.left.extend([("stage".to_owned(), 0.7), ("expand".to_owned(), 0.1)]);
         upgrade.phase = "migrate".to_owned();
-        let told = [
+        let expected = [
             "left        stage after 0.7 s",
             "phase       expand",
             "left        expand after 0.1 s",
             "phase       migrate",
         ];
-        assert_eq!(lines.changes(Duration::ZERO, &now), told);
+        assert_eq!(lines.changes(Duration::ZERO, &now), expected);
     }
 
     #[test]
-    fn a_failed_request_is_told_at_once() {
+    fn failed_request_is_printed_at_once() {
         let mut lines = Lines::default();
         let mut now = picture();
         now.requests = LoadProgress { sent: 1, ok: 0, failed: 0, not_sent: 0 };

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn status_of_the_agents_log_is_told_in_words() {
+    fn exit_status_of_the_agents_log_is_in_words() {
         let line = |status: &str| {
             format!(
                 "2026-11-25T21:00:00Z  INFO agent: the service's process ended pid=7 release=items-2 status={status}"

@@ -120,7 +120,7 @@ pub struct Gate {
     pub tags: Vec<GateTag>,
     /// How zero-impact is measured.
     pub impact: ImpactPace,
-    /// When the machine cannot tell.
+    /// When the machine is too slow for a verdict.
     pub host: HostBounds,
     /// The services that work together with it, each as a gate that shares the rest with this one.
     pub companions: Vec<Gate>,

@@ -22,7 +22,7 @@ pub(super) struct Counted<'a> {
     pub far: u64,
 }
 
-/// What is missing; nothing where there were too few schedules to tell.
+/// What is missing; nothing where there were too few schedules to judge.
 pub(super) fn gaps(counted: Counted<'_>) -> Vec<String> {
     if counted.done < ENOUGH {
         return Vec::new();

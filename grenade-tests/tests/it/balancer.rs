@@ -59,7 +59,7 @@ async fn it_answers_for_itself_only_when_no_server_is_up() {
 }
 
 #[tokio::test]
-async fn its_socket_only_tells() {
+async fn socket_only_answers_questions() {
     let rig = Rig::new();
     let balancer = balancer::start(&rig.world, &[("n1".to_owned(), port::free().unwrap())]).await.unwrap();
     let said = command(&balancer.stats_socket, "set server pantry/n1 state drain").await.unwrap();

@@ -149,8 +149,8 @@ async fn a_late_request_is_a_failure_of_its_own() {
     let due = tokio::time::Instant::now() - std::time::Duration::from_millis(1100);
     let outcome = one_request(at, due).await;
     assert!(matches!(outcome.failure, Some(Failure::NotSent)), "{outcome:?}");
-    let nobody = tokio::time::timeout(std::time::Duration::from_millis(50), listener.accept()).await;
-    assert!(nobody.is_err(), "it was sent all the same");
+    let connection = tokio::time::timeout(std::time::Duration::from_millis(50), listener.accept()).await;
+    assert!(connection.is_err(), "it was sent all the same");
 }
 
 /// Takes the ten seconds that it is about.

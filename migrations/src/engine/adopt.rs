@@ -63,7 +63,7 @@ pub(super) async fn plan(
             adopted.push(Adopted { migration: migration.id.clone(), phases });
         }
     }
-    for Expected { migration, object, present } in left.iter().filter(|e| presence::can_tell(&e.object)) {
+    for Expected { migration, object, present } in left.iter().filter(|e| presence::can_be_seen(&e.object)) {
         if presence::is_there(session, object).await? != *present {
             let found = match present {
                 true => format!("{object} is not in the database; make it, or run the migration"),

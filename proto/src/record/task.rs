@@ -17,7 +17,7 @@ pub struct Task {
     pub release: TaskRelease,
     /// When it was ordered.
     pub at: Timestamp,
-    /// A person's word that its process has ended, where the agent could not tell.
+    /// A declaration by a person that its process has ended, where the agent could not find out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Settlement>,
 }
@@ -37,7 +37,7 @@ pub struct TaskRelease {
     pub tag: ReleaseTag,
 }
 
-/// A person's word about a task that was claimed: its process has ended, and so.
+/// A declaration by a person about a task that was claimed: how its process has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Settlement {
     /// How it ended.

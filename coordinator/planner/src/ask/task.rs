@@ -1,4 +1,4 @@
-//! Settle a task: a person's word that the process of a claimed task has ended, and how, where its agent cannot tell.
+//! Settle a task: a declaration by a person that the process of a claimed task has ended, and how, where its agent cannot find out.
 
 use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;

@@ -348,7 +348,7 @@ fn accepts_unknown_sessions(upgrade: &Upgrade) -> bool {
 }
 
 /// Asked before expand is undone: no session is left of a service that uses what expand made, the upgraded one or another
-/// that shares the schema, where the database can tell.
+/// that shares the schema, where the database can list them.
 async fn nothing_new_works(bound: &Bound, upgrade: &Upgrade) -> Result<(), String> {
     let Ok(sessions) = sessions_of(bound).await? else { return Ok(()) };
     joined(&undo_flaws(&new_form(&upgrade.spec), &sessions)).map_or(Ok(()), Err)

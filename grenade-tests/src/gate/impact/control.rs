@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn twin_with_too_few_blocks_tells_nothing() {
+    fn twin_with_too_few_blocks_is_inconclusive() {
         let (before, during) = Machine::new(1).pools(30.0, &|_, latency| latency);
         let check = moved(&before, &during);
         assert_eq!(check.verdict, Word::Inconclusive);

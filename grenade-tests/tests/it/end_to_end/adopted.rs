@@ -7,14 +7,14 @@ use super::fleet::{Fleet, Ground, ID};
 use super::hooks::by_hooks;
 use super::least::Least;
 
-/// Restarts each agent with its configuration changed, and where `anew` without anything that it knew.
-async fn with_config(fleet: &mut Fleet, anew: bool, change: impl Fn(&str) -> String) {
+/// Restarts each agent with its configuration changed, and where `without_state` without anything that it knew.
+async fn with_config(fleet: &mut Fleet, without_state: bool, change: impl Fn(&str) -> String) {
     for n in 0..fleet.agents.len() {
         fleet.agents[n].process.crash().unwrap();
         let config = fleet.agents[n].config.clone();
         let text = std::fs::read_to_string(&config).unwrap();
         std::fs::write(&config, change(&text)).unwrap();
-        if anew {
+        if without_state {
             // Who comes with a new identity is refused while the lease of the former one lasts.
             let node = fleet.nodes[n].0.clone();
             fleet.silent(&node).await;

@@ -196,7 +196,7 @@ async fn target_that_starts_before_the_base_has_ended_fails() {
 }
 
 #[tokio::test]
-async fn drain_that_waits_for_nobody_fails() {
+async fn drain_that_waits_for_no_request_fails() {
     let careless = "upgrade:\n  drain: {evidence: settle, settle: 500ms, deadline: 1s, on_deadline: proceed}";
     let done = done(&gate().replace("upgrade:", careless)).await;
     contains(&done.failed("zero-downtime"), &["failed; first: upload"]);
@@ -276,7 +276,7 @@ async fn long_pools(fault: &str) -> Done {
 }
 
 #[tokio::test]
-async fn long_upgrade_that_nobody_feels_is_not_failed() {
+async fn long_upgrade_without_impact_is_not_failed() {
     let done = long_pools("").await;
     assert_ne!(done.code, Some(1), "{}", done.said);
 }

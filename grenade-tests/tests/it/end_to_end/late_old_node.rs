@@ -44,8 +44,8 @@ async fn answer_for_it(fleet: &Fleet, how: &str) {
 async fn returns_and_is_refused(fleet: &Fleet, watchman: &Watchman) {
     let began = fleet.contract_began().await.expect("contract has begun");
     let refused = |said: &Said| said.out.lines().any(|line| line.contains(NAME) && line.contains("refused"));
-    let told = fleet.until("the late node is refused", &["fleet", "list", "--all"], refused).await;
-    assert!(told.out.contains("below the floor 2"), "{told:#?}");
+    let listed = fleet.until("the late node is refused", &["fleet", "list", "--all"], refused).await;
+    assert!(listed.out.contains("below the floor 2"), "{listed:#?}");
     assert!(fleet.disable_file(LATE).exists(), "its disable-file stays");
     // Several times what the balancer needs to take one in.
     tokio::time::sleep(Duration::from_secs(2)).await;

@@ -66,7 +66,7 @@ async fn leader(fleet: &Fleet) -> usize {
             }
         }
     }
-    panic!("nobody leads\n{}", fleet.logs());
+    panic!("no coordinator leads\n{}", fleet.logs());
 }
 
 /// Waits until the follower sees the phase, or one beyond it where it is soon over; answers which.

@@ -29,7 +29,7 @@ async fn rolls(fleet: &Fleet, watchman: &Watchman) {
     fleet.approve("roll").await;
     let end = Instant::now() + LIMIT;
     while watchman.times_out().values().sum::<usize>() == 0 {
-        assert!(Instant::now() < end, "nobody is drained\n{}", fleet.logs());
+        assert!(Instant::now() < end, "no instance is drained\n{}", fleet.logs());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -45,14 +45,14 @@ async fn nothing_acts(fleet: &Fleet, watchman: &Watchman) {
     let out = watchman.times_out();
     let path = fleet.spec_file(&fleet.spec(SPEC));
     let start = ["upgrade", "start", &path, "--id", "u9"];
-    let told = |words: &str| words.contains("no step is taken until a person reconciles it");
+    let says_why = |words: &str| words.contains("no step is taken until a person reconciles it");
     // A database with a term that the store does not know is the first finding of a start.
-    let refused = |said: &Said| told(&said.err) || said.err.contains("this store does not know");
-    fleet.until("whoever asks for more is refused with the reason", &start, refused).await;
+    let refused = |said: &Said| says_why(&said.err) || said.err.contains("this store does not know");
+    fleet.until("a request for more is refused with the reason", &start, refused).await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(watchman.times_out(), out, "nobody is taken out\n{}", fleet.logs());
+    assert_eq!(watchman.times_out(), out, "no instance is taken out\n{}", fleet.logs());
     let (_, ready) = get(fleet.coordinators[0].plan.http, "/readyz").await.unwrap();
-    assert!(told(&ready) && ready.contains("pantry-api/node-"), "{ready}");
+    assert!(says_why(&ready) && ready.contains("pantry-api/node-"), "{ready}");
 }
 
 /// A plan that can be applied, and just that is applied; where agents have reported since, the next one.

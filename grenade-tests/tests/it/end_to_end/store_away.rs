@@ -76,13 +76,13 @@ async fn real_etcd_stands_still_and_later_is_killed_in_the_roll() {
     fleet.approve("roll").await;
     let end = Instant::now() + super::fleet::LIMIT;
     while watchman.times_out().values().sum::<usize>() == 0 {
-        assert!(Instant::now() < end, "nobody is drained\n{}", fleet.logs());
+        assert!(Instant::now() < end, "no instance is drained\n{}", fleet.logs());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     fleet.etcd.as_mut().unwrap().members[0].0.crash().unwrap();
     tokio::time::sleep(LEASE * 2).await;
     let out = watchman.times_out().values().sum::<usize>();
-    assert_eq!(out, 1, "nobody else is taken out while etcd is away");
+    assert_eq!(out, 1, "no other instance is taken out while etcd is away");
     fleet.etcd.as_mut().unwrap().restart(&fleet.rig.world, 0).await.unwrap();
     rolls_to_its_end(&fleet, &watchman, load).await;
 }

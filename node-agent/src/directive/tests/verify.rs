@@ -31,7 +31,7 @@ fn verified_means_healthy_without_a_break_and_back() {
     story.pass(1);
     story.seen.ready = true;
     story.pass(1).pass(13);
-    assert_eq!(story.act(), Act::Wait, "the break starts it anew");
+    assert_eq!(story.act(), Act::Wait, "the break starts it again");
     story.pass(1);
     assert_eq!(story.act(), Act::Enter(Phase::Serving));
 }

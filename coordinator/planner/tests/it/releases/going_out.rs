@@ -124,7 +124,7 @@ fn it_goes_out_once_it_has_answered_for_long_enough() {
     world.answers(1, true).unwrap();
     world.wait(9_000);
     world.settle();
-    assert_eq!(world.deployed(), None, "a break begins the healthy time anew");
+    assert_eq!(world.deployed(), None, "a break begins the healthy time again");
     world.elect(2);
     world.wait(1_000);
     world.settle();

@@ -33,10 +33,10 @@ fn concurrent_identical_requests_create_one_release() {
     };
     let both = [ask(&world), ask(&world)].map(|asked| asked.commit.unwrap());
     assert!(world.store.commit(&both[0]));
-    assert!(!world.store.commit(&both[1]), "the loser asks anew");
+    assert!(!world.store.commit(&both[1]), "the loser asks again");
     world.events += 1;
-    let anew = ask(&world);
-    assert_eq!((anew.revision, anew.commit), (Some(revision(1)), None));
+    let again = ask(&world);
+    assert_eq!((again.revision, again.commit), (Some(revision(1)), None));
 }
 
 #[test]

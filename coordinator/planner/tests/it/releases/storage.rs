@@ -206,7 +206,7 @@ fn storage_that_is_only_watched_is_compared_by_its_inventory() {
     world.create(1, json!({"requires": {"pantry-api": 1}})).unwrap();
     let planned = commits(&world);
     world.join(7, 1);
-    assert!(planned.iter().all(|commit| !world.store.commit(commit)), "somebody was admitted meanwhile");
+    assert!(planned.iter().all(|commit| !world.store.commit(commit)), "an instance was admitted meanwhile");
     world.settle();
     assert_eq!(world.deployed(), Some(1));
     world.fall_silent(1);
@@ -257,7 +257,7 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
     let lacks = |waiting: &[Reason]| waiting.iter().map(ToString::to_string).collect::<Vec<_>>();
     let none = |tag: &str| format!("no evidence that release-1 works with {tag}, which is in use");
     assert_eq!(lacks(&world.settle()[&1]), [none("pantry-1.0.0"), none("pantry-2.0.0")]);
-    let tell = |world: &mut World, storage: &str, verdict| {
+    let record = |world: &mut World, storage: &str, verdict| {
         let (compute, storage) = ("release-1".parse().unwrap(), storage.parse().unwrap());
         let commit = release::evidence(
             world.store.fleet(),
@@ -271,15 +271,15 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
         assert!(world.store.commit(&commit.unwrap()));
         world.events += 1;
     };
-    tell(&mut world, "pantry-1.0.0", Verdict::Pass);
-    tell(&mut world, "pantry-2.0.0", Verdict::Inconclusive);
+    record(&mut world, "pantry-1.0.0", Verdict::Pass);
+    record(&mut world, "pantry-2.0.0", Verdict::Inconclusive);
     assert_eq!(
         lacks(&world.settle()[&1]),
         ["the compatibility run of release-1 with pantry-2.0.0, which is in use, ended with inconclusive"]
     );
-    tell(&mut world, "pantry-2.0.0", Verdict::Pass);
+    record(&mut world, "pantry-2.0.0", Verdict::Pass);
     let planned = commits(&world);
-    tell(&mut world, "pantry-2.0.0", Verdict::Fail);
+    record(&mut world, "pantry-2.0.0", Verdict::Fail);
     assert!(planned.iter().all(|commit| !world.store.commit(commit)), "the evidence is compared");
     let mut unread = world.store.fleet().clone();
     let (compute, storage): (ReleaseTag, ReleaseTag) =
@@ -290,7 +290,7 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
     let again =
         release::evidence(&unread, &world.moment(), &compute, &storage, Verdict::Pass, None, &asker).unwrap();
     assert!(again.when.contains(&Precondition::At(key, Revision(9_999))), "it is replaced");
-    tell(&mut world, "pantry-2.0.0", Verdict::Pass);
+    record(&mut world, "pantry-2.0.0", Verdict::Pass);
     world.settle();
     assert_eq!(world.status(1), ReleaseStatus::Deployed);
 }

@@ -363,7 +363,7 @@ impl World {
 
     fn replace(&mut self, n: &NodeId, release: &Release) {
         let agent = self.agents.get_mut(n).unwrap();
-        assert!(agent.staged.contains(release), "{n} is told to run {} and does not have it", release.tag);
+        assert!(agent.staged.contains(release), "{n} is ordered to run {} and does not have it", release.tag);
         agent.release = release.clone();
         let admitted = self.admit(n);
         let agent = self.agents.get_mut(n).unwrap();

@@ -47,7 +47,7 @@ pub(crate) async fn lease_is_kept_alive_and_its_loss_is_reported(world: &World) 
     assert_eq!(lease.state(), LeaseState::Held);
 
     raw.lease_revoke(lease.id()).await.unwrap();
-    timeout(LIMIT, lease.lost()).await.expect("its loss is not told");
+    timeout(LIMIT, lease.lost()).await.expect("its loss is not signalled");
     assert_eq!(lease.state(), LeaseState::Lost);
     let refused = store.commit_leased(&leader_of("t"), &lease).await.unwrap_err();
     assert!(matches!(refused, CommitError::Store(_)) && !refused.retryable(), "{refused:?}");
@@ -62,7 +62,7 @@ pub(crate) async fn a_paused_lease_lapses_and_takes_its_keys_along(world: &World
     no_leader(&store).await;
     assert_eq!(lease.state(), LeaseState::Overdue);
     lease.pause_keep_alive(false);
-    timeout(LIMIT, lease.lost()).await.expect("its loss is not told");
+    timeout(LIMIT, lease.lost()).await.expect("its loss is not signalled");
 }
 
 pub(crate) async fn a_lease_outlives_a_cut_connection(world: &World) {

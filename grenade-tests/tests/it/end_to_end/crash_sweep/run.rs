@@ -75,7 +75,7 @@ pub(super) async fn run(ends: Ends, ground: Ground, plan: Plan) -> Run {
     // The last that was killed is started once more.
     let end = Instant::now() + LIMIT;
     while !fleet.leads(0).await {
-        assert!(Instant::now() < end, "nobody leads after the end\n{}", fleet.logs());
+        assert!(Instant::now() < end, "no coordinator leads after the end\n{}", fleet.logs());
         fleet.revive();
         tokio::time::sleep(LOOK_EVERY).await;
     }
