@@ -4,7 +4,7 @@
 //! code, of an item of the same crate; a re-export is followed to the file that defines the item. Two files of one room
 //! may import each other, as a module and its child do; a longer circle, or one between rooms, is refused.
 
-use crate::rust_source::{Kind, Part, parts};
+use crate::rust_source::{Kind, Part, parts, without_tests};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
@@ -55,11 +55,6 @@ fn sources(under: &Path, found: &mut Vec<PathBuf>) {
             _ => {}
         }
     }
-}
-
-/// The text up to the tests.
-fn without_tests(text: &str) -> &str {
-    text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default()
 }
 
 /// The code without comments and texts, which leave a space and their line ends.

@@ -35,6 +35,11 @@ pub(crate) fn parts(source: &str) -> Vec<Part<'_>> {
     parts
 }
 
+/// A source up to its tests.
+pub(crate) fn without_tests(source: &str) -> &str {
+    source.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default()
+}
+
 /// The first part: its kind, where its text begins and ends, and where the next part begins.
 fn part(rest: &str) -> (Kind, usize, usize, usize) {
     if rest.starts_with("//") {
