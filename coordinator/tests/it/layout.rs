@@ -1,4 +1,5 @@
-//! The layout of the sources: no file and no function is too long, and no module imports itself in a circle.
+//! The layout of the sources: no file, no function and no name of a test is too long, and no module imports itself in a
+//! circle.
 //!
 //! A room is a module directly below the root of a crate, with everything in it. An import is a `use`, or a path in the
 //! code, of an item of the same crate; a re-export is followed to the file that defines the item. Two files of one room
@@ -13,6 +14,9 @@ const MOST_LINES: usize = 400;
 
 /// The most lines of a function.
 const MOST_LINES_OF_FUNCTION: usize = 80;
+
+/// The most characters of a test's name.
+const MOST_OF_NAME: usize = 60;
 
 /// A module by its path below the crate.
 type Module = Vec<String>;
@@ -335,4 +339,29 @@ fn no_function_is_longer_than_80_lines() {
         }
     }
     assert!(long.is_empty(), "longer than {MOST_LINES_OF_FUNCTION} lines:\n{}", long.join("\n"));
+}
+
+/// The names of the functions with an attribute that makes them tests.
+fn tests(code: &str) -> impl Iterator<Item = &str> {
+    let attributes = code.match_indices("#[").map(|(at, _)| &code[at + 2..]).filter(|rest| {
+        let attribute = rest.split([']', '(']).next().unwrap_or_default();
+        attribute == "test" || attribute.ends_with("::test")
+    });
+    attributes.filter_map(|rest| {
+        let (_, function) = rest.split('{').next().unwrap_or_default().split_once("fn ")?;
+        function.split('(').next()
+    })
+}
+
+#[test]
+fn no_name_of_a_test_is_longer_than_60_characters() {
+    let mut long = Vec::new();
+    for (path, text) in texts() {
+        let code = code(&text);
+        let names = tests(&code).filter(|name| name.len() > MOST_OF_NAME);
+        long.extend(names.map(|name| format!("{} {name}: {}", name.len(), path.display())));
+    }
+    assert!(long.is_empty(), "longer than {MOST_OF_NAME} characters:\n{}", long.join("\n"));
+    let code = "#[test]\n#[ignore]\nfn a() {}\n#[tokio::test(flavor = 1)]\nasync fn b() {}\n#[cfg(test)]\nfn c() {}";
+    assert_eq!(tests(code).collect::<Vec<_>>(), ["a", "b"]);
 }

@@ -180,7 +180,7 @@ mod tests {
     use super::{Figure, Report};
 
     #[test]
-    fn a_figure_at_its_limit_keeps_it_and_one_that_is_no_number_does_not() {
+    fn figure_keeps_its_limit_up_to_it_and_not_without_a_number() {
         assert!(Figure::limited("a", 1.2, "x", 1.2, "").kept);
         let bad = [Figure::limited("b", 1.21, "x", 1.2, ""), Figure::limited("c", f64::NAN, "x", 1.2, "")];
         let mut report = Report::begin();

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_has_phases_waves_instances_requests_waits_and_what_was_said_last() {
+    fn frame_has_phases_instances_requests_waits_and_last_lines() {
         let text = text(200, 24).join("\n");
         for part in [
             "stage 1.2s  expand",

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn instance_that_leaves_rotation_is_a_drain_and_one_that_begins_outside_is_none() {
+    fn only_an_instance_that_leaves_rotation_is_a_drain() {
         let changes = vec![
             change(0.0, "a", true),
             change(0.0, "b", false),

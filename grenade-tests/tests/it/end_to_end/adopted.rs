@@ -27,7 +27,7 @@ async fn with_config(fleet: &mut Fleet, without_state: bool, change: impl Fn(&st
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn adopted_service_whose_code_comes_by_a_stage_hook_is_upgraded_and_the_way_back_is_known() {
+async fn adopted_service_with_stage_hook_knows_its_rollback() {
     let mut fleet = Fleet::on(Ground::SMALL).await;
     by_hooks(&mut fleet, "").await;
     let artifacts = fleet.rig.world.path("artifacts");
@@ -59,7 +59,7 @@ async fn adopted_service_whose_code_comes_by_a_stage_hook_is_upgraded_and_the_wa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn disable_file_that_the_service_never_looks_at_pauses_before_any_stop() {
+async fn ignored_disable_file_pauses_before_any_stop() {
     let mut fleet = Fleet::on(Ground::SMALL).await;
     let (right, wrong) = ("pantry-api.disable\"\n", "not-looked-at.disable\"\n");
     with_config(&mut fleet, false, |text| text.replacen(right, wrong, 1)).await;

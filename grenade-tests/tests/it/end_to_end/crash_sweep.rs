@@ -105,11 +105,11 @@ async fn at_every_point(ends: Ends, ground: Ground) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_real_postgres_every_point_of_an_upgrade_that_completes() {
+async fn long_real_postgres_every_point_of_a_completed_upgrade() {
     at_every_point(Ends::Completed, Ground { postgres: true, ..GROUND }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_real_postgres_every_point_of_an_upgrade_that_is_rolled_back() {
+async fn long_real_postgres_every_point_of_a_rolled_back_upgrade() {
     at_every_point(Ends::RolledBack, Ground { postgres: true, ..GROUND }).await;
 }

@@ -94,12 +94,12 @@ async fn takes_over(fleet: &Fleet, other: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_etcd_the_leader_is_killed_in_each_phase_and_the_other_completes() {
+async fn real_etcd_leader_killed_in_each_phase_and_other_completes() {
     killed_in_each_phase(Duration::ZERO).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_real_etcd_the_leader_is_killed_in_the_midst_of_each_phase() {
+async fn long_real_etcd_leader_is_killed_amid_each_phase() {
     for later in [30, 150, 700] {
         killed_in_each_phase(Duration::from_millis(later)).await;
     }

@@ -89,7 +89,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_copy_of_the_embedded_store_is_noticed_and_reconciled() {
+async fn older_copy_of_embedded_store_is_noticed_and_reconciled() {
     // Two: the word of one node counts for that node alone.
     let mut fleet = Fleet::on(Ground { instances: 2, ..Ground::SMALL }).await;
     let watchman = Watchman::before(&fleet);
@@ -124,7 +124,7 @@ async fn long_a_blank_store_is_noticed_and_no_floor_is_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_real_etcd_is_restored_from_a_snapshot_under_two_coordinators() {
+async fn long_real_etcd_is_restored_under_two_coordinators() {
     let mut fleet = Fleet::on(Ground { etcd: true, ..Ground::SMALL }).await;
     let watchman = Watchman::before(&fleet);
     let snapshot = fleet.rig.world.path("snapshot.db");

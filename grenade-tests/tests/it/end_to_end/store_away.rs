@@ -29,7 +29,7 @@ async fn rolls_to_its_end(fleet: &Fleet, watchman: &Watchman, load: grenade_test
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_coordinator_with_the_embedded_store_is_killed_for_three_leases() {
+async fn coordinator_with_embedded_store_is_killed_for_three_leases() {
     let mut fleet = Fleet::on(Ground::SMALL).await;
     let (load, watchman) = (fleet.load(20), Watchman::before(&fleet));
     before_the_roll(&fleet).await;

@@ -77,7 +77,7 @@ pub(crate) async fn a_lease_outlives_a_cut_connection(world: &World) {
     assert!(store.get(&Key::Leader).await.unwrap().is_some());
 }
 
-pub(crate) async fn the_second_candidate_leads_when_the_first_is_cut_off_and_the_fence_holds(world: &World) {
+pub(crate) async fn second_candidate_leads_when_first_is_cut_off_and_fenced(world: &World) {
     let (first, line) = world.over_proxy().await;
     let second = world.store().await;
     let one = campaign(&first, "one").await;
@@ -105,7 +105,7 @@ pub(crate) async fn the_second_candidate_leads_when_the_first_is_cut_off_and_the
     }
 }
 
-pub(crate) async fn a_leader_whose_key_is_gone_knows_it_and_a_resigned_one_makes_room(world: &World) {
+pub(crate) async fn leader_without_key_knows_it_and_resigned_one_makes_room(world: &World) {
     let (store, mut raw) = (world.store().await, world.raw().await);
     let one = campaign(&store, "one").await;
     raw.delete("/tidegate/leader", None).await.unwrap();
