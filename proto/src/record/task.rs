@@ -4,9 +4,9 @@
 
 use super::report::Identity;
 use super::{Body, Timestamp};
+use crate::word::words;
 use crate::{HookName, ReleaseRevision, ReleaseTag, StreamName};
 use serde::{Deserialize, Serialize};
-use std::str::FromStr;
 
 /// What is to be run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,7 +52,17 @@ pub struct Settlement {
 
 /// How a task ended, as a person states it.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::Display, strum::IntoStaticStr,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
@@ -63,25 +73,7 @@ pub enum Ended {
     Failed,
 }
 
-impl Ended {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        self.into()
-    }
-}
-
-/// A text that is no end of a task.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not how a task ends: succeeded or failed")]
-pub struct NotAnEnd(String);
-
-impl FromStr for Ended {
-    type Err = NotAnEnd;
-    fn from_str(text: &str) -> Result<Self, NotAnEnd> {
-        let found = [Self::Succeeded, Self::Failed].into_iter().find(|ended| ended.word() == text);
-        found.ok_or_else(|| NotAnEnd(text.chars().take(40).collect()))
-    }
-}
+words!(Ended, NotAnEnd, "{0:?} is not how a task ends: succeeded or failed");
 
 /// What came of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
