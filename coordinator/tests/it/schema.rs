@@ -192,10 +192,10 @@ async fn a_rollback_takes_expand_back() {
     end.cancel();
 }
 
-/// How many rows the fill of that test has to walk.
+/// How many rows the fill of that test has to fill.
 const ROWS: i64 = 400_000;
 
-/// How many rows the fill has walked.
+/// How many rows the fill has filled.
 async fn filled(url: &str) -> i64 {
     let mut db = SqliteConnection::connect(url).await.unwrap();
     let rows = "SELECT rows_done FROM tidegate_history WHERE phase = 'migrate' AND rows_total > 0";

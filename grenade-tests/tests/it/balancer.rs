@@ -29,7 +29,7 @@ async fn a_drained_restart_of_each_node_fails_no_request() {
     for pantry in nodes {
         let plan = pantry.plan.clone();
         std::fs::write(&plan.disable_file, "").unwrap();
-        balancer.wait_until_let_go(&plan.node, LIMIT).await.unwrap();
+        balancer.wait_until_drained(&plan.node, LIMIT).await.unwrap();
         wait_for("nothing in flight", LIMIT, || async {
             let (_, said) = get(plan.address, "/in-flight").await?;
             if said == r#"{"in_flight":0}"# { Ok(()) } else { Err(said) }

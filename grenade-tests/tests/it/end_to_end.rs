@@ -31,4 +31,4 @@ mod releases;
 mod restored;
 mod store_away;
 pub(crate) mod tasks;
-mod watchman;
+mod rotation_monitor;

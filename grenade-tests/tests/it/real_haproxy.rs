@@ -29,7 +29,7 @@ async fn both_report_the_same_of_the_same_backends() {
         .unwrap();
         std::fs::write(&one.plan.disable_file, "").unwrap();
         balancer.wait_for_status("n1", "DOWN", LIMIT).await.unwrap();
-        balancer.wait_until_let_go("n1", LIMIT).await.unwrap();
+        balancer.wait_until_drained("n1", LIMIT).await.unwrap();
         std::fs::remove_file(&one.plan.disable_file).unwrap();
         balancer.wait_for_status("n1", "UP", LIMIT).await.unwrap();
         let report = load.stop().await.unwrap();

@@ -27,7 +27,7 @@ async fn still(world: &World, step: Step) -> Report {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refused_then_let_go_then_idle() {
+async fn refused_then_deregistered_then_idle() {
     let (world, _agent) = serving().await;
     world.balancer.say("UP", 3);
     std::fs::write(world.path().join("in-flight"), "2").unwrap();

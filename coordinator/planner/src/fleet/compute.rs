@@ -161,11 +161,6 @@ impl Fleet {
         self.compute.tasks.iter().map(|((node, id), task)| (node, id, task))
     }
 
-    /// The hooks that are to be run on one node, or were.
-    pub fn tasks_of<'a>(&'a self, node: &'a NodeId) -> impl Iterator<Item = (&'a TaskId, &'a Stored<Task>)> {
-        self.tasks().filter(move |(of, ..)| *of == node).map(|(_, id, task)| (id, task))
-    }
-
     /// What came of a hook.
     pub fn task_result(&self, node: &NodeId, id: &TaskId) -> Option<&Stored<TaskResult>> {
         self.compute.results.get(&(node.clone(), id.clone()))

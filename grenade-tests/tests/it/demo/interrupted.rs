@@ -59,7 +59,7 @@ async fn in_mid_fill() {
 }
 
 #[tokio::test]
-async fn while_it_walks_back() {
+async fn during_the_rollback() {
     let broken = ["--instances=2", "--rows=2000", "--rate=50", "--break-at=2"];
     interrupt_with(&broken, "phase       rolling-back", Signal::TERM).await;
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::fleet::{Fleet, Ground, LIMIT};
-use super::watchman::Watchman;
+use super::rotation_monitor::RotationMonitor;
 
 const PHASES: [&str; 6] = ["stage", "expand", "migrate", "roll", "remove", "contract"];
 /// Each phase begins when the test says so; one instance at a time.
@@ -17,7 +17,7 @@ const GROUND: Ground = Ground { instances: 3, rows: 20_000, etcd: true, postgres
 /// Kills the leader `later` than each phase was seen to begin; the upgrade must end as if nothing had been.
 async fn killed_in_each_phase(later: Duration) {
     let mut fleet = Fleet::on(GROUND).await;
-    let (load, watchman) = (fleet.load(20), Watchman::before(&fleet));
+    let (load, monitor) = (fleet.load(20), RotationMonitor::before(&fleet));
     fleet.upgrade(SPEC).await;
     for phase in PHASES {
         if phase == "contract" {
@@ -40,7 +40,7 @@ async fn killed_in_each_phase(later: Duration) {
     let report = load.stop().await.unwrap();
     assert_eq!(report.failed, 0, "{:?}", report.first_failures);
     assert!(report.ok > 200, "{report:?}");
-    for (node, times) in watchman.times_out() {
+    for (node, times) in monitor.times_out() {
         assert_eq!(times, 1, "{node} went out of rotation {times} times; it is replaced once");
     }
     let history = fleet.history().await;
