@@ -269,7 +269,7 @@ async fn show_group(options: &GlobalOptions, group: String) -> Result<Outcome, F
                 "{} of success, {} of failure, {} of expected failure, {} pending; {} of {} exposed",
                 update.succeeded,
                 update.failed.len(),
-                update.excused,
+                update.expected_failures,
                 update.open,
                 update.exposed,
                 update.drawn

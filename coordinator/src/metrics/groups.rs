@@ -56,7 +56,7 @@ impl Groups {
             ("unexposed", unexposed),
             ("open", tally.open.len()),
             ("succeeded", tally.succeeded),
-            ("excused", tally.excused),
+            ("expected-failure", tally.expected_failures),
             ("failed", tally.failed.len()),
         ];
         for (state, instances) in states {

@@ -127,7 +127,7 @@ fn tolerated_failures_continue_and_last_signal_counts() {
     let last = world.group().last.clone().unwrap();
     assert_eq!(
         last.because,
-        "2 of 4 instances signalled success; 1 failed, which is tolerated; 1 failed in ways that are expected"
+        "2 of 4 instances signalled success; 1 failed, which is tolerated; 1 failed as expected"
     );
 }
 
