@@ -99,7 +99,9 @@ fn found(path: &Path) -> Vec<String> {
     let texts = if is_rust { texts(shown, is_cli) } else { (1..).zip(shown.lines()).collect() };
     let mut found = Vec::new();
     for (line, text) in texts {
-        for (phrase, term) in PHRASES.iter().filter(|(phrase, _)| has(&text.to_lowercase(), phrase)) {
+        // A literal that is one word is a name.
+        let is_text = |phrase: &str| text != phrase && has(&text.to_lowercase(), phrase);
+        for (phrase, term) in PHRASES.iter().filter(|(phrase, _)| is_text(phrase)) {
             found.push(format!("{name}:{line}: {phrase:?} is {term:?} here: {text}"));
         }
     }
@@ -109,16 +111,16 @@ fn found(path: &Path) -> Vec<String> {
 #[test]
 fn messages_and_guides_use_the_terms_of_the_field() {
     let mut paths = Vec::new();
-    let gates = ["grenade-tests/src/gate", "grenade-tests/src/load", "grenade-tests/src/demo"];
-    for under in ["coordinator", "node-agent/src", "migrations/src", "proto/src"].into_iter().chain(gates) {
+    for under in ["coordinator", "node-agent", "migrations", "proto", "grenade-tests"] {
         files(under, ".rs", &mut paths);
     }
+    files("proto/proto", ".proto", &mut paths);
     files("coordinator/src", ".yaml", &mut paths);
     files("docs", ".md", &mut paths);
-    for file in ["README.md", "CONTRIBUTING.md"] {
+    for file in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
         files(file, ".md", &mut paths);
     }
-    assert!(paths.len() > 200, "{} files", paths.len());
+    assert!(paths.len() > 700, "{} files", paths.len());
     let found: Vec<String> = paths.iter().flat_map(|path| found(path)).collect();
     assert!(found.is_empty(), "{} phrases:\n{}", found.len(), found.join("\n"));
 }
