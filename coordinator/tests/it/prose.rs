@@ -1,5 +1,5 @@
-//! What people read is plain technical English: phrases that have a term of the field are refused in messages, in help
-//! and in the guides.
+//! What people read is plain technical English: phrases that have a term of the field are refused in messages, in help,
+//! in comments and in the guides.
 
 use crate::rust_source::{Kind, Part, parts, without_tests};
 use std::path::{Path, PathBuf};
@@ -66,12 +66,11 @@ fn files(under: &str, extension: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Each text that people read, a line each with its number: of every literal, and in the command line's files of what
-/// becomes help.
-fn texts(source: &str, is_cli: bool) -> Vec<(usize, &str)> {
+/// Each line that people read, with its number: of literals and of comments.
+fn texts(source: &str) -> Vec<(usize, &str)> {
     let is_read = |part: &Part<'_>| match part.kind {
         Kind::Code => false,
-        Kind::Comment => is_cli && part.text.starts_with("///"),
+        Kind::Comment => true,
         // Names of stored fields, as they once were.
         Kind::Literal => !part.before.trim_start().starts_with("#[serde("),
     };
@@ -94,9 +93,8 @@ fn found(path: &Path) -> Vec<String> {
     let name = path.strip_prefix(root()).unwrap().display().to_string();
     let whole = std::fs::read_to_string(path).unwrap();
     let is_rust = name.ends_with(".rs");
-    let is_cli = name.contains("/cli");
     let shown = if is_rust { without_tests(&whole) } else { &whole };
-    let texts = if is_rust { texts(shown, is_cli) } else { (1..).zip(shown.lines()).collect() };
+    let texts = if is_rust { texts(shown) } else { (1..).zip(shown.lines()).collect() };
     let mut found = Vec::new();
     for (line, text) in texts {
         // A literal that is one word is a name.
@@ -109,7 +107,7 @@ fn found(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn messages_and_guides_use_the_terms_of_the_field() {
+fn messages_comments_and_guides_use_the_terms_of_the_field() {
     let mut paths = Vec::new();
     for under in ["coordinator", "node-agent", "migrations", "proto", "grenade-tests"] {
         files(under, ".rs", &mut paths);
@@ -126,12 +124,11 @@ fn messages_and_guides_use_the_terms_of_the_field() {
 }
 
 #[test]
-fn phrase_is_found_in_a_message_and_in_help_and_not_in_a_name() {
+fn phrase_is_found_in_a_message_and_not_in_a_name() {
     assert!(has("planned anew", "anew") && !has("is_told_anew", "anew") && !has("anewly", "anew"));
     assert!(!has("failed-way-back", "way back") && has("no way back", "way back"));
     assert!(!has("as the user `nobody`", "nobody") && has("nobody leads", "nobody"));
-    assert_eq!(texts("let x = \"a\nb\"; y(\"c\")", false), [(1, "a"), (2, "b"), (2, "c")]);
-    assert_eq!(texts("/// Help.", true), [(1, "/// Help.")]);
-    assert!(texts("/// Not help.", false).is_empty() && texts("// anew", true).is_empty());
-    assert!(texts("#[serde(alias = \"told\")]", true).is_empty());
+    assert_eq!(texts("let x = \"a\nb\"; y(\"c\")"), [(1, "a"), (2, "b"), (2, "c")]);
+    assert_eq!(texts("/// Help.\nfn told() {}"), [(1, "/// Help.")]);
+    assert!(texts("#[serde(alias = \"told\")]").is_empty());
 }

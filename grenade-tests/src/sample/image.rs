@@ -8,7 +8,7 @@ use crate::sample::edition::Edition;
 /// Who may see an image, in the form that both editions agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// Everybody.
+    /// Every caller.
     Public,
     /// Its owner.
     Private,
@@ -90,7 +90,7 @@ pub struct ImageRequest {
     pub id: Option<String>,
     /// A name for people: 1 to 255 bytes, no control characters.
     pub name: String,
-    /// Whether everybody may see it; absent means no.
+    /// Whether every caller may see it; absent means no.
     pub public: bool,
 }
 

@@ -125,7 +125,7 @@ impl Store {
         }
     }
 
-    /// Renames an image and sets again whether everybody may see it.
+    /// Renames an image and sets again whether every caller may see it.
     pub async fn update(&self, id: &str, request: &ImageRequest) -> Result<(), StoreError> {
         let begin = self.database.begin_writing();
         let rows = on_either!(&self.database, pool => async {

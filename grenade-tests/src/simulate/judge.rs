@@ -198,7 +198,7 @@ impl Facts {
     ) {
         let deadline = self.services.get(at.0).map_or(0, |service| service.drain_deadline);
         let late = hidden_at.is_some_and(|since| now >= since + deadline);
-        // A stop that had begun is not taken back where the instance is let in again without its agent.
+        // A stop that had begun is not taken back where the instance is enabled again without its agent.
         let shown = self.shown.get(&at).is_some_and(|since| now < since + STOP_LASTS);
         if (exposed || !late) && !shown {
             let how = if exposed { "it was in rotation" } else { "requests were in flight" };

@@ -5,7 +5,7 @@
 //!     │          │ └──(no schema)──────────► ▲  │         │ └─(no schema)──►  ▲
 //!     │          │        └──(Nova: migrate after)─► roll ─► migrate ─► remove
 //!     ▼          └─────────┴─────────┴────────┴─────────┘
-//!   failed                           ▼ turn back
+//!   failed                           ▼ roll back
 //!                  rolling-back: restage ─► move ─► lower ─► undo ─► rolled-back
 //! ```
 //!

@@ -230,7 +230,7 @@ fn upgrade_of(context: &Context, id: &UpgradeId) -> Option<Upgrade> {
 }
 
 /// What an upgrade with a schema needs of this coordinator, and it lacks. The database itself is not asked: when it
-/// is away, it is away from everybody.
+/// is away, it is away from every coordinator.
 pub(crate) async fn lacks(context: &Context, upgrade: &Upgrade) -> Option<String> {
     let asked = upgrade.spec.schema.as_ref()?;
     match bound::found(context, &upgrade.spec, asked).await {
