@@ -49,7 +49,7 @@ fn undrainable_instance_does_not_block_rollback() {
     let n = world.store.fleet().service(&service()).unwrap().ordered().each.next().unwrap().node.clone();
     let at = world.store.keys[&Key::Directive(service(), n.clone())].1;
     let report = &mut world.agents.get_mut(&n).unwrap().report;
-    report.step = Step::Failed { at: "draining".into(), reason: "a balancer does not let go".into() };
+    report.step = Step::Failed { at: "draining".into(), reason: "a balancer still sends requests".into() };
     report.rotation = Rotation::In;
     report.generation = tidegate_proto::Revision(at);
     world.publish(&n);
@@ -74,7 +74,7 @@ fn failed_rollback_drain_returns_instance_to_rotation_once() {
     let at_rest = world.run();
     assert_eq!((world.versions(), world.really_in_service()), (vec![1, 2, 1], 3));
     let reasons = &at_rest.waiting[&upgrade_id()];
-    let failed = |r: &Reason| matches!(r, Reason::Roll(RollGate::Failed { node: n, why }) if *n == node(1) && why.contains("let go"));
+    let failed = |r: &Reason| matches!(r, Reason::Roll(RollGate::Failed { node: n, why }) if *n == node(1) && why.contains("still sends requests"));
     assert!(reasons.iter().any(failed), "{reasons:?}");
     assert!(
         !reasons.iter().any(|r| matches!(r, Reason::Roll(RollGate::NotServing { .. }))),

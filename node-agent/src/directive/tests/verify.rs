@@ -134,5 +134,5 @@ fn unhealthy_or_other_version_fails_disabled() {
     assert!(failed(dead.gone().act()));
     let mut kept = verifying();
     kept.seen.file = DisableFile::Foreign;
-    assert_eq!(kept.pass(3000).act(), Act::Wait, "waiting for a person is no failure");
+    assert_eq!(kept.pass(3000).act(), Act::Wait, "maintenance is no failure");
 }

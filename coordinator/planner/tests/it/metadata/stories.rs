@@ -277,7 +277,7 @@ fn decommissioned_instance_does_not_block_update() {
         drop(world.signal_metadata(&n, true, None));
     }
     world.rest();
-    assert_eq!(world.serves(&node(2)), Some(2), "it is everybody's now");
+    assert_eq!(world.serves(&node(2)), Some(2), "it is served to all now");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn needs_2() -> serde_json::Value {
     json!({"requires": {"pantry-api": 2}})
 }
 
-/// The storage is at 2, the floor is committed, and the upgrade can still be turned back.
+/// The storage is at 2, the floor is committed, and the upgrade can still be rolled back.
 fn in_remove() -> World {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"approvals": ["remove"]}))).unwrap();

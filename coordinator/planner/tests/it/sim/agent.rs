@@ -310,7 +310,7 @@ impl World {
         };
         match (disposition, step) {
             (Disposition::Drain | Disposition::Replace { .. }, _) if held => {
-                let reason = "a balancer does not let go".into();
+                let reason = "a balancer still sends requests".into();
                 let at = if heedless { NOT_LEFT } else { "draining" };
                 go(Step::Failed { at: at.into(), reason }, Rotation::In, health)
             }
