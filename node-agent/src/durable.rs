@@ -105,7 +105,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn what_is_there_is_replaced_whole_or_kept() {
+    fn existing_file_is_replaced_whole_or_kept() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("a");
         create(&path, b"one").unwrap();

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_never_taken() {
+    fn value_out_of_range_is_refused() {
         for bad in [
             json!({"pattern": "blue-green"}),
             json!({"pattern": "rolling", "batch": -1}),

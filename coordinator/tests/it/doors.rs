@@ -3,7 +3,7 @@
 use crate::process::{Daemon, run, tidegate};
 
 #[test]
-fn what_is_not_loopback_needs_tls() {
+fn address_that_is_not_loopback_needs_tls() {
     let dir = tempfile::tempdir().unwrap();
     let store = format!("embedded:{}", dir.path().display());
     let start = |more: &[&str]| run(tidegate().args(["coordinator", "--store", &store]).args(more));

@@ -299,7 +299,7 @@ async fn http_answers_with_a_status_a_word_and_a_sentence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_a_follower_is_known_to_the_leader_by_name() {
+async fn forwarded_caller_is_known_to_the_leader_by_name() {
     let pki = Pki::new(&["ci", "cd"]);
     let embedded = Embedded::in_memory();
     let leader = Fixture::open(store(&embedded).await, Some((&pki, false))).await;

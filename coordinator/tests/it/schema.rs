@@ -108,7 +108,7 @@ async fn schema_is_expanded_migrated_and_contracted_by_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_schema_needs_is_asked_for_before_anything_is_changed() {
+async fn missing_needs_of_a_schema_are_refused_before_any_change() {
     let (place, url) = place().await;
     let start = |daemon: &Daemon, spec: &str| {
         let path = daemon.file("spec.yaml", spec);

@@ -93,7 +93,7 @@ mod tests {
     use super::{Change, Health, Thresholds};
 
     #[test]
-    fn it_counts_and_speaks_as_haproxy_does() {
+    fn checks_are_counted_and_named_as_by_haproxy() {
         let mut health = Health::unseen(Thresholds { fall: 2, rise: 2 });
         let mut seen = vec![health.to_string()];
         for passed in [true, false, true, true, false, true, false, false, false] {

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_failed_is_tried_under_the_same_number() {
+    async fn failed_step_is_tried_under_the_same_number() {
         let reaper = Reaper::new(Plan::Look);
         reaper.wakes();
         let mut child = idle();

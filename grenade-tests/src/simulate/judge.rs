@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn one_taken_out_too_many_breaks_rule_4() {
+    fn instance_taken_out_beyond_the_budget_breaks_rule_4() {
         let slots: BTreeMap<At, Slot> =
             [(PLACE, out(100, Cause::Order)), ((0, 1), out(90, Cause::Order)), ((0, 2), runs(1))].into();
         let mut allowed = facts(3, 1);

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_demo_left_behind_is_named_and_left_alone() {
+    fn leftovers_of_a_killed_demo_are_named_and_left_alone() {
         let room = tempfile::tempdir().unwrap();
         let dir = std::fs::canonicalize(room.path()).unwrap().join("demo");
         drop(Place::fresh(&dir).unwrap());

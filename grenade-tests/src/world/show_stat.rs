@@ -98,7 +98,7 @@ mod tests {
     use super::ShowStat;
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn text_that_is_no_answer_is_refused() {
         assert!(ShowStat::parse("").is_err());
         assert!(ShowStat::parse("Permission denied\n").is_err());
         let short = ShowStat::parse("# pxname,svname,scur,status,\np,n1,0\n").unwrap_err();

@@ -48,7 +48,7 @@ async fn a_drained_restart_of_each_node_fails_no_request() {
 }
 
 #[tokio::test]
-async fn it_answers_for_itself_only_when_no_server_is_up() {
+async fn balancer_answers_itself_only_without_a_server_up() {
     let rig = Rig::new();
     let nowhere = port::free().unwrap();
     let balancer = balancer::start(&rig.world, &[("n1".to_owned(), nowhere)]).await.unwrap();

@@ -46,7 +46,7 @@ async fn a_killed_backend_is_counted_and_the_ledger_agrees() {
 }
 
 #[tokio::test]
-async fn it_is_an_open_loop_with_every_kind_and_keeps_its_rate() {
+async fn load_is_an_open_loop_of_every_kind_at_its_rate() {
     let rig = Rig::new();
     let database = rig.sqlite(100).await;
     let pantry = rig.pantry(1, "n1", &database).await;

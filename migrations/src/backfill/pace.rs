@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_the_size_that_takes_the_time() {
+    fn pace_finds_the_size_that_takes_the_time() {
         let mut pace = Pace::new(Dialect::Postgres, 40);
         run(&mut pace, 30, 5e-6);
         assert_eq!(pace.rows(), 8000);

@@ -50,7 +50,7 @@ fn another_version_goes_to_the_inventory_before_the_report() {
 }
 
 #[test]
-fn who_must_be_admitted_again_acknowledges_nothing_before() {
+fn window_is_acknowledged_only_after_readmission() {
     let mut story = Story::serving();
     story.seen.readmit = true;
     let window =
@@ -63,7 +63,7 @@ fn who_must_be_admitted_again_acknowledges_nothing_before() {
 }
 
 #[test]
-fn what_was_refused_is_asked_again_when_the_window_moves() {
+fn refused_version_is_asked_again_when_the_window_moves() {
     let mut story = Story::serving();
     story.window(2, 2, 7);
     story.seen.readmit = true;
@@ -140,7 +140,7 @@ fn unanswering_service_is_stopped_by_hook_before_start() {
 }
 
 #[test]
-fn what_was_never_shown_is_drained_and_its_stop_hook_still_runs() {
+fn never_enabled_instance_still_runs_its_stop_hook() {
     let failed = |unexposed| {
         let mut story = Story::serving().by_hooks();
         story.journal.unexposed = unexposed;
@@ -212,7 +212,7 @@ fn never_listening_program_can_be_replaced() {
 }
 
 #[test]
-fn what_could_not_be_drained_is_shown_only_where_it_may_be() {
+fn undrained_instance_is_enabled_only_where_allowed() {
     let mut story = Story::serving();
     story.disabled();
     story.enter(Phase::failed("draining", "a balancer still sends requests", false));
@@ -242,7 +242,7 @@ fn stop_is_entered_only_drained_staged_and_with_the_store() {
 }
 
 #[test]
-fn what_is_not_there_takes_nothing_out() {
+fn failed_staging_takes_nothing_out() {
     let mut story = Story::serving();
     story.ordered(order(9, replace(2)));
     story.seen.staging = Staging::Failed("no artifact".to_owned());

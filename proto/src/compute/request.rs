@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_the_same_is_the_same() {
+    fn equal_requests_have_equal_digests() {
         let plain = digest(json!({"version": 9057, "tag": "release-9057"}));
         let spelt = json!({
             "tag": "release-9057", "version": 9057, "manifest": {}, "requires": {}, "evidence": "none", "branch": "main",

@@ -110,7 +110,7 @@ async fn compaction_gives_the_space_of_history_back() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_a_kill() {
+async fn acknowledged_writes_survive_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = BTreeMap::new();
     for round in 0..4 {

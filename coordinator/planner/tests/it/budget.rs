@@ -55,7 +55,7 @@ fn unlabelled_instance_out_counts_for_every_domain() {
 }
 
 #[test]
-fn one_without_the_label_goes_alone() {
+fn instance_without_the_label_goes_alone() {
     let mut world = joined_without_a_label(Health::Healthy);
     for _ in 0..10_000 {
         let (changed, _) = world.turn();
@@ -151,7 +151,7 @@ fn one_falls_silent(world: &mut World) {
 }
 
 #[test]
-fn what_was_done_is_stored_after_a_wait_and_ends_the_stall() {
+fn progress_is_stored_after_a_wait_and_ends_the_stall() {
     let mut world = World::at_version_1(4);
     let strategy = json!({"strategy": "immediate", "max_unavailable": 2, "min_in_service": 1});
     world.start(spec(strategy)).unwrap();

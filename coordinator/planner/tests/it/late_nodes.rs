@@ -157,7 +157,7 @@ fn instance_joining_below_during_roll_joins_last_wave() {
 }
 
 #[test]
-fn one_that_returns_old_after_the_end_is_refused_admission() {
+fn old_instance_that_returns_after_the_end_is_refused() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({}))).unwrap();
     world.run();

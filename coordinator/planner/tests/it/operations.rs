@@ -23,7 +23,7 @@ fn a_second_upgrade_of_the_same_service_is_refused() {
 }
 
 #[test]
-fn what_preflight_would_stop_is_not_even_started() {
+fn upgrade_that_preflight_would_stop_is_not_started() {
     let cases = [
         (json!({"min_in_service": 3}), "leaves none to take out"),
         (json!({"from": 2, "to": 3}), "below `from` (2)"),

@@ -193,7 +193,7 @@ fn drained_node_without_process_is_left_to_its_agent() {
 }
 
 #[test]
-fn what_was_drained_before_its_wave_waits_for_it() {
+fn instance_drained_before_its_wave_waits_for_it() {
     let mut world = World::at_version_1(4);
     let canary = json!({"strategy": {"canary": {"steps": [1, 3]}}, "approvals": ["roll"], "min_in_service": 2,
         "max_unavailable": 2});

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_twice_as_slow_is_seen_by_all_and_the_same_by_none() {
+    fn all_judges_see_twice_as_slow_and_none_the_same() {
         let (series, _) = Machine::new(1).pools(60.0, &|_, latency| latency);
         for (name, rival) in RIVALS {
             assert!(rival(&series, &inject::slowed(&series, 2.0)), "{name} is blind");

@@ -72,7 +72,7 @@ fn release_goes_out_after_enough_success_signals() {
 }
 
 #[test]
-fn it_is_withdrawn_beyond_the_budget_and_at_its_deadline() {
+fn canary_is_withdrawn_beyond_budget_and_at_its_deadline() {
     let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "tolerate": 1}));
     world.signal(2, "c15", false).unwrap();
     world.settle();

@@ -10,7 +10,7 @@ use tidegate_proto::record::stream::MAX_MANIFEST_BYTES;
 use tidegate_proto::{Key, Value};
 
 #[test]
-fn what_is_identical_to_the_latest_is_not_created_again() {
+fn release_identical_to_the_latest_is_not_created() {
     let mut world = World::at_version_1(1);
     world.release(9057, json!({"manifest": {"a": {"x": "1", "y": "2"}}}));
     let before = world.store.revision;

@@ -276,7 +276,7 @@ fn retry_runs_nothing_beside_hook_possibly_running() {
 }
 
 #[test]
-fn what_was_begun_is_kept_though_nothing_waits_for_it_any_more() {
+fn task_that_began_is_kept_though_nothing_waits_for_it() {
     let mut world = warmed();
     world.create(1, json!({})).unwrap();
     world.settle();

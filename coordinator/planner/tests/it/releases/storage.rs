@@ -50,7 +50,7 @@ fn floor(world: &World) -> u32 {
 }
 
 #[test]
-fn it_waits_for_the_last_storage_node_and_goes_out_by_itself() {
+fn release_waits_for_the_last_storage_node_and_goes_out() {
     let mut world = World::at_version_1(3);
     world.create(9057, needs_2()).unwrap();
     let waiting = world.settle();
@@ -361,7 +361,7 @@ fn needs_written_before_floors_followed_them_are_caught_up_with() {
 }
 
 #[test]
-fn what_serves_below_the_need_is_named() {
+fn instance_that_serves_below_the_need_is_named() {
     let mut world = World::at_version_1(2);
     world.release(1, json!({}));
     world.create(2, json!({"requires": {"pantry-api": 2}, "branch": "never-let-out"})).unwrap();
