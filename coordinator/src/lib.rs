@@ -8,7 +8,7 @@
 //! ```
 //!
 //! # Invariants
-//! * Nothing is decided here: what may happen is the planner's word, carried out with no choice left.
+//! * Nothing is decided here: the planner decides what may happen.
 //! * Only the leader writes, and every write of it carries its fence.
 //! * Doors (`cli`, `grpc`, `api`) translate; operations act. Before `grpc` and `api` stands the `guard`.
 

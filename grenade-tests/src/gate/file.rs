@@ -58,7 +58,7 @@ pub enum NotAGate {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },

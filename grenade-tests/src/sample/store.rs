@@ -30,7 +30,7 @@ pub enum StoreError {
     Database {
         /// What was tried.
         tried: &'static str,
-        /// The driver's word.
+        /// The error of the driver.
         #[source]
         source: sqlx::Error,
     },

@@ -39,7 +39,7 @@ pub enum PlaceError {
         tried: &'static str,
         /// With which path.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },

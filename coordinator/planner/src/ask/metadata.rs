@@ -1,5 +1,5 @@
 //! What persons ask of metadata groups, and what instances signal. Each verb is a function from what is seen to the commit
-//! that grants it, to "that is so already", or to a refusal.
+//! that applies it, to "that is so already", or to a refusal.
 
 mod signal;
 

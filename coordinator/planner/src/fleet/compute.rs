@@ -1,4 +1,4 @@
-//! What is observed of compute releases: streams, needs, evidence and the words of computes about canaries. Releases
+//! What is observed of compute releases: streams, needs, evidence and the signals of computes about canaries. Releases
 //! themselves, their tags and manifests are not here: there are thousands, and no turn asks for them.
 
 use super::share::Places;

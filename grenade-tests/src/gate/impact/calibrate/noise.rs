@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::gate::impact::simulated::Machine;
 
-    /// Blocks of one pool are faster or slower by turns: one look is inconclusive, because its interval is wider than the margin.
+    /// Blocks of one pool are faster or slower by turns: one look is inconclusive, its interval being wider than the margin.
     #[test]
     fn run_that_is_undecided_is_looked_at_again() {
         let uneven = |at_ms: f64, latency: f64| {
