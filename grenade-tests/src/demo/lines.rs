@@ -123,9 +123,9 @@ mod tests {
         );
         now.instances[0].version = Some(2);
         assert_eq!(lines.changes(Duration::ZERO, &now).len(), 1);
-        let wait = Wait { kind: "x".to_owned(), what: "the tide".to_owned(), who: "the moon".to_owned() };
+        let wait = Wait { kind: "x".to_owned(), what: "a condition".to_owned(), who: "its owner".to_owned() };
         now.waits.push(wait);
-        assert_eq!(lines.changes(Duration::ZERO, &now), ["waiting on  the tide [the moon]"]);
+        assert_eq!(lines.changes(Duration::ZERO, &now), ["waiting on  a condition [its owner]"]);
     }
 
     #[test]
