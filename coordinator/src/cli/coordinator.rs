@@ -33,7 +33,8 @@ impl Args {
     /// Runs until it is asked to end.
     pub(super) fn run(self, options: &GlobalOptions) -> ExitCode {
         telemetry::begin("info");
-        for (former, now) in FORMER_VARIABLES.iter().filter(|(former, _)| std::env::var_os(former).is_some()) {
+        for (former, now) in FORMER_VARIABLES.iter().filter(|(former, _)| std::env::var_os(former).is_some())
+        {
             tracing::warn!("{former} is ignored: set {now} instead");
         }
         let settings = Settings { token_file: options.token_file.clone(), ..self.settings };

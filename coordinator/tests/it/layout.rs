@@ -362,6 +362,7 @@ fn no_name_of_a_test_is_longer_than_60_characters() {
         long.extend(names.map(|name| format!("{} {name}: {}", name.len(), path.display())));
     }
     assert!(long.is_empty(), "longer than {MOST_OF_NAME} characters:\n{}", long.join("\n"));
-    let code = "#[test]\n#[ignore]\nfn a() {}\n#[tokio::test(flavor = 1)]\nasync fn b() {}\n#[cfg(test)]\nfn c() {}";
+    let code =
+        "#[test]\n#[ignore]\nfn a() {}\n#[tokio::test(flavor = 1)]\nasync fn b() {}\n#[cfg(test)]\nfn c() {}";
     assert_eq!(tests(code).collect::<Vec<_>>(), ["a", "b"]);
 }

@@ -38,7 +38,12 @@ impl Figure {
     }
 
     /// A figure without a limit.
-    pub fn unlimited(name: impl Into<String>, value: f64, unit: &'static str, how: impl Into<String>) -> Self {
+    pub fn unlimited(
+        name: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        how: impl Into<String>,
+    ) -> Self {
         Self { name: name.into(), value, unit, limit: None, kept: true, how: how.into() }
     }
 }

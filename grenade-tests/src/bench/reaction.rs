@@ -82,7 +82,12 @@ fn figures(stamps: &Stamps) -> Vec<Figure> {
     vec![
         figure("reaction over a plain put, median", 0.5),
         figure("reaction over a plain put, 95th percentile", 0.95),
-        Figure::unlimited("reaction, median", median(&stamps.reactions), "ms", "report seen to decision seen"),
+        Figure::unlimited(
+            "reaction, median",
+            median(&stamps.reactions),
+            "ms",
+            "report seen to decision seen",
+        ),
     ]
 }
 

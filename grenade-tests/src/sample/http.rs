@@ -14,7 +14,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::sample::edition::Edition;
-use crate::sample::image::{Malformed, ImageRequest, parse_id};
+use crate::sample::image::{ImageRequest, Malformed, parse_id};
 use crate::sample::store::{Store, StoreError};
 
 /// The largest JSON body, in bytes.

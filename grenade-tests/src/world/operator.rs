@@ -45,7 +45,11 @@ impl Operator {
         wait_for("a leader", COMMAND, || async {
             let reply = operator.client.clone().leader(v1::LeaderRequest {}).await;
             let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
-            if reply.here { Ok(()) } else { Err(reply.trouble.unwrap_or_else(|| "no coordinator leads".to_owned())) }
+            if reply.here {
+                Ok(())
+            } else {
+                Err(reply.trouble.unwrap_or_else(|| "no coordinator leads".to_owned()))
+            }
         })
         .await?;
         Ok(operator)

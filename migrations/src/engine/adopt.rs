@@ -201,4 +201,3 @@ pub(super) async fn mark(
     leader.commit("an adoption").await?;
     Ok(adopted)
 }
-

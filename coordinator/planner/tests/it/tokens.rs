@@ -81,7 +81,8 @@ fn a_certificate_is_known_as_one_principal_at_a_time() {
     let mut world = World::at_version_1(1);
     let fleet = world.store.fleet();
     // Two ask at once: both are planned from the same sight, and only one is carried out.
-    let first = ask::create_token(fleet, &world.moment(), request("k1", "ci", certificate()), &asker()).unwrap();
+    let first =
+        ask::create_token(fleet, &world.moment(), request("k1", "ci", certificate()), &asker()).unwrap();
     world.events += 1;
     let fleet = world.store.fleet();
     let second =

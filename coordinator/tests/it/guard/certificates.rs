@@ -34,7 +34,10 @@ async fn a_certificate_is_its_holders_name_at_both_doors() {
     );
     assert!(is_authorized(call(&fixture, None, &plain, "Leader").await), "none shown, from this machine");
     let own = fixture.own.clone();
-    assert!(is_authorized(call(&fixture, Some(&own), &with("nobody"), "CordonNode").await), "a token is enough");
+    assert!(
+        is_authorized(call(&fixture, Some(&own), &with("nobody"), "CordonNode").await),
+        "a token is enough"
+    );
     // A certificate of another authority ends the handshake.
     let other = Pki::new(&["ci"]);
     let forged = Trust { identity: other.trust(Some("ci")).identity, ..plain.clone() };

@@ -31,7 +31,10 @@ fn fuzz_names_the_input_of_a_planted_panic_and_keeps_it() {
     let message = failure(|| {
         border(&root).holds(|bytes| assert!(!bytes.windows(2).any(|pair| pair == b"99"), "planted"))
     });
-    assert!(message.contains("planted") && message.contains("2 bytes: 99"), "shrunk to what matters: {message}");
+    assert!(
+        message.contains("planted") && message.contains("2 bytes: 99"),
+        "shrunk to what matters: {message}"
+    );
     let kept: Vec<Vec<u8>> =
         Seed::all_in(format!("{root}/tests/corpus/itself").as_ref()).into_iter().map(|s| s.bytes).collect();
     assert_eq!(kept, [b"99"]);

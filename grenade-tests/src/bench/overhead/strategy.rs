@@ -1,6 +1,6 @@
 //! The ways in which the fleet is rolled, and the least that each takes.
 
-use crate::bench::overhead::fleets::{HOOK, Fleets, tag};
+use crate::bench::overhead::fleets::{Fleets, HOOK, tag};
 use crate::fixture::node::SERVICE;
 
 /// One way.

@@ -212,7 +212,10 @@ async fn many_clients_at_once(enough: usize, kills_enough: usize) {
     let acknowledged = || shared.acknowledged.lock().unwrap().len();
     while acknowledged() < enough || kills < kills_enough {
         let acknowledged = acknowledged();
-        assert!(began.elapsed() < LIMIT, "only {acknowledged} requests were acknowledged, with {kills} kills");
+        assert!(
+            began.elapsed() < LIMIT,
+            "only {acknowledged} requests were acknowledged, with {kills} kills"
+        );
         tokio::time::sleep(EVERY).await;
         let victim = kills % coordinators.len();
         coordinators[victim].process.crash().unwrap();

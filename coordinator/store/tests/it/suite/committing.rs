@@ -124,7 +124,11 @@ pub(crate) async fn commit_with_lost_answer_is_read_back_and_never_resent(world:
     let cases = [("a", change("a")), ("c", unconditional), ("d", with_event), ("e", with_term)];
     for (name, commit) in cases {
         let made = lose_the_answer(&direct, &store, &proxy, &commit, name, true).await;
-        assert_eq!(taken(&direct, name).await, Some((7, made)), "{name} is there once, at the revision of the answer");
+        assert_eq!(
+            taken(&direct, name).await,
+            Some((7, made)),
+            "{name} is there once, at the revision of the answer"
+        );
         let entry = direct.get(&budget_key(name)).await.unwrap().unwrap();
         assert_eq!(entry.create_revision, entry.mod_revision, "{name} was written twice");
     }
