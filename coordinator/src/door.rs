@@ -27,7 +27,7 @@ pub struct Peer {
 pub enum Shown {
     /// None.
     Nothing,
-    /// One that does not tell whose it is.
+    /// One that does not say whose it is.
     Unreadable,
     Subject(CommonName),
 }

@@ -57,7 +57,7 @@ impl Principal {
     }
 }
 
-/// Why a call is not let in. Nothing was changed.
+/// Why a call is refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// Who calls is not known.

@@ -3,10 +3,10 @@
 
 use crate::act::Workers;
 use crate::context::Context;
+use crate::eligibility::hindrance;
 use crate::leadership::Leadership;
 use crate::record::waiting::Recorder;
 use crate::record::{retention, strays};
-use crate::standing::hindrance;
 use crate::telemetry::Chain;
 use crate::turn::turn;
 use std::sync::Arc;

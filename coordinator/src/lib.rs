@@ -8,7 +8,7 @@
 //! ```
 //!
 //! # Invariants
-//! * Nothing is decided here: what may happen is the planner's word, carried out with no choice left.
+//! * Nothing is decided here: the planner decides what may happen.
 //! * Only the leader writes, and every write of it carries its fence.
 //! * Doors (`cli`, `grpc`, `api`) translate; operations act. Before `grpc` and `api` stands the `guard`.
 
@@ -19,6 +19,7 @@ mod config;
 pub mod context;
 mod daemon;
 pub mod door;
+mod eligibility;
 pub mod grpc;
 pub mod guard;
 pub mod leader_loop;
@@ -28,7 +29,6 @@ pub mod operation;
 mod problem;
 pub mod record;
 pub mod report;
-mod standing;
 mod stopwatch;
 mod telemetry;
 pub mod terminal;

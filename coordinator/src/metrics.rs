@@ -1,4 +1,4 @@
-//! What is counted, in OpenMetrics text. What a view can tell (spread, phases) is read from it when asked, so
+//! What is counted, in OpenMetrics text. What a view has (spread, phases) is read from it when asked, so
 //! that a turn pays nothing for it.
 
 mod groups;

@@ -1,5 +1,9 @@
 //! One turn: report, spread, gate, plan, act, record. Always from the whole state, never from the event that woke it. No
 //! sleep, no retry: the next turn is the retry.
+//!
+//! Report, plan, act and record are calls here. The spread of each service (`tidegate_planner::spread`) is counted in the
+//! fleet as records come, so that no turn counts it again. Gates (`tidegate_planner::gate`) are asked by the planner: first
+//! that of the store, then those of each step, so that no step is planned without them.
 
 use crate::act::{self, Acted};
 use crate::context::Context;
@@ -16,9 +20,9 @@ pub(crate) async fn turn(
     workers: &act::Workers,
 ) -> Acted {
     let mut plan = {
-        // Report and spread: all records at one revision, indexed by version as they came.
+        // Report: all records at one revision.
         let view = context.mirror.view();
-        // Gate and plan: pure.
+        // Plan: pure.
         leadership.plan(&view, |moment| plan(&view.fleet, moment), events_of)
     };
     let span = tracing::debug_span!("turn", actions = plan.actions.len());

@@ -60,13 +60,13 @@ fn record(mut command: Command) -> Result<Vec<Frame>> {
         || File::options().read(true).write(true).custom_flags(OFlags::NOCTTY.bits() as i32).open(&path);
     let mut child = command.stdin(slave()?).stdout(slave()?).stderr(slave()?).spawn()?;
     drop(command);
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let mut from = File::from(master);
     // The read fails when the command has closed the terminal.
     std::thread::spawn(move || {
         let mut bytes = [0; 8192];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
-            if tell.send(bytes[..count].to_vec()).is_err() {
+            if sender.send(bytes[..count].to_vec()).is_err() {
                 break;
             }
         }
@@ -74,7 +74,7 @@ fn record(mut command: Command) -> Result<Vec<Frame>> {
     let mut screen = vt100::Parser::new(ROWS, COLUMNS, 0);
     let (began, mut frames) = (Instant::now(), Vec::<Frame>::new());
     let mut due = Instant::now();
-    while let Ok(bytes) = told.recv() {
+    while let Ok(bytes) = receiver.recv() {
         screen.process(&bytes);
         if Instant::now() >= due {
             take(&mut frames, &screen, began);

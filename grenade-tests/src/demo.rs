@@ -85,7 +85,7 @@ async fn play(world: &World, plan: &DemoPlan, display: &Display) -> anyhow::Resu
     let upgraded = upgrade(world, &gate, &databases, display, Course::Through);
     let upgraded = tokio::time::timeout(LONGEST, upgraded).await;
     let upgraded = upgraded.map_err(|_| {
-        anyhow!("the upgrade was not over after {LONGEST:?}; it waits for: {}", display.waits().join("; "))
+        anyhow!("the upgrade was not over after {LONGEST:?}, waiting on: {}", display.waits().join("; "))
     })??;
     display.end();
     verdict(world.dir(), plan, &alone, &gate, &upgraded)

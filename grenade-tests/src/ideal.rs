@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_sum_of_its_terms() {
+    fn ideal_time_is_the_sum_of_its_terms() {
         // 0.4 + 0.03 + 0.12 + 0.4 + 0.5 = 1.45 for one slot; six of them, what was in flight and the fill are 19.9.
         let ideal = ideal(terms());
         assert!((ideal.slot_seconds - 1.45).abs() < 1e-9, "{ideal}");

@@ -57,10 +57,10 @@ pub enum TraceError {
     #[error("the store's history before revision {0} was compacted away")]
     Compacted(i64),
     /// It stopped in the midst of it.
-    #[error("the store told its history up to revision {told} of {whole} and no further")]
+    #[error("the history was read up to revision {read} of {whole} only")]
     Short {
         /// The last revision that it sent.
-        told: i64,
+        read: i64,
         /// The last that there is.
         whole: i64,
     },
@@ -90,24 +90,24 @@ impl Trace {
         let options =
             WatchOptions::new().with_prefix().with_start_revision(1).with_progress_notify().with_fragment();
         let mut stream = client.watch(prefix.all(), Some(options)).await?;
-        let mut told = 0;
-        while told < whole {
+        let mut read = 0;
+        while read < whole {
             let next = tokio::time::timeout(LIMIT, stream.message()).await;
-            let message = next.map_err(|_| TraceError::Short { told, whole })??;
-            let message = message.ok_or(TraceError::Short { told, whole })?;
+            let message = next.map_err(|_| TraceError::Short { read, whole })??;
+            let message = message.ok_or(TraceError::Short { read, whole })?;
             if message.compact_revision() > 0 {
                 return Err(TraceError::Compacted(message.compact_revision()));
             }
             for event in message.events() {
                 let Some(kv) = event.kv() else { continue };
-                told = kv.mod_revision();
-                if told <= whole {
+                read = kv.mod_revision();
+                if read <= whole {
                     trace.take_in(prefix, kv, event.event_type() == EventType::Delete)?;
                 }
             }
             if message.events().is_empty() && !message.created() {
                 // A sign of progress: what the store has beyond its last word is not under this prefix.
-                told = told.max(message.header().map_or(0, etcd_client::ResponseHeader::revision));
+                read = read.max(message.header().map_or(0, etcd_client::ResponseHeader::revision));
             }
         }
         Ok(trace)

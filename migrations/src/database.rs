@@ -1,6 +1,6 @@
 //! One connection to the one database whose schema changes, whatever its engine.
 //!
-//! Rooms above say what they want in SQL and get rows of plain values or a classified
+//! Modules above say what they want in SQL and get rows of plain values or a classified
 //! [`Failure`]; only the files of this directory name a driver. Connections are direct and
 //! dedicated: no pool, because locks and settings of a session must stay where they were made.
 
@@ -8,6 +8,7 @@ mod failure;
 mod postgres;
 mod session;
 mod sqlite;
+mod statements;
 mod url;
 
 pub(crate) use failure::{Failure, Kind};

@@ -139,7 +139,7 @@ impl Leader {
         }
     }
 
-    /// Who holds one of these tables now, for a reason that people read: not being able to tell is no failure.
+    /// Who holds one of these tables now, for a reason that people read: not to find out is no failure.
     pub(crate) async fn holders(&mut self, tables: &[String]) -> Option<String> {
         if self.session.dialect() != Dialect::Postgres {
             return None;

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_named() {
+    fn created_object_is_named() {
         let one = |text: &str| Some(vec![text.to_owned()]);
         assert_eq!(makes("CREATE TABLE IF NOT EXISTS \"things\" (id int)"), one("table things"));
         assert_eq!(makes("CREATE TABLE app.things (id int)"), one("table app.things"));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_is_named() {
+    fn dropped_object_is_named() {
         assert_eq!(removes("DROP TABLE IF EXISTS a, app.b"), ["table a", "table app.b"]);
         assert_eq!(removes("DROP FUNCTION IF EXISTS f(int, text), g()"), ["function f", "function g"]);
         assert_eq!(removes("DROP TRIGGER IF EXISTS t ON things"), ["trigger t on things"]);

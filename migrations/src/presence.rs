@@ -44,8 +44,8 @@ pub(crate) async fn is_there(session: &mut Session, object: &Object) -> Result<b
     }
 }
 
-/// Whether [`is_there`] can tell.
-pub(crate) fn can_tell(object: &Object) -> bool {
+/// Whether [`is_there`] can see such an object.
+pub(crate) fn can_be_seen(object: &Object) -> bool {
     !matches!(object, Object::Constraint { .. } | Object::Other { .. })
 }
 

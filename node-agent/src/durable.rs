@@ -32,7 +32,7 @@ pub(crate) fn make(path: &Path, bytes: &[u8]) -> io::Result<Made> {
     Ok(made)
 }
 
-/// A file beside the path at which it is to be, under a name that cannot be foreseen. Removed when it is dropped before.
+/// A file beside the path at which it is to be, under a name that cannot be predicted. Removed when it is dropped before.
 #[derive(Debug)]
 pub(crate) struct Made {
     place: Place,
@@ -105,7 +105,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn what_is_there_is_replaced_whole_or_kept() {
+    fn existing_file_is_replaced_whole_or_kept() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("a");
         create(&path, b"one").unwrap();

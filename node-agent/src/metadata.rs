@@ -237,7 +237,7 @@ impl Follower {
                 Ok(None)
             }
             Err(error) => {
-                tracing::warn!(group = %self.group.name, error = %format!("{:#}", Chain(&error)), "could not signal how the document fared; tries again");
+                tracing::warn!(group = %self.group.name, error = %format!("{:#}", Chain(&error)), "could not signal success or failure of the document; tries again");
                 Ok(Some(RETRY_AFTER))
             }
         }
@@ -245,8 +245,8 @@ impl Follower {
 
     fn keep(&mut self, kept: Kept) {
         if let Err(error) = briefly(|| self.keeper.write(&kept)) {
-            // What is not remembered is done again after a crash, and that is all.
-            tracing::error!(group = %self.group.name, %error, "could not remember how a document fared");
+            // What is not stored is done again after a crash, and that is all.
+            tracing::error!(group = %self.group.name, %error, "could not store success or failure of a document");
         }
         self.kept = Some(kept);
     }

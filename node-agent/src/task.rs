@@ -53,7 +53,7 @@ type Step = ControlFlow<Option<Duration>>;
 enum TaskError {
     #[error("could not read from the store")]
     Store(#[from] StoreError),
-    #[error("could not tell the store")]
+    #[error("could not write to the store")]
     Commit(#[from] CommitError),
     #[error("could not journal a task")]
     Journal(#[from] StateError),

@@ -3,6 +3,10 @@
 //! A reader stops at the first thing that it does not understand. Here that is noted, put right in a copy, and the copy
 //! read again: an unknown field is removed, a value of the wrong kind and a missing field are taken from an example.
 
+mod document;
+
+pub use document::read;
+
 use serde_json::Value as Json;
 use serde_path_to_error::{Path, Segment};
 use std::fmt;
@@ -12,9 +16,6 @@ pub const MOST: usize = 50;
 
 /// The placeholder for any name in an example.
 pub const ANY_NAME: &str = "*";
-
-/// How a reader's error about a missing field begins.
-const MISSING: &str = "missing field `";
 
 /// One thing that is wrong with a document, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,17 +54,37 @@ pub struct Flaw {
     pub path: Vec<String>,
     /// What was found, and what is allowed.
     pub what: String,
+    /// The field, where form and document do not have the same ones.
+    pub named: Option<Named>,
+}
+
+/// A field that only one of form and document has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// The form does not have it.
+    Unknown(String),
+    /// The document lacks it.
+    Missing(String),
 }
 
 impl Flaw {
     /// Whether the field is one that the form does not have.
     pub fn is_unknown(&self) -> bool {
-        self.what.contains("unknown field")
+        matches!(self.named, Some(Named::Unknown(_)))
     }
 
     /// Whether the field is one that must be there.
     fn is_missing(&self) -> bool {
-        self.what.contains(MISSING)
+        matches!(self.named, Some(Named::Missing(_)))
+    }
+
+    /// The path that leads to the field itself: a reader stops at what lacks it, or at the field.
+    fn complete(&mut self) {
+        if let Some(Named::Unknown(field) | Named::Missing(field)) = &self.named
+            && self.path.last() != Some(field)
+        {
+            self.path.push(field.clone());
+        }
     }
 }
 
@@ -82,8 +103,7 @@ pub fn flaws<T>(
             Err(flaw) => flaw,
         };
         let removes = is_misnamed(&document, &flaw) || flaw.is_unknown();
-        let named = quoted(&flaw.what).filter(|named| flaw.path.last() != Some(named));
-        flaw.path.extend(named);
+        flaw.complete();
         let path = flaw.path.clone();
         left_out.restore(&mut flaw.path);
         let follows = flaw.is_missing() && left_out.paths.contains(&flaw.path);
@@ -141,12 +161,6 @@ pub fn names(path: &Path) -> Vec<String> {
         Segment::Unknown => None,
     };
     path.iter().filter_map(name).collect()
-}
-
-/// The field that an error names as unknown or missing.
-fn quoted(what: &str) -> Option<String> {
-    let rest = ["unknown field `", MISSING].iter().find_map(|begin| what.split_once(begin))?.1;
-    rest.split('`').next().map(str::to_owned)
 }
 
 /// Whether the name at the end of a path is none for what its object holds.
@@ -266,10 +280,7 @@ mod tests {
 
     /// The paths of the flaws, and whether the rest could be read.
     fn found(document: Json) -> (Vec<String>, bool) {
-        let (flaws, read) = flaws(document, &json!({"name": "a"}), |document| {
-            serde_path_to_error::deserialize::<_, Form>(document)
-                .map_err(|error| Flaw { path: names(error.path()), what: error.inner().to_string() })
-        });
+        let (flaws, read) = flaws(document, &json!({"name": "a"}), document::read::<Form>);
         (flaws.iter().map(|flaw| flaw.path.join(".")).collect(), read.is_some())
     }
 
@@ -277,6 +288,12 @@ mod tests {
     fn required_field_of_wrong_kind_is_one_flaw() {
         let document = json!({"upload": {"bytes": 5, "over": 2}, "name": 3});
         assert_eq!(found(document), (vec!["upload.over".to_owned(), "name".to_owned()], true));
+    }
+
+    #[test]
+    fn text_of_a_value_is_not_taken_for_that_of_an_error() {
+        let document = json!({"upload": {"bytes": "unknown field `over`", "over": "a"}, "name": "a"});
+        assert_eq!(found(document), (vec!["upload.bytes".to_owned()], true));
     }
 
     #[test]

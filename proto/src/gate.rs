@@ -1,5 +1,6 @@
 //! Gate jobs: the tags that they judge, and the artifacts that a verdict is about.
 
+use crate::word::words;
 use crate::{Digest, Release, ServiceName, ServiceVersion};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -19,6 +20,7 @@ use std::str::FromStr;
     Deserialize,
     strum::Display,
     strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
@@ -37,27 +39,13 @@ pub enum GateTag {
 impl GateTag {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::SupportsUpgrade, Self::Rolling, Self::ZeroDowntime, Self::ZeroImpact];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        self.into()
-    }
 }
 
-/// A text that is no upgrade tag.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an upgrade tag: supports-upgrade, rolling, zero-downtime and zero-impact are")]
-pub struct NotAGateTag(String);
-
-impl FromStr for GateTag {
-    type Err = NotAGateTag;
-    fn from_str(text: &str) -> Result<Self, NotAGateTag> {
-        Self::ALL
-            .into_iter()
-            .find(|tag| tag.word() == text)
-            .ok_or_else(|| NotAGateTag(text.chars().take(40).collect()))
-    }
-}
+words!(
+    GateTag,
+    NotAGateTag,
+    "{0:?} is not an upgrade tag: supports-upgrade, rolling, zero-downtime and zero-impact are"
+);
 
 /// One of the two artifacts of an upgrade. In a key: `<version>-<sha256>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

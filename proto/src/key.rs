@@ -31,9 +31,9 @@
 //! <prefix>/verdicts/<service>/<tag>/<from>/<to> coordinator: the verdict of a gate job between two <version>-<sha256>
 //! <prefix>/tasks/<node>/<task>                  coordinator: a named hook to run once on a node
 //! <prefix>/results/<node>/<task>                agent: claimed, then its outcome; the coordinator removes both together
-//! <prefix>/signals/<subject>/<compute>          coordinator: how a compute fared with a canary
-//! <prefix>/signals/group-<group>/<node>         the node's agent, or the coordinator for an instance that has none: how it
-//!                                               fared with a metadata document
+//! <prefix>/signals/<subject>/<compute>          coordinator: success or failure of a compute with a canary
+//! <prefix>/signals/group-<group>/<node>         the node's agent, or the coordinator for an instance that has none:
+//!                                               success or failure with a metadata document
 //! <prefix>/groups/<group>                       coordinator: a metadata group: which document it has, and the update that runs
 //! <prefix>/members/<group>                      coordinator: who belongs to it, where they are named one by one
 //! <prefix>/documents/<group>/<generation>       coordinator: a metadata document; written once, never changed

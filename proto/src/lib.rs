@@ -24,6 +24,7 @@ mod text;
 pub mod timing;
 pub mod value;
 pub mod version;
+mod word;
 
 #[cfg(feature = "schema")]
 pub mod schema;

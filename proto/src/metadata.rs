@@ -45,7 +45,7 @@ pub struct UpdateRequest {
     pub batch: Option<Amount>,
     /// With `canary`: the size of each batch. Absent = 1, 1 %, 5 %, 20 %, rest (Heat).
     pub steps: Option<Vec<CanaryStep>>,
-    /// How long the instances of a batch may take to tell how they fared. Absent = 5m.
+    /// How long the instances of a batch may take to signal success or failure. Absent = 5m.
     pub timeout: Option<Span>,
     /// How long a batch is watched at the least, before the next one. Absent = 0s.
     pub pause: Option<Span>,
@@ -79,7 +79,7 @@ pub enum Pattern {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateTerms {
-    /// How long the instances of a batch may take to tell how they fared.
+    /// How long the instances of a batch may take to signal success or failure.
     pub timeout: Span,
     /// How long a batch is watched at the least.
     #[serde(default)]
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_never_taken() {
+    fn value_out_of_range_is_refused() {
         for bad in [
             json!({"pattern": "blue-green"}),
             json!({"pattern": "rolling", "batch": -1}),

@@ -3,6 +3,7 @@
 
 use crate::release::Release;
 use crate::timing::{Drain, HealthTimes};
+use crate::word::words;
 use crate::{Amount, Digest, ReleaseTag, ServiceName, ServiceVersion};
 use serde::{Deserialize, Serialize};
 
@@ -190,6 +191,7 @@ impl DatabaseSource {
     Deserialize,
     strum::Display,
     strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
@@ -209,27 +211,11 @@ pub enum ApprovalPoint {
     Contract,
 }
 
-impl ApprovalPoint {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        self.into()
-    }
-}
-
-impl std::str::FromStr for ApprovalPoint {
-    type Err = NotAnApprovalPoint;
-    fn from_str(text: &str) -> Result<Self, NotAnApprovalPoint> {
-        [Self::Stage, Self::Expand, Self::Migrate, Self::Roll, Self::Remove, Self::Contract]
-            .into_iter()
-            .find(|point| point.word() == text)
-            .ok_or_else(|| NotAnApprovalPoint(text.chars().take(40).collect()))
-    }
-}
-
-/// A text that names no phase that can wait for a person.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a phase that can be approved: stage, expand, migrate, roll, remove and contract are")]
-pub struct NotAnApprovalPoint(String);
+words!(
+    ApprovalPoint,
+    NotAnApprovalPoint,
+    "{0:?} is not a phase that can be approved: stage, expand, migrate, roll, remove and contract are"
+);
 
 /// What is wrong with a spec, by itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

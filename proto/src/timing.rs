@@ -42,12 +42,12 @@ impl Default for Drain {
     }
 }
 
-/// What proves that a balancer has let go of an instance.
+/// What proves that a balancer sends an instance no more requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Evidence {
-    /// Its own word on its runtime socket: DOWN and no sessions; UP on the way back.
+    /// The state that its runtime socket reports: DOWN and no sessions; UP when it is enabled again.
     Haproxy,
     /// A time that covers its check interval and fall count.
     #[default]

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_declared_is_read() {
+    fn declared_options_are_read() {
         let by_name = |name: &str| VERBS.iter().find(|verb| verb.path().ends_with(name)).unwrap();
         let create = by_name("Releases/CreateRelease");
         assert_eq!((create.needs, create.routes[0].shows), (Role::Release, Shows::Created));

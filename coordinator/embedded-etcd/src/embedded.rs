@@ -52,7 +52,7 @@ pub struct Embedded {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The listener has no address.
-    #[error("could not tell the address that the store is served at")]
+    #[error("could not read the address that the store is served at")]
     Address {
         /// What the system said.
         #[source]

@@ -109,7 +109,7 @@ impl Hub {
         }
         let from = if start <= 0 { published + 1 } else { start };
         if let Some(stream) = board.streams.get_mut(&stream) {
-            let last = published - i64::from(mutant::is("single-missed-revision-is-not-told"));
+            let last = published - i64::from(mutant::is("single-missed-revision-is-not-reported"));
             let pending = (from <= last).then_some(from);
             if pending.is_some() {
                 stream.ready.push_back(id);

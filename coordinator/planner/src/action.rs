@@ -1,11 +1,11 @@
-//! What a turn decides, as data: print it, compare it, carry it out twice and it was carried out once.
+//! What a turn decides, as data. An action that is carried out twice has the effect of one.
 
 use crate::gate::Reason;
 use std::collections::BTreeMap;
 use tidegate_proto::key::Subject;
 use tidegate_proto::{Commit, Digest, GroupName, ReleaseRevision, StreamName, UpgradeId};
 
-/// The outcome of a turn's thinking.
+/// What a turn plans, and why the rest waits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// In this order; the first failed action of a subject ends that subject's actions in this turn, and the next turn
@@ -22,9 +22,9 @@ pub struct Plan {
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// A transaction of the store; fence, preconditions and event are inside.
+    /// A transaction of the store, with its preconditions and its event. The leadership adds the fence.
     Commit(PlannedCommit),
-    /// Make sure that this job runs on the schema of an upgrade: one at a time, doing it again is doing it once.
+    /// Make sure that this job runs on the schema of an upgrade: one at a time; one that runs is not started again.
     Schema {
         /// Whose schema.
         upgrade: UpgradeId,

@@ -120,7 +120,7 @@ fn with_event(moment: &Moment, subject: Subject, asker: &Asker, from: &str, to: 
     moment.with_event(Commit::new(), (subject, moment.next_event), words, &asker.who, &asker.why)
 }
 
-/// A rewrite of an upgrade's record on a person's word; elapsed waits are carried over.
+/// A rewrite of an upgrade's record that a person asked for; elapsed waits are carried over.
 fn rewritten(
     moment: &Moment,
     id: &UpgradeId,

@@ -121,7 +121,7 @@ pub struct Gone {
     pub admission: Revision,
     /// The version that was admitted.
     pub admitted: ServiceVersion,
-    /// The admission that the person's word covers.
+    /// The admission that the declaration covers.
     pub covers: Revision,
     /// Who said so.
     pub who: String,

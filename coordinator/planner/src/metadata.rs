@@ -59,7 +59,7 @@ pub fn document_of(
     served(group, page, node)
 }
 
-/// How the instances of an update fare.
+/// How many instances of an update are in each state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many are exposed.
@@ -69,7 +69,7 @@ pub struct Tally {
     /// Those that signalled a failure that counts, or nothing in time, where that counts; with the signal.
     pub failed: BTreeMap<NodeId, SignalledFailure>,
     /// How many failed in a way that is expected.
-    pub excused: usize,
+    pub expected_failures: usize,
     /// Those that are waited for.
     pub open: BTreeSet<NodeId>,
     /// How many of those that were drawn a person has decommissioned since: they are neither waited for nor counted.
@@ -114,7 +114,7 @@ pub fn tally(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u
             },
         };
         if expects(&failure.kind) {
-            tally.excused += 1;
+            tally.expected_failures += 1;
         } else {
             tally.failed.insert(node.clone(), failure);
         }
@@ -166,9 +166,9 @@ pub fn judge(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u
     }
     // Unmeasured is not success.
     if tally.succeeded == 0 {
-        let excused = tally.excused;
+        let expected = tally.expected_failures;
         return Next::Return(format!(
-            "no instance signalled success ({excused} failed as is expected, {} are gone): unmeasured is not success",
+            "no instance signalled success ({expected} failed as expected, {} are gone): unmeasured is not success",
             tally.gone
         ));
     }
@@ -180,8 +180,8 @@ fn summary(tally: &Tally) -> String {
     if !tally.failed.is_empty() {
         text.push_str(&format!("; {} failed, which is tolerated", tally.failed.len()));
     }
-    if tally.excused > 0 {
-        text.push_str(&format!("; {} failed in ways that are expected", tally.excused));
+    if tally.expected_failures > 0 {
+        text.push_str(&format!("; {} failed as expected", tally.expected_failures));
     }
     text
 }

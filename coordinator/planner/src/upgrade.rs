@@ -1,4 +1,4 @@
-//! Machine 1: the phases of an upgrade, and whether it may turn back.
+//! Machine 1: the phases of an upgrade, and whether it may be rolled back.
 
 pub mod phase;
 mod rollback_path;

@@ -94,8 +94,8 @@ fn operation(verb: &Verb, route: &Route, schemas: &mut Schemas) -> Json {
         operation["requestBody"] = body;
     }
     let mut responses = json!({"200": answer(verb, route, schemas)});
-    let told_apart = !route.has_body() && route.method == "GET" && !verb.method.is_server_streaming();
-    if told_apart {
+    let has_etag = !route.has_body() && route.method == "GET" && !verb.method.is_server_streaming();
+    if has_etag {
         responses["304"] = json!({"$ref": "#/components/responses/Unchanged"});
     }
     if route.shows == Shows::Created {

@@ -18,6 +18,9 @@ Several coordinators side by side on one etcd cluster are fine: one leads, the o
 commands, and take over within --leader-ttl. SIGINT and SIGTERM finish the action under way and give the leadership up.
 RUST_LOG chooses what is logged (default: info).";
 
+/// Variables that earlier builds read, each with the one that is read now.
+const FORMER_VARIABLES: [(&str, &str); 1] = [("TIDEGATE_HEARING", "TIDEGATE_REPORT_GRACE")];
+
 /// Flags of the daemon.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
@@ -30,6 +33,10 @@ impl Args {
     /// Runs until it is asked to end.
     pub(super) fn run(self, options: &GlobalOptions) -> ExitCode {
         telemetry::begin("info");
+        for (former, now) in FORMER_VARIABLES.iter().filter(|(former, _)| std::env::var_os(former).is_some())
+        {
+            tracing::warn!("{former} is ignored: set {now} instead");
+        }
         let settings = Settings { token_file: options.token_file.clone(), ..self.settings };
         if let Err(contradiction) = settings.check() {
             show::note(format!("tidegate: {contradiction}"));

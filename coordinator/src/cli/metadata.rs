@@ -25,14 +25,14 @@ pub(super) struct Args {
 
 const AFTER: &str = "\
 Examples:
-  tidegate metadata set edge edge.yaml --service pantry-api              to all at once, and nobody is waited for
-  tidegate metadata set edge edge.yaml --pattern rolling --timeout 2m    one after the other told how it fared
+  tidegate metadata set edge edge.yaml --service pantry-api              to all at once, without waiting for signals
+  tidegate metadata set edge edge.yaml --pattern rolling --timeout 2m    one instance after the other signalled success
   tidegate metadata set edge edge.yaml --pattern canary --tolerate 2% --expect timeout
-  tidegate metadata explain edge                                         who has not told yet
+  tidegate metadata explain edge                                         which instances have not signalled yet
   tidegate metadata cancel edge --why \"wrong file\"                       all are back at the former document
 
-Rolling and canary: a batch is exposed, each of its instances tells how it fared, then the next one is. When more fail
-than is tolerated, all are returned to the former document.";
+Rolling and canary: a batch is exposed, each of its instances signals success or failure, then the next batch is exposed.
+When more fail than is tolerated, all are returned to the former document.";
 
 /// How a document is exposed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -269,7 +269,7 @@ async fn show_group(options: &GlobalOptions, group: String) -> Result<Outcome, F
                 "{} of success, {} of failure, {} of expected failure, {} pending; {} of {} exposed",
                 update.succeeded,
                 update.failed.len(),
-                update.excused,
+                update.expected_failures,
                 update.open,
                 update.exposed,
                 update.drawn

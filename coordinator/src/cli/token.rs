@@ -22,7 +22,7 @@ Examples:
   tidegate token revoke 1f0c9a3b77e2 --why \"the runner was replaced\"
 
 A token is shown once, when it is made; the store keeps its sha256. A principal may have several, so that one can be
-replaced without a gap. Without a token, whoever calls from the coordinator's own machine may read.";
+replaced without a gap. Without a token, a caller on the coordinator's own machine has the role read.";
 
 /// Verbs on tokens.
 #[derive(Debug, clap::Args)]

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_in_the_table_needs_everything() {
+    fn method_outside_the_table_needs_the_highest_role() {
         assert_eq!(of_method("/tidegate.v1.Operator/Leader"), Read);
         assert_eq!(of_method("/tidegate.v1.Releases/CreateRelease"), Role::Release);
         assert_eq!(of_method("/tidegate.v1.Releases/Leader"), Operate, "a method of another service");

@@ -25,7 +25,7 @@ struct InState {
 impl Groups {
     /// Names them.
     pub(super) fn register(&self, r: &mut Registry) {
-        let help = "Instances of a metadata group: settled while no update runs, else how they fare in it";
+        let help = "Instances of a metadata group: settled while no update runs, else their state in it";
         r.register("group_instances", help, self.instances.clone());
         let help = "1 for the state of a metadata group's update: running, or how the last one ended";
         r.register("group_update", help, self.update.clone());
@@ -56,7 +56,7 @@ impl Groups {
             ("unexposed", unexposed),
             ("open", tally.open.len()),
             ("succeeded", tally.succeeded),
-            ("excused", tally.excused),
+            ("expected-failure", tally.expected_failures),
             ("failed", tally.failed.len()),
         ];
         for (state, instances) in states {

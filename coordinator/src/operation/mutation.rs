@@ -202,7 +202,7 @@ fn away(context: &Context) -> OperationError {
     OperationError::Unavailable(format!("{why}; nothing was changed"))
 }
 
-/// A refusal of the planner, as operations tell it.
+/// A refusal of the planner, as an operation returns it.
 pub(super) fn refused(refusal: Refusal) -> OperationError {
     match refusal.kind {
         RefusalKind::NotFound => OperationError::NotFound(refusal.message),

@@ -19,6 +19,6 @@ pub async fn skip_instance(
     let revision =
         mutation::apply(context, leadership, |fleet, moment| ask::skip(fleet, moment, &id, &node, &asker))
             .await?;
-    let what = format!("upgrade {id}: {node} is excused from its wave, not from remove or contract");
+    let what = format!("upgrade {id}: {node} is skipped in its wave; it still blocks remove and contract");
     Ok(Done { what, revision: revision.0 })
 }

@@ -1,4 +1,4 @@
-//! Hooks that were ordered on nodes: what came of them, and a person's word where their agents cannot tell.
+//! Hooks that were ordered on nodes: their outcome, and a declaration by a person where their agents cannot find out.
 
 use super::{OperationError, explaining, mutation, parse, parse_given};
 use crate::context::Context;

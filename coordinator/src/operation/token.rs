@@ -1,4 +1,4 @@
-//! Who may call: a person lets a principal in, looks who is let in, and takes it back.
+//! API tokens: create, list, revoke.
 
 use super::{OperationError, explaining, mutation, parse, remarking};
 use crate::context::Context;
@@ -13,7 +13,7 @@ use tidegate_proto::wire::v1::{
 };
 use tidegate_proto::{Span, TokenId};
 
-/// So many characters of a digest are shown: enough to tell two apart.
+/// So many characters of a digest are shown: enough to distinguish two.
 const SHOWN: usize = 8;
 
 /// Lets a principal in: makes a token, or makes a certificate known. The token is in this answer and nowhere else.

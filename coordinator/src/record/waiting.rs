@@ -188,7 +188,7 @@ mod tests {
     fn a_wait_begins_once_whatever_is_said_of_it() {
         let id = "u".parse().unwrap();
         let begun = recorded(&id, &[paused("lunch")], None).reasons[0].since.unwrap();
-        assert!(begun > Timestamp(1_000), "it begins when it is first told");
+        assert!(begun > Timestamp(1_000), "it begins when it is first recorded");
         let before = long_ago(&[paused("lunch")]);
         let other =
             Reason::Budget(BudgetGate::Capacity { in_service: 4, required: 4, out: Default::default() });

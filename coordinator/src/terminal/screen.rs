@@ -5,7 +5,7 @@ use super::paint::Line;
 use rustix::termios::tcgetwinsize;
 use std::io::{self, IsTerminal, Write};
 
-/// Columns and rows of a terminal that does not tell its size.
+/// Columns and rows of a terminal that does not report its size.
 const USUAL: (usize, usize) = (80, 24);
 const OPEN: &str = "\x1b[?1049h\x1b[?25l";
 const CLOSE: &str = "\x1b[?25h\x1b[?1049l";

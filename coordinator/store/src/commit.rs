@@ -47,7 +47,7 @@ pub enum CommitError {
         #[source]
         cause: StoreError,
     },
-    /// No answer came, and reading back did not tell either. Read everything again before the next step.
+    /// No answer came, and reading back did not show it either. Read everything again before the next step.
     #[error("no answer to the commit; its outcome is unknown: {found}")]
     Unknown {
         /// What reading back found.

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_used_is_said_before_any_connection() {
+    fn unusable_endpoint_is_refused_before_any_connection() {
         let tls = Some(Tls::default());
         let half = Tls { cert: Some(vec![]), ..Tls::default() };
         let cases = [

@@ -1,5 +1,5 @@
 //! What can go wrong between us and the store, by what the caller may do about it: try again, correct something,
-//! or tell a person. The client's own errors end here.
+//! or report to a person. The client's own errors end here.
 
 use etcd_client::Error as ClientError;
 use std::error::Error;

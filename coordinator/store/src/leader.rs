@@ -11,7 +11,8 @@ pub use fence::Fenced;
 use crate::entry::Entry;
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseState};
-use crate::store::Reader;
+use crate::store::{Reader, Store};
+use crate::watch::WatchStream;
 use tidegate_proto::record::leader::Leader;
 use tidegate_proto::{Key, Record, Revision, TermId, Value};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -30,6 +31,27 @@ pub struct Leadership {
 }
 
 impl Leadership {
+    /// The leadership whose key was created at a revision, under this lease; from now on it is watched for its loss.
+    fn won(
+        store: Store,
+        term: TermId,
+        create_revision: Revision,
+        lease: Lease,
+        seen: WatchStream,
+        watching: DropGuard,
+    ) -> Self {
+        let lost = CancellationToken::new();
+        tokio::spawn(loss::watch_for_loss(create_revision, lease.watch(), seen, watching, lost.clone()));
+        Self {
+            writes: Fenced::by(store, create_revision),
+            create_revision,
+            term,
+            _end: lost.clone().drop_guard(),
+            lost,
+            lease,
+        }
+    }
+
     /// Whether it is still held, by the clock and not only by what was signalled: to be checked before each act, so
     /// that a leader that was stopped for longer than its TTL does nothing more.
     pub fn is_held(&self) -> bool {

@@ -10,7 +10,7 @@
 //! store.keys(&Scope) -> Result<Vec<Key>, StoreError>                    without their records
 //! store.watch(Vec<Scope>, CancellationToken) -> WatchStream             .recv().await -> Option<Seen>
 //! store.campaign(TermId, address, ttl, CancellationToken) -> Result<Leadership, CampaignError>
-//!     create_revision term lost stands() lease() resign().await
+//!     create_revision term lost is_held() lease() resign().await
 //!     writes() -> Fenced     .commit(&Commit): every write of a leader compares the leader's key
 //! store.current_leader() -> Result<Option<(Record<Leader>, Revision)>, StoreError>
 //!

@@ -59,7 +59,7 @@ impl Reader {
     async fn get_chunks(&self, attempt: &str, keys: &[Key]) -> Result<Snapshot, StoreError> {
         let mut snapshot = Snapshot::default();
         let (mut rest, mut size) = (keys, KEYS_AT_ONCE);
-        // Also without keys there is a revision to tell, so there is always one transaction.
+        // Also without keys there is a revision to return, so there is always one transaction.
         loop {
             let (chunk, behind) = rest.split_at(rest.len().min(size));
             match self.get_chunk(attempt, chunk, &mut snapshot).await {

@@ -202,7 +202,7 @@ async fn control_characters_of_a_node_reach_no_output_and_no_log() {
         quoted += said.out.matches("no library").count();
         harmless(&format!("{verb:?}"), &(said.out + &said.err));
     }
-    assert!(quoted > 3, "the reason is told: {quoted}");
+    assert!(quoted > 3, "the reason is given: {quoted}");
     harmless("log", &daemon.log());
 }
 

@@ -80,7 +80,7 @@ fn sweep_twice(ends: Ends, times: [(usize, usize); 3]) {
 }
 
 const COMPLETED: [(usize, usize); 3] = [(1, 1), (1, 1), (1, 1)];
-/// The first to be upgraded walks forward and back, the second fails and is put back, the third is left alone.
+/// The first to be upgraded goes forward and back, the second fails and is put back, the third is left alone.
 const ROLLED_BACK: [(usize, usize); 3] = [(2, 1), (2, 1), (0, 0)];
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::process::{Daemon, run, tidegate};
 
 #[test]
-fn what_is_not_loopback_needs_tls() {
+fn address_that_is_not_loopback_needs_tls() {
     let dir = tempfile::tempdir().unwrap();
     let store = format!("embedded:{}", dir.path().display());
     let start = |more: &[&str]| run(tidegate().args(["coordinator", "--store", &store]).args(more));
@@ -22,6 +22,17 @@ fn what_is_not_loopback_needs_tls() {
 }
 
 #[test]
+fn former_variable_is_named_with_the_one_that_is_read() {
+    let warning = "TIDEGATE_HEARING is ignored: set TIDEGATE_REPORT_GRACE instead";
+    for (variable, warns) in [("TIDEGATE_HEARING", true), ("TIDEGATE_REPORT_GRACE", false)] {
+        // The address ends it before it opens anything.
+        let args = ["coordinator", "--store", "embedded:/nowhere", "--http", "0.0.0.0:0"];
+        let said = run(tidegate().env(variable, "5s").args(args));
+        assert_eq!((said.code, said.err.contains(warning)), (2, warns), "{said:?}");
+    }
+}
+
+#[test]
 fn second_coordinator_on_same_directory_is_refused() {
     let first = Daemon::embedded(|_, _| {});
     let store = format!("embedded:{}", first.dir.path().join("store").display());
@@ -33,7 +44,7 @@ fn second_coordinator_on_same_directory_is_refused() {
 }
 
 #[test]
-fn a_follower_answers_questions_and_forwards_wishes() {
+fn a_follower_answers_questions_and_forwards_commands() {
     let first = Daemon::embedded(|_, _| {});
     let second = Daemon::beside(&first);
     assert!(first.http("/readyz").contains("\"leads\":true"));
@@ -51,7 +62,7 @@ fn fresh_store_creates_token_and_without_it_only_reads_work() {
     let file = daemon.address("token_file");
     assert_eq!(std::path::Path::new(&file), daemon.dir.path().join("store/operator.token"));
     let token = std::fs::read_to_string(&file).unwrap().trim().to_owned();
-    assert!(daemon.log().contains(&file), "its path is told at the start: {}", daemon.log());
+    assert!(daemon.log().contains(&file), "its path is logged at the start: {}", daemon.log());
 
     let said = run(&mut daemon.anonymous(&["upgrade", "list"]));
     assert_eq!(said.code, 0, "{said:?}");
@@ -77,7 +88,7 @@ fn fresh_store_creates_token_and_without_it_only_reads_work() {
     assert_eq!((said.code, said.err.contains("this needs operate")), (3, true), "{said:?}");
     start.push("--dry-run");
     let said = run(&mut daemon.anonymous(&start));
-    assert_eq!(said.code, 3, "who may look may look ahead, and is told what blocks: {said:?}");
+    assert_eq!(said.code, 3, "the role read may preview, and sees what blocks: {said:?}");
     assert!(said.out.starts_with("blocks   pantry-api has no instance"), "{said:?}");
     assert_eq!(daemon.ask(&["--json", "upgrade", "list"]).out, "", "nothing was started");
 

@@ -3,7 +3,7 @@
 use crate::process::Daemon;
 
 #[test]
-fn who_asks_a_follower_for_a_release_finds_it_there_at_once() {
+fn release_is_at_once_visible_at_the_follower() {
     let leader = Daemon::embedded(|_, _| {});
     let follower = Daemon::beside(&leader);
     for version in 1..=10 {

@@ -30,7 +30,7 @@ fn verdict(change: Json) -> Json {
     body
 }
 
-async fn tell(door: &Door, path: &str, body: &Json) -> Answer {
+async fn post(door: &Door, path: &str, body: &Json) -> Answer {
     door.send("PUT", path, Some(body.to_string())).await
 }
 
@@ -68,11 +68,11 @@ async fn upgrade_waits_in_preflight_for_the_verdict_and_goes_on() {
 
     let door = door(&coordinator).await;
     for reported in ["fail", "inconclusive"] {
-        let answer = tell(&door, GATES, &verdict(json!({"verdict": reported}))).await;
+        let answer = post(&door, GATES, &verdict(json!({"verdict": reported}))).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
     }
     assert_eq!(coordinator.status("u1").await.upgrade.unwrap().phase, "preflight");
-    let reported = tell(&door, GATES, &verdict(json!({}))).await.body;
+    let reported = post(&door, GATES, &verdict(json!({}))).await.body;
     assert_eq!(reported["what"], "zero-downtime of pantry-api from 1 to 2: pass");
     coordinator.reaches("u1", "completed").await;
 
@@ -106,7 +106,7 @@ async fn verdict_that_is_wrong_is_refused_with_what_is_allowed() {
         (GATES, json!({"note": "a\nb"}), "note holds control characters"),
     ];
     for (path, change, says) in cases {
-        let answer = tell(&door, path, &verdict(change)).await;
+        let answer = post(&door, path, &verdict(change)).await;
         let reported = answer.body["message"].as_str().unwrap_or_default();
         assert_eq!(
             (answer.status, reported.contains(says)),
@@ -189,8 +189,8 @@ async fn concurrent_verdicts_are_kept_and_oldest_leave() {
     };
     tokio::join!(record(0), record(1), record(2));
     let pair = async || {
-        let told = door.send("GET", "/management/api/v2/evidence", None).await.body;
-        told.as_array().unwrap()[0].clone()
+        let listed = door.send("GET", "/management/api/v2/evidence", None).await.body;
+        listed.as_array().unwrap()[0].clone()
     };
     let notes = |pair: &Json| -> Vec<String> {
         let earlier = pair["earlier"].as_array().unwrap().iter();

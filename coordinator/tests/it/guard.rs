@@ -124,7 +124,7 @@ async fn request_route(fixture: &Fixture, token: Option<&Token>, route: &Route) 
     pki::request(fixture.http, route.method, &path, token).await.unwrap().status
 }
 
-fn is_let_in(code: Code) -> bool {
+fn is_authorized(code: Code) -> bool {
     !matches!(code, Code::Unauthenticated | Code::PermissionDenied)
 }
 
@@ -197,7 +197,7 @@ async fn every_method_requires_its_role_on_both_doors() {
                 None => Code::Unauthenticated,
                 Some(role) if role < need => Code::PermissionDenied,
                 Some(_) => {
-                    assert!(is_let_in(code), "{method} with {role:?}: {code:?}");
+                    assert!(is_authorized(code), "{method} with {role:?}: {code:?}");
                     continue;
                 }
             };
@@ -209,7 +209,7 @@ async fn every_method_requires_its_role_on_both_doors() {
         }
         let code = call(&fixture, None, &none, method).await;
         assert_eq!(
-            is_let_in(code),
+            is_authorized(code),
             *need == Role::Read,
             "{method} from this machine without a token: {code:?}"
         );
@@ -299,7 +299,7 @@ async fn http_answers_with_a_status_a_word_and_a_sentence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_a_follower_is_known_to_the_leader_by_name() {
+async fn forwarded_caller_is_known_to_the_leader_by_name() {
     let pki = Pki::new(&["ci", "cd"]);
     let embedded = Embedded::in_memory();
     let leader = Fixture::open(store(&embedded).await, Some((&pki, false))).await;

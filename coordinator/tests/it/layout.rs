@@ -1,42 +1,22 @@
-//! The layout of the sources: no file and no function is too long, and no module imports itself in a circle.
+//! The layout of the sources: no file, no function and no name of a test is too long, and no module imports itself in a
+//! circle.
 //!
 //! A room is a module directly below the root of a crate, with everything in it. An import is a `use`, or a path in the
 //! code, of an item of the same crate; a re-export is followed to the file that defines the item. Two files of one room
 //! may import each other, as a module and its child do; a longer circle, or one between rooms, is refused.
 
+use crate::rust_source::{Kind, Part, parts, without_tests};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-/// The most lines of a file, its tests apart.
+/// The most lines of a file.
 const MOST_LINES: usize = 400;
 
 /// The most lines of a function.
 const MOST_LINES_OF_FUNCTION: usize = 80;
 
-/// The source directory of each crate that is held to this.
-const CRATES: [&str; 9] = [
-    "proto/src",
-    "migrations/src",
-    "coordinator/src",
-    "coordinator/planner/src",
-    "coordinator/store/src",
-    "coordinator/embedded-etcd/src",
-    "node-agent/src",
-    "grenade-tests/src",
-    "grenade-tests/fuzz/src",
-];
-
-/// Directories of tests, whose files are held to [`MOST_LINES`] as a whole.
-const TESTS: [&str; 8] = [
-    "proto/tests",
-    "migrations/tests",
-    "coordinator/tests",
-    "coordinator/planner/tests",
-    "coordinator/store/tests",
-    "coordinator/embedded-etcd/tests",
-    "node-agent/tests",
-    "grenade-tests/tests",
-];
+/// The most characters of a test's name.
+const MOST_OF_NAME: usize = 60;
 
 /// A module by its path below the crate.
 type Module = Vec<String>;
@@ -58,6 +38,16 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// The crates of the workspace, each by its directory.
+fn members() -> Vec<String> {
+    let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
+    let list = manifest.split_once("\nmembers = [").and_then(|(_, rest)| rest.split_once(']')).unwrap().0;
+    let members: Vec<String> = list.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+    assert!(members.len() >= 9 && members.iter().any(|member| member == "coordinator"), "{members:?}");
+    members
+}
+
+/// The sources of a crate's library: without tests and without what only programs have.
 fn sources(under: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(under).unwrap() {
         let path = entry.unwrap().path();
@@ -71,43 +61,13 @@ fn sources(under: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text up to the tests.
-fn without_tests(text: &str) -> &str {
-    text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default()
-}
-
-/// The code without comments and texts.
-fn code(text: &str) -> String {
-    let mut code = String::new();
-    let mut rest = text;
-    while let Some(next) = rest.chars().next() {
-        let raw = rest.strip_prefix('r').map(|rest| rest.len() - rest.trim_start_matches('#').len());
-        let skipped = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if let Some(marks) = raw.filter(|marks| rest[1 + marks..].starts_with('"')) {
-            let end = format!("\"{}", "#".repeat(marks));
-            let begin = marks + 2;
-            rest[begin..].find(&end).map_or(rest.len(), |at| begin + at + end.len())
-        } else if next == '"' {
-            let mut escaped = false;
-            let end = rest[1..].find(|letter| {
-                let ends = letter == '"' && !escaped;
-                escaped = letter == '\\' && !escaped;
-                ends
-            });
-            end.map_or(rest.len(), |at| at + 2)
-        } else if ["'\"'", "'\\''", "'\\\\'"].iter().any(|text| rest.starts_with(text)) {
-            3
-        } else {
-            code.push(next);
-            rest = &rest[next.len_utf8()..];
-            continue;
-        };
-        code.push(' ');
-        code.extend(rest[..skipped].chars().filter(|letter| *letter == '\n'));
-        rest = &rest[skipped..];
-    }
-    code
+/// The code without comments and texts, which leave a space and their line ends.
+fn code(source: &str) -> String {
+    let text = |part: Part<'_>| match part.kind {
+        Kind::Code => part.text.to_owned(),
+        Kind::Comment | Kind::Literal => format!(" {}", "\n".repeat(part.text.matches('\n').count())),
+    };
+    parts(source).into_iter().map(text).collect()
 }
 
 /// The words and marks of a code: names, `::`, and single marks.
@@ -292,8 +252,8 @@ fn shown(circle: &[Module]) -> String {
 #[test]
 fn no_module_imports_itself_in_a_circle() {
     let mut found = Vec::new();
-    for name in CRATES {
-        let root = workspace().join(name);
+    for name in members() {
+        let root = workspace().join(&name).join("src");
         let files = crate_at(&root);
         let imports = graph(&files);
         let room = |module: &Module| module.iter().take(1).cloned().collect::<Module>();
@@ -317,14 +277,26 @@ fn no_module_imports_itself_in_a_circle() {
     assert!(found.is_empty(), "{} circles:\n{}", found.len(), found.join("\n"));
 }
 
-/// The files of all crates, and their text without tests.
+/// Every file of Rust in the workspace: libraries, programs, tests, examples, build scripts.
+fn every_file(under: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(under).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        match path.is_dir() {
+            true if name == "target" || name.starts_with('.') => {}
+            true => every_file(&path, found),
+            false if name.ends_with(".rs") => found.push(path),
+            false => {}
+        }
+    }
+}
+
+/// The same with their text.
 fn texts() -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
-    for name in CRATES {
-        sources(&workspace().join(name), &mut files);
-    }
-    let text = |path: &Path| without_tests(&std::fs::read_to_string(path).unwrap()).to_owned();
-    files.into_iter().map(|path| (path.clone(), text(&path))).collect()
+    every_file(&workspace(), &mut files);
+    assert!(files.len() > 1_000, "{} files", files.len());
+    files.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
 }
 
 /// How many lines the function has that begins here; 0 where it has no body.
@@ -347,35 +319,17 @@ fn lines_of_function(code: &str) -> usize {
 
 #[test]
 fn no_file_is_longer_than_400_lines() {
-    let mut tests = Vec::new();
-    TESTS.iter().for_each(|name| sources(&workspace().join(name), &mut tests));
-    let whole = |path: PathBuf| (path.clone(), std::fs::read_to_string(&path).unwrap());
-    let texts = texts().into_iter().chain(tests.into_iter().map(whole));
-    let long = texts.map(|(path, text)| (text.lines().count(), path));
+    let long = texts().into_iter().map(|(path, text)| (text.lines().count(), path));
     let long = long.filter(|(lines, _)| *lines > MOST_LINES);
     let long: Vec<String> = long.map(|(lines, path)| format!("{lines} {}", path.display())).collect();
     assert!(long.is_empty(), "longer than {MOST_LINES} lines:\n{}", long.join("\n"));
 }
 
-/// Every source file of the crates and of their tests.
-fn every_file(under: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(under).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            every_file(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
-
 #[test]
 fn no_function_is_longer_than_80_lines() {
-    let mut files = Vec::new();
-    CRATES.iter().chain(&TESTS).for_each(|name| every_file(&workspace().join(name), &mut files));
     let mut long = Vec::new();
-    for path in files {
-        let code = code(&std::fs::read_to_string(&path).unwrap());
+    for (path, text) in texts() {
+        let code = code(&text);
         for (at, _) in code.match_indices("fn ").filter(|(at, _)| code[..*at].ends_with([' ', '\n', '('])) {
             let lines = lines_of_function(&code[at..]);
             if lines > MOST_LINES_OF_FUNCTION {
@@ -385,4 +339,30 @@ fn no_function_is_longer_than_80_lines() {
         }
     }
     assert!(long.is_empty(), "longer than {MOST_LINES_OF_FUNCTION} lines:\n{}", long.join("\n"));
+}
+
+/// The names of the functions with an attribute that makes them tests.
+fn tests(code: &str) -> impl Iterator<Item = &str> {
+    let attributes = code.match_indices("#[").map(|(at, _)| &code[at + 2..]).filter(|rest| {
+        let attribute = rest.split([']', '(']).next().unwrap_or_default();
+        attribute == "test" || attribute.ends_with("::test")
+    });
+    attributes.filter_map(|rest| {
+        let (_, function) = rest.split('{').next().unwrap_or_default().split_once("fn ")?;
+        function.split('(').next()
+    })
+}
+
+#[test]
+fn no_name_of_a_test_is_longer_than_60_characters() {
+    let mut long = Vec::new();
+    for (path, text) in texts() {
+        let code = code(&text);
+        let names = tests(&code).filter(|name| name.len() > MOST_OF_NAME);
+        long.extend(names.map(|name| format!("{} {name}: {}", name.len(), path.display())));
+    }
+    assert!(long.is_empty(), "longer than {MOST_OF_NAME} characters:\n{}", long.join("\n"));
+    let code =
+        "#[test]\n#[ignore]\nfn a() {}\n#[tokio::test(flavor = 1)]\nasync fn b() {}\n#[cfg(test)]\nfn c() {}";
+    assert_eq!(tests(code).collect::<Vec<_>>(), ["a", "b"]);
 }

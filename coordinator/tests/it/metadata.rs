@@ -87,7 +87,7 @@ async fn until(coordinator: &Coordinator, door: &Door, holds: impl Fn(&Json) -> 
 fn counts(coordinator: &Coordinator, instances: &[(&str, u32)], update: &str) {
     let text = coordinator.context.metrics.text(&coordinator.context.mirror.view()).unwrap();
     let said: Vec<&str> = text.lines().filter(|line| line.starts_with("tidegate_group_")).collect();
-    let states = ["settled", "unexposed", "open", "succeeded", "excused", "failed"].map(|state| {
+    let states = ["settled", "unexposed", "open", "succeeded", "expected-failure", "failed"].map(|state| {
         let n = instances.iter().find(|(of, _)| *of == state).map_or(0, |(_, n)| *n);
         format!("tidegate_group_instances{{group=\"edge\",state=\"{state}\"}} {n}")
     });
@@ -129,10 +129,10 @@ async fn rolling_update_is_served_and_finished_through_every_verb() {
     door.signal(&exposed[1], &json!({"success": false, "why": "exit 1"})).await;
     let group = until(&coordinator, &door, |group| group["update"]["batch"] == 2).await;
     assert_eq!(
-        (&group["update"]["excused"], &group["update"]["failed"][&exposed[1]]["why"]),
+        (&group["update"]["expected_failures"], &group["update"]["failed"][&exposed[1]]["why"]),
         (&json!(1), &json!("exit 1"))
     );
-    counts(&coordinator, &[("open", 2), ("excused", 1), ("failed", 1)], "running");
+    counts(&coordinator, &[("open", 2), ("expected-failure", 1), ("failed", 1)], "running");
     assert_ne!(door.send_knowing("GET", path, None, Some(&known)).await.status, StatusCode::NOT_MODIFIED);
     for name in door.exposed().await.iter().filter(|name| !exposed.contains(name)) {
         let reported = door.signal(name, &json!({"success": true, "generation": 2})).await;
@@ -153,7 +153,7 @@ async fn rolling_update_is_served_and_finished_through_every_verb() {
     let reported: Vec<_> = events.iter().map(|event| (event.who.as_str(), event.to.as_str())).collect();
     assert_eq!(reported.len(), 4, "{reported:#?}");
     assert!(reported[1].0 == "ci" && reported[1].1.contains("batch 1/2"), "{reported:#?}");
-    assert_eq!(reported[3], ("coordinator", "generation 2 is everybody's"));
+    assert_eq!(reported[3], ("coordinator", "generation 2 is served to all"));
     coordinator.stop().await;
 }
 

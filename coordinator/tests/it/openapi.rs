@@ -105,7 +105,7 @@ impl Door {
         let responses = &operation["responses"];
         let reported = responses.get(answer.status.as_str()).or_else(|| responses.get("default"));
         let reported = self.deref(
-            reported.unwrap_or_else(|| panic!("{method} {template}: {} is not told of", answer.status)),
+            reported.unwrap_or_else(|| panic!("{method} {template}: {} is not described", answer.status)),
         );
         let schema = &reported["content"][answer.media.as_deref().unwrap_or("none")]["schema"];
         if schema.is_null() {

@@ -80,16 +80,16 @@ fn pull_request_release_goes_to_its_own_stream() {
     assert_eq!(preprod.ask(&group).code, 0);
     let create = ["release", "create", "--version", "7", "--tag", "t7", "--pull-request", "417"];
     assert_eq!(preprod.ask(&create).code, 0);
-    let onward = ["--stream", "compute-pr-417"];
-    let refused = promote(&preprod, &file, &onward);
+    let to_line = ["--stream", "compute-pr-417"];
+    let refused = promote(&preprod, &file, &to_line);
     assert_eq!((refused.code, refused.err.contains("eu-1 does not group compute")), (3, true), "{refused:?}");
     assert_eq!(eu.ask(&["--json", "release", "stream"]).out, "", "nothing was created there");
 
     assert_eq!(eu.ask(&group).code, 0);
-    let promoted = promote(&preprod, &file, &onward);
+    let promoted = promote(&preprod, &file, &to_line);
     let reported = "in eu-1, revision 1 of compute-pr-417 was created (deployed)";
     assert_eq!((promoted.code, promoted.out.contains(reported)), (0, true), "{promoted:?}");
-    let again = promote(&preprod, &file, &onward);
+    let again = promote(&preprod, &file, &to_line);
     assert_eq!((again.code, again.out.contains("says the same already")), (0, true), "{again:?}");
     let shown = |daemon: &Daemon| -> Json {
         let said = daemon.ask(&["--json", "release", "--stream", "compute-pr-417", "show"]);

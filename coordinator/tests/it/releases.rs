@@ -273,12 +273,12 @@ async fn restored_store_grants_and_deploys_nothing() {
         mirror.reaches(done.revision).await;
     }
 
-    let wishes = [
+    let requests = [
         ("", release(9058)),
         ("/1/promote", json!({ "deploy": true, "why": "now" })),
         ("/rollback", json!({ "revision": 1 })),
     ];
-    for (path, body) in &wishes {
+    for (path, body) in &requests {
         let answer = door.post(path, body).await;
         let message = answer.body["message"].as_str().unwrap_or_default();
         assert_eq!(answer.status, StatusCode::CONFLICT, "{path}: {}", answer.body);
@@ -307,7 +307,7 @@ async fn restored_store_grants_and_deploys_nothing() {
         panic!("there was nothing left to reconcile")
     };
     assert!(why.contains("nothing to reconcile"), "{why}");
-    assert_eq!(door.create(9058).await.body["status"], "deployed", "wishes are granted again");
+    assert_eq!(door.create(9058).await.body["status"], "deployed", "requests are accepted again");
     coordinator.stop().await;
 }
 

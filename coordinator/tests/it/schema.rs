@@ -108,7 +108,7 @@ async fn schema_is_expanded_migrated_and_contracted_by_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_schema_needs_is_asked_for_before_anything_is_changed() {
+async fn missing_needs_of_a_schema_are_refused_before_any_change() {
     let (place, url) = place().await;
     let start = |daemon: &Daemon, spec: &str| {
         let path = daemon.file("spec.yaml", spec);
@@ -192,10 +192,10 @@ async fn a_rollback_takes_expand_back() {
     end.cancel();
 }
 
-/// How many rows the fill of that test has to walk.
+/// How many rows the fill of that test has to fill.
 const ROWS: i64 = 400_000;
 
-/// How many rows the fill has walked.
+/// How many rows the fill has filled.
 async fn filled(url: &str) -> i64 {
     let mut db = SqliteConnection::connect(url).await.unwrap();
     let rows = "SELECT rows_done FROM tidegate_history WHERE phase = 'migrate' AND rows_total > 0";

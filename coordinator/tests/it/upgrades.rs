@@ -51,7 +51,7 @@ async fn upgrade_completes_within_its_unavailability_budget() {
         operation::upgrade_history(&coordinator.context, &UpgradeHistoryRequest { id: "u1".to_owned() })
             .await
             .unwrap();
-    assert_eq!(history.len(), events, "a watcher is told every event once");
+    assert_eq!(history.len(), events, "a watcher sees every event once");
     end.cancel();
     coordinator.stop().await;
 }

@@ -19,13 +19,13 @@ impl Door {
         answer.body
     }
 
-    async fn tell(&self, path: &str, body: Json) -> (StatusCode, Json) {
+    async fn post_verb(&self, path: &str, body: Json) -> (StatusCode, Json) {
         let answer = self.send("POST", &format!("/v1{path}"), Some(body.to_string())).await;
         (answer.status, answer.body)
     }
 
     async fn does(&self, path: &str, body: Json) -> Json {
-        let (status, reported) = self.tell(path, body).await;
+        let (status, reported) = self.post_verb(path, body).await;
         assert_eq!(status, StatusCode::OK, "{path}: {reported}");
         reported
     }
@@ -59,7 +59,7 @@ async fn run_upgrade(door: &Door, herd: Herd, end: CancellationToken) {
     let preview = door.does("/previews/upgrade", asked.clone()).await;
     assert_eq!(preview["waves"][0]["size"], 1, "{preview:#}");
     assert_eq!(door.does("/upgrades", asked.clone()).await["id"], "u1");
-    assert_eq!(door.tell("/upgrades", asked).await.0, StatusCode::CONFLICT, "one at a time");
+    assert_eq!(door.post_verb("/upgrades", asked).await.0, StatusCode::CONFLICT, "one at a time");
     tokio::spawn(herd.run(end));
     assert_eq!(
         door.does("/upgrades/u1/pause", json!({"why": "lunch"})).await["what"].as_str(),
@@ -67,7 +67,7 @@ async fn run_upgrade(door: &Door, herd: Herd, end: CancellationToken) {
     );
     assert_eq!(door.see("/upgrades?active=true&limit=1").await["upgrades"][0]["paused"], true);
     door.does("/upgrades/u1/resume", json!({})).await;
-    while door.tell("/upgrades/u1/approve", json!({"phase": "remove", "note": "go"})).await.0
+    while door.post_verb("/upgrades/u1/approve", json!({"phase": "remove", "note": "go"})).await.0
         != StatusCode::OK
     {
         assert_ne!(door.see("/upgrades/u1").await["upgrade"]["over"], true);
@@ -102,7 +102,7 @@ async fn change_fleet(door: &Door, node: &str) {
     door.does(&format!("{node}/cordon"), json!({"why": "a disk"})).await;
     door.does(&format!("{node}/uncordon"), json!({})).await;
     let window = json!({"service": "pantry-api", "floor": 1, "ceiling": 2, "why": "a test"});
-    door.tell("/previews/window", window).await;
+    door.post_verb("/previews/window", window).await;
     let window = json!({"floor": 1, "ceiling": 2, "why": "a test"}).to_string();
     door.send("PUT", "/v1/fleet/services/pantry-api/window", Some(window)).await;
     let token = door.does("/tokens", json!({"name": "ann", "role": "read"})).await;
@@ -140,7 +140,7 @@ async fn refuse_late_requests(door: &Door) {
         ("/fleet/reconciliation", json!({"why": "x", "hash": "00"})),
         ("/tasks/n1/none/settle", json!({"outcome": "failed", "why": "x"})),
     ] {
-        let (status, reported) = door.tell(path, body).await;
+        let (status, reported) = door.post_verb(path, body).await;
         assert!(status.is_client_error(), "{path}: {status} {reported}");
     }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A small HTTP service over SQLite that knows nothing of whoever upgrades it: an example for gate files.
+"""A small HTTP service over SQLite that knows nothing of what upgrades it: an example for gate files.
 
     items.py --init --db FILE              make the schema of version 1
     items.py --expand --db FILE            add what version 2 needs

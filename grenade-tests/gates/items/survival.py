@@ -8,7 +8,7 @@ import sys
 from urllib.request import Request, urlopen
 
 verb, url, file = sys.argv[1:]
-wish = {"name": "the survivor", "colour": "red"}
+item = {"name": "the survivor", "colour": "red"}
 
 
 def ask(method, path, body=None):
@@ -21,17 +21,17 @@ if verb == "there":
     sys.exit(sqlite3.connect(url).execute("SELECT id FROM items WHERE id = ?", [file]).fetchone() != (file,))
 if verb == "create":
     with open(file, "w") as kept:
-        kept.write(ask("POST", "/items", wish)["id"])
+        kept.write(ask("POST", "/items", item)["id"])
     sys.exit(0)
 with open(file) as kept:
     key = kept.read()
 if verb == "down":
     found = sqlite3.connect(url).execute("SELECT name FROM items WHERE id = ?", [key]).fetchone()
-    if found != (wish["name"],):
-        sys.exit(f"{found} is not {wish}")
+    if found != (item["name"],):
+        sys.exit(f"{found} is not {item}")
 elif verb == "verify":
     found = ask("GET", f"/items/{key}")
-    if any(found[name] != wish[name] for name in wish):
-        sys.exit(f"{found} is not {wish}")
+    if any(found[name] != item[name] for name in item):
+        sys.exit(f"{found} is not {item}")
 elif verb == "destroy":
     ask("DELETE", f"/items/{key}")

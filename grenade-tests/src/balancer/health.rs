@@ -93,20 +93,20 @@ mod tests {
     use super::{Change, Health, Thresholds};
 
     #[test]
-    fn it_counts_and_speaks_as_haproxy_does() {
+    fn checks_are_counted_and_named_as_by_haproxy() {
         let mut health = Health::unseen(Thresholds { fall: 2, rise: 2 });
-        let mut told = vec![health.to_string()];
+        let mut seen = vec![health.to_string()];
         for passed in [true, false, true, true, false, true, false, false, false] {
             health.observe(passed);
-            told.push(health.to_string());
+            seen.push(health.to_string());
         }
         let expected =
             ["DOWN", "DOWN 1/2", "DOWN", "DOWN 1/2", "UP", "UP 1/2", "UP", "UP 1/2", "DOWN", "DOWN"];
-        assert_eq!(told, expected);
+        assert_eq!(seen, expected);
     }
 
     #[test]
-    fn a_change_is_told_once() {
+    fn change_is_returned_once() {
         let mut health = Health::unseen(Thresholds { fall: 1, rise: 1 });
         let changes: Vec<_> = [true, true, false, false].map(|passed| health.observe(passed)).into();
         assert_eq!(changes, [Change::WentUp, Change::None, Change::WentDown, Change::None]);

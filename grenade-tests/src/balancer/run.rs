@@ -18,7 +18,7 @@ use crate::balancer::check::{CheckPlan, keep_checking};
 use crate::balancer::health::Thresholds;
 use crate::balancer::proxy::pass_on;
 use crate::balancer::server::{ServerAddress, Servers};
-use crate::balancer::stats_socket::{self, Told};
+use crate::balancer::stats_socket::{self, Reported};
 
 /// A client may take so long to send its request's head.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
@@ -57,8 +57,8 @@ pub async fn run(options: BalancerOptions) -> anyhow::Result<()> {
     for server in servers.all() {
         tasks.spawn(keep_checking(Arc::clone(server), options.check.clone()));
     }
-    let told = Told { servers: Arc::clone(&servers), thresholds: options.thresholds };
-    tasks.spawn(stats_socket::answer(socket, told));
+    let reported = Reported { servers: Arc::clone(&servers), thresholds: options.thresholds };
+    tasks.spawn(stats_socket::answer(socket, reported));
     let (connections, ending) = (TaskTracker::new(), CancellationToken::new());
     tracing::info!(listen = %options.listen, servers = servers.all().len(), "balancing");
     loop {

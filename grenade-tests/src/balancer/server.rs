@@ -61,7 +61,7 @@ struct Seen {
     downs: u64,
 }
 
-/// What the statistics tell of a server, taken at one instant.
+/// The statistics of a server, taken at one instant.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// Its health.
@@ -116,7 +116,7 @@ impl Server {
         change
     }
 
-    /// All that the statistics tell.
+    /// All of its statistics.
     pub fn snapshot(&self) -> Snapshot {
         let seen = self.seen();
         Snapshot {

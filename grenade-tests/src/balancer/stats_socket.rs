@@ -21,7 +21,7 @@ const LINE_LIMIT: Duration = Duration::from_secs(10);
 
 /// What the socket reports.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct Reported {
     /// The servers.
     pub servers: Arc<Servers>,
     /// How checks are counted.
@@ -58,13 +58,13 @@ impl Drop for SocketFile {
 }
 
 /// Answers until the task is dropped.
-pub async fn answer(listener: UnixListener, told: Told) {
+pub async fn answer(listener: UnixListener, reported: Reported) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let told = told.clone();
+                let reported = reported.clone();
                 tokio::spawn(async move {
-                    if let Err(e) = converse(stream, told).await {
+                    if let Err(e) = converse(stream, reported).await {
                         tracing::debug!(error = %e, "a client of the stats socket went away");
                     }
                 });
@@ -77,7 +77,7 @@ pub async fn answer(listener: UnixListener, told: Told) {
     }
 }
 
-async fn converse(stream: UnixStream, told: Told) -> std::io::Result<()> {
+async fn converse(stream: UnixStream, reported: Reported) -> std::io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut line = Vec::new();
     let mut reader = BufReader::new(reader.take(LONGEST_LINE));
@@ -87,18 +87,18 @@ async fn converse(stream: UnixStream, told: Told) -> std::io::Result<()> {
     }
     let line = String::from_utf8_lossy(&line);
     for command in line.trim().split(';') {
-        writer.write_all(reply(command.trim(), &told).as_bytes()).await?;
+        writer.write_all(reply(command.trim(), &reported).as_bytes()).await?;
     }
     writer.shutdown().await
 }
 
-fn reply(command: &str, told: &Told) -> String {
+fn reply(command: &str, reported: &Reported) -> String {
     let words: Vec<&str> = command.split_whitespace().collect();
     match words.as_slice() {
         ["show", "stat", ..] => {
             let servers: Vec<_> =
-                told.servers.all().iter().map(|server| (server.at.clone(), server.snapshot())).collect();
-            stat::show(&servers, told.thresholds)
+                reported.servers.all().iter().map(|server| (server.at.clone(), server.snapshot())).collect();
+            stat::show(&servers, reported.thresholds)
         }
         ["show", "info"] => format!(
             "Name: tidegate-balancer\nVersion: {}\nPid: {}\n\n",

@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum, value_parser};
 const AFTER: &str = "\
 Each figure is printed with its limit, and all of them are written to target/bench/report.json. Figures of a busy \
 machine are worse than those of a quiet one; ratios are taken within one run, so that both sides feel it. On a \
-virtual machine the share of the CPU that its host took meanwhile is told with each part.
+virtual machine the share of the CPU that its host took meanwhile is reported with each part.
 
 Examples:
   make bench                        all of them

@@ -38,7 +38,12 @@ impl Figure {
     }
 
     /// A figure without a limit.
-    pub fn told(name: impl Into<String>, value: f64, unit: &'static str, how: impl Into<String>) -> Self {
+    pub fn unlimited(
+        name: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        how: impl Into<String>,
+    ) -> Self {
         Self { name: name.into(), value, unit, limit: None, kept: true, how: how.into() }
     }
 }
@@ -180,12 +185,12 @@ mod tests {
     use super::{Figure, Report};
 
     #[test]
-    fn a_figure_at_its_limit_keeps_it_and_one_that_is_no_number_does_not() {
+    fn figure_keeps_its_limit_up_to_it_and_not_without_a_number() {
         assert!(Figure::limited("a", 1.2, "x", 1.2, "").kept);
         let bad = [Figure::limited("b", 1.21, "x", 1.2, ""), Figure::limited("c", f64::NAN, "x", 1.2, "")];
         let mut report = Report::begin();
         report.add("part", bad.into(), None);
-        report.add("other", vec![Figure::told("d", 7.0, "ms", "")], None);
+        report.add("other", vec![Figure::unlimited("d", 7.0, "ms", "")], None);
         assert_eq!((report.limits(), report.missed(), report.is_kept()), (2, 2, false));
     }
 

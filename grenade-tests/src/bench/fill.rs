@@ -97,8 +97,8 @@ fn alone(took: &[Vec<f64>; 4], rows: u32) -> Vec<Figure> {
     let name = "a fill alone over a plain loop with sync triggers";
     vec![
         Figure::limited(name, fill / synced, "x", 1.1, over(synced)),
-        Figure::told("a fill alone over a plain loop without triggers", fill / plain, "x", over(plain)),
-        Figure::told("a fill alone over one UPDATE", fill / update, "x", over(update)),
+        Figure::unlimited("a fill alone over a plain loop without triggers", fill / plain, "x", over(plain)),
+        Figure::unlimited("a fill alone over one UPDATE", fill / update, "x", over(update)),
     ]
 }
 
@@ -115,7 +115,7 @@ fn beside(felt: &[Vec<Felt>; 5], repeat: u32) -> Vec<Figure> {
     vec![
         figure("p99 with sync triggers over p99 without", triggers, none, 1.2),
         figure("p99 beside a fill over p99 beside a plain loop", fill, plain, 1.5),
-        Figure::told(
+        Figure::unlimited(
             "p99 beside a fill over p99 beside a plain loop with sync triggers",
             fill / synced,
             "x",
@@ -128,7 +128,7 @@ fn beside(felt: &[Vec<Felt>; 5], repeat: u32) -> Vec<Figure> {
             0.2,
             longest(of_fill),
         ),
-        Figure::told(
+        Figure::unlimited(
             "share of plain loops with a stall above 50 ms",
             stalled(of_plain),
             "",

@@ -8,7 +8,7 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// Until now; none where the system does not tell.
+    /// Until now; none where the system does not report it.
     pub fn now() -> Option<Self> {
         Self::read(&std::fs::read_to_string("/proc/stat").ok()?)
     }
@@ -42,6 +42,6 @@ mod tests {
         for unknown in ["", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 3", "cpu 1 2 3 4 5 6 7 x"] {
             assert_eq!(Ticks::read(unknown), None, "{unknown}");
         }
-        assert!(Ticks::now().is_some(), "this system does not tell");
+        assert!(Ticks::now().is_some(), "this system does not report it");
     }
 }

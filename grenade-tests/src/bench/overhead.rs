@@ -5,10 +5,10 @@
 //! the ideal is the hooks' own time, once for each turn in which as many go through as may be out. The wall is seen from
 //! outside, by a watcher of etcd: from the roll being entered until the last instance is seen in rotation.
 
-pub mod buoy;
-mod harbour;
+mod fleets;
+pub mod service;
 mod strategy;
-mod walk;
+mod watcher;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use crate::world::coordinator::{Coordinator, CoordinatorPlan};
 use crate::world::etcd::{self, Etcd};
 use crate::world::operator::Operator;
 use crate::world::{Spawn, World};
-use harbour::{Berth, Harbour};
+use fleets::{Fleets, Place};
 use strategy::Plan;
 
 /// How many nodes each fleet has.
@@ -51,7 +51,7 @@ pub async fn measure(dir: &Path, repeat: u32) -> anyhow::Result<Vec<Figure>> {
             let ours = bench.upgrade(&plan).await?;
             runs.push((ours, bench.by_shell(&plan).await?));
         }
-        figures.extend(tell(&plan, &runs));
+        figures.extend(figures_of(&plan, &runs));
     }
     Ok(figures)
 }
@@ -64,7 +64,7 @@ struct Ours {
     agents_cpu: f64,
 }
 
-fn tell(plan: &Plan, runs: &[(Ours, f64)]) -> Vec<Figure> {
+fn figures_of(plan: &Plan, runs: &[(Ours, f64)]) -> Vec<Figure> {
     let middle = |of: &dyn Fn(&(Ours, f64)) -> f64| median(&runs.iter().map(of).collect::<Vec<_>>());
     let (ideal, turns) = (plan.ideal(), plan.turns() as f64);
     let (wall, shell) = (middle(&|run| run.0.wall), middle(&|run| run.1));
@@ -79,10 +79,10 @@ fn tell(plan: &Plan, runs: &[(Ours, f64)]) -> Vec<Figure> {
     vec![
         Figure::limited(format!("overhead {word}, wall over ideal"), wall / ideal, "x", 1.10, over_ideal),
         Figure::limited(format!("overhead {word}, over the shell loop"), wall / shell, "x", 1.0, over_shell),
-        Figure::told(format!("overhead {word}, a turn above ideal"), above(wall), "ms", {
+        Figure::unlimited(format!("overhead {word}, a turn above ideal"), above(wall), "ms", {
             format!("the shell loop {:.1} ms", above(shell))
         }),
-        Figure::told(
+        Figure::unlimited(
             format!("overhead {word}, asked to completed"),
             middle(&|run| run.0.whole),
             "s",
@@ -112,8 +112,8 @@ struct Bench<'a> {
     operator: Operator,
     coordinator: Coordinator,
     agents: Vec<Agent>,
-    berths: Vec<Berth>,
-    shell_berths: Vec<Berth>,
+    places: Vec<Place>,
+    shell_places: Vec<Place>,
     shell_loop: PathBuf,
     /// What each fleet carries.
     version: u32,
@@ -127,17 +127,17 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     async fn build(world: &'a World, versions: u32) -> anyhow::Result<Self> {
         let etcd = etcd::start(world, 1).await?;
-        let harbour = Harbour::build(world, versions)?;
-        let (berths, shell_berths) =
-            (Harbour::berths(world, "node", NODES)?, Harbour::berths(world, "shell", NODES)?);
+        let fleets = Fleets::build(world, versions)?;
+        let (places, shell_places) =
+            (Fleets::places(world, "node", NODES)?, Fleets::places(world, "shell", NODES)?);
         let coordinator =
             Coordinator::start(world, CoordinatorPlan::new("coordinator", etcd.store_argument())?).await?;
         let store = etcd.endpoints();
-        let agents = berths
+        let agents = places
             .iter()
-            .map(|berth| Agent::start(world, &berth.node, &harbour.agent(berth, &store)))
+            .map(|place| Agent::start(world, &place.node, &fleets.agent(place, &store)))
             .collect::<Result<Vec<_>, _>>()?;
-        launch(world, &harbour, &shell_berths).await?;
+        launch(world, &fleets, &shell_places).await?;
         let operator = Operator::of(coordinator.plan.grpc, SERVICE, "bench").await?;
         operator.fleet_at(NODES, 1).await?;
         let mut bench = Self {
@@ -146,9 +146,9 @@ impl<'a> Bench<'a> {
             operator,
             coordinator,
             agents,
-            shell_loop: harbour.shell_loop(world, &shell_berths)?,
-            berths,
-            shell_berths,
+            shell_loop: fleets.shell_loop(world, &shell_places)?,
+            places,
+            shell_places,
             version: 1,
             shell_version: 1,
             rest: f64::NAN,
@@ -170,19 +170,19 @@ impl<'a> Bench<'a> {
         std::fs::write(&spec, plan.spec(from, to)).context("could not write the spec")?;
         let coordinator = self.coordinator.process.pid();
         let (agents_before, coordinator_before) = (self.agents_cpu()?, seconds(coordinator)?);
-        let seen = walk::watch(&mut self.client, &id, to, NODES as usize).await?;
+        let seen = watcher::watch(&mut self.client, &id, to, NODES as usize).await?;
         self.operator.start_as(self.world, &spec, &id).await?;
-        let walk = tokio::time::timeout(LIMIT, seen.end())
+        let seen = tokio::time::timeout(LIMIT, seen.end())
             .await
             .with_context(|| format!("upgrade {id} did not end within {} s", LIMIT.as_secs()))??;
-        let whole = walk.whole();
+        let whole = seen.whole();
         let agents = self.agents_cpu()? - agents_before - self.rest * whole;
         let coordinator = seconds(coordinator)? - coordinator_before;
-        harbour::all_carry(&self.berths, to).await?;
-        ensure!(walk.waves == plan.waves, "the waves were {:?}, not {:?}", walk.waves, plan.waves);
+        fleets::all_carry(&self.places, to).await?;
+        ensure!(seen.waves == plan.waves, "the waves were {:?}, not {:?}", seen.waves, plan.waves);
         self.version = to;
         let node = f64::from(NODES);
-        Ok(Ours { wall: walk.wall(), whole, coordinator_cpu: coordinator / node, agents_cpu: agents / node })
+        Ok(Ours { wall: seen.wall(), whole, coordinator_cpu: coordinator / node, agents_cpu: agents / node })
     }
 
     /// One hop by the shell loop: the seconds that it took.
@@ -196,9 +196,9 @@ impl<'a> Bench<'a> {
         let mut process = self.world.spawn(spawn)?;
         let status = process.wait(LIMIT).await?;
         ensure!(status.success(), "the shell loop ended with {status}: {}", process.tail());
-        harbour::all_carry(&self.shell_berths, to).await?;
+        fleets::all_carry(&self.shell_places, to).await?;
         self.shell_version = to;
-        harbour::took(&process.tail())
+        fleets::took(&process.tail())
     }
 
     /// CPU seconds of all agents so far, without what their hooks used.
@@ -212,15 +212,15 @@ fn seconds(pid: u32) -> anyhow::Result<f64> {
 }
 
 /// Starts the instances that no agent looks after.
-async fn launch(world: &World, harbour: &Harbour, berths: &[Berth]) -> anyhow::Result<()> {
-    let start = |berth: &Berth| {
-        let spawn = Spawn::new(&format!("launch-{}", berth.node), Path::new("/bin/sh"));
-        world.spawn(spawn.args(harbour.launch(berth)))
+async fn launch(world: &World, fleets: &Fleets, places: &[Place]) -> anyhow::Result<()> {
+    let start = |place: &Place| {
+        let spawn = Spawn::new(&format!("launch-{}", place.node), Path::new("/bin/sh"));
+        world.spawn(spawn.args(fleets.launch(place)))
     };
-    let started = berths.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+    let started = places.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     for mut process in started {
         let status = process.wait(LIMIT).await?;
         ensure!(status.success(), "{} ended with {status}: {}", process.name(), process.tail());
     }
-    harbour::all_carry(berths, 1).await
+    fleets::all_carry(places, 1).await
 }

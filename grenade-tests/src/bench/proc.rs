@@ -36,7 +36,7 @@ pub fn resident_mib(pid: u32) -> anyhow::Result<f64> {
     let status = std::fs::read_to_string(&path).with_context(|| format!("could not read {path}"))?;
     let kib =
         status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
-    kib.map(|kib: f64| kib / 1024.0).ok_or_else(|| anyhow!("{path} does not tell VmRSS"))
+    kib.map(|kib: f64| kib / 1024.0).ok_or_else(|| anyhow!("{path} has no VmRSS"))
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_process_is_told_of() {
+    fn memory_and_cpu_of_own_process_are_read() {
         assert!(resident_mib(std::process::id()).unwrap() > 0.5);
         assert!(cpu(std::process::id(), true).is_ok());
         assert!(cpu(u32::MAX, false).is_err());

@@ -94,7 +94,7 @@ impl History<'_> {
         let version = self.created;
         let manifest = json!({"pg_settings": {"common": {"max_wal_size": version.to_string()}}});
         let body = json!({"version": version, "tag": format!("release-{version:05}"), "manifest": manifest});
-        let (status, answer) = self.caller.tell(Method::POST, RELEASES, &body).await?;
+        let (status, answer) = self.caller.send(Method::POST, RELEASES, &body).await?;
         let stands = status == StatusCode::NOT_MODIFIED || answer["status"] == "deployed";
         ensure!(stands, "a release with nothing to wait for is deployed: {answer}");
         Ok(())
@@ -178,7 +178,7 @@ fn compared(short: &Costs, long: &Costs) -> Vec<Figure> {
                     SAME_BYTES,
                     bytes,
                 ),
-                Figure::told(format!("{what} at {LONG}"), long.milliseconds, "ms", how),
+                Figure::unlimited(format!("{what} at {LONG}"), long.milliseconds, "ms", how),
             ]
         })
         .collect()

@@ -87,7 +87,7 @@ async fn observe(etcd: &Etcd, agents: &[Agent], coordinator: u32) -> anyhow::Res
 
 async fn revision(client: &mut Client) -> anyhow::Result<i64> {
     let answer = client.get("/", None).await.context("could not ask etcd for its revision")?;
-    answer.header().map(|header| header.revision()).context("etcd told no revision")
+    answer.header().map(|header| header.revision()).context("etcd's answer has no revision")
 }
 
 fn figures(found: &Found, sent: u64) -> Vec<Figure> {
@@ -99,7 +99,7 @@ fn figures(found: &Found, sent: u64) -> Vec<Figure> {
         Figure::limited("agent at rest, resident", worst(&found.resident_mib), "MiB", 12.0, &how),
         Figure::limited("agent at rest, of a core", percent, "%", 0.1, &how),
         Figure::limited("revisions written by a steady fleet", found.written as f64, "", 0.0, written),
-        Figure::told(
+        Figure::unlimited(
             "coordinator at rest, of a core",
             100.0 * found.coordinator_share,
             "%",

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_kills_at_the_point_that_it_was_told_and_numbers_what_was_carried_out() {
+    async fn kills_at_its_point_and_numbers_executed_steps() {
         let first = Point { process: "p".into(), kind: "k".into(), number: 1, when: When::Before };
         let other = Point { when: When::After, ..first.clone() };
         let second = Point { number: 2, ..first.clone() };
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_failed_is_tried_under_the_same_number() {
+    async fn failed_step_is_tried_under_the_same_number() {
         let reaper = Reaper::new(Plan::Look);
         reaper.wakes();
         let mut child = idle();

@@ -39,7 +39,7 @@ fn written(prefix: &Prefix, key: &[u8], value: Option<&[u8]>) -> Write {
     (key, value)
 }
 
-/// What only its keys tell: it is no step of the upgrade that has an event.
+/// What only its keys show: it is no step of the upgrade that has an event.
 fn by_key(write: &Write) -> String {
     match write {
         (Some(Key::Report(..)), Some(Value::Report(report))) => {

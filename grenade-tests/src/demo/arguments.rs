@@ -10,7 +10,7 @@ a load are started, all on free loopback ports; the service is upgraded from 1 t
 Everything is ended at the end, on Ctrl-C, and on any error.
 
 What it leaves in target/demo: report.json, requests.csv (one line for each request), the configurations, and the log \
-of each process. It is made anew by each run.
+of each process. Each run replaces it.
 
 Examples:
   make demo                         the embedded store, SQLite, the built-in balancer: nothing to install
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for bad in [
             "--brake-at=3",
             "--break-at=0",

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use tidegate_coordinator::terminal::paint::{Line, Tone, wrap};
 
-use crate::demo::lines::requests;
+use crate::demo::lines::{LABEL, requests};
 use crate::gate::picture::{FORWARD, InstanceSeen, Picture, UpgradeSeen};
 
-/// Columns of a label.
-const LABEL: usize = 10;
 /// As many of the last lines that were said are in the frame.
 const SAID: usize = 3;
 
@@ -37,7 +35,7 @@ pub fn lines(at: Duration, picture: &Picture, said: &[String], width: usize, hei
     let waits = picture.waits.iter();
     let waits = waits
         .map(|wait| Line::new().with(Tone::Warn, &wait.what).with(Tone::Faint, format!("  [{}]", wait.who)));
-    lines.extend(under("waits", waits));
+    lines.extend(under("waiting on", waits));
     let last = said.iter().skip(said.len().saturating_sub(SAID));
     lines.extend(last.map(|line| Line::new().with(Tone::Faint, line)));
     lines.truncate(height);
@@ -149,15 +147,15 @@ mod tests {
     }
 
     #[test]
-    fn frame_has_phases_waves_instances_requests_waits_and_what_was_said_last() {
+    fn frame_has_phases_instances_requests_waits_and_last_lines() {
         let text = text(200, 24).join("\n");
         for part in [
             "stage 1.2s  expand",
             "[roll 0.0s]  remove  contract",
             "1: 1  [2: 2]",
             "node-3    1        leaving",
-            "requests  0 sent",
-            "waits     draining node-3  [the agents]",
+            "requests    0 sent",
+            "waiting on  draining node-3  [the agents]",
             "\nline 2\nline 3\nline 4",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
@@ -168,9 +166,9 @@ mod tests {
     #[test]
     fn phases_take_as_many_lines_as_the_terminal_is_narrow() {
         let text = text(60, 24);
-        assert_eq!(text[1], "phases    preflight 0.1s  stage 1.2s  expand 0.1s");
-        assert_eq!(text[2], "          migrate 0.2s  [roll 0.0s]  remove  contract");
-        assert_eq!(text[3], "          completed");
+        assert_eq!(text[1], "phases      preflight 0.1s  stage 1.2s  expand 0.1s");
+        assert_eq!(text[2], "            migrate 0.2s  [roll 0.0s]  remove  contract");
+        assert_eq!(text[3], "            completed");
     }
 
     #[test]

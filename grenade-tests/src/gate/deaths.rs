@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn status_of_the_agents_log_is_told_in_words() {
+    fn exit_status_of_the_agents_log_is_in_words() {
         let line = |status: &str| {
             format!(
                 "2026-11-25T21:00:00Z  INFO agent: the service's process ended pid=7 release=items-2 status={status}"
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn instance_that_was_drained_and_stopped_is_no_death_and_one_in_rotation_is() {
+    fn only_an_end_in_rotation_counts_as_a_death() {
         let change =
             |at_ms, in_rotation| Change { at_ms, node: "items-2".to_owned(), version: Some(2), in_rotation };
         let drained = [change(0.0, true), change(900.0, false), change(2_000.0, true)];

@@ -59,7 +59,7 @@ pub enum Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// The phase before which it must wait, so that it can be turned back there.
+    /// The phase before which it must wait, so that it can be rolled back there.
     pub fn waits_before(self) -> Option<&'static str> {
         match self {
             Self::Through | Self::Planned(_) | Self::BackFrom(TurningPoint::Roll) => None,
@@ -367,7 +367,7 @@ impl Drive<'_, '_> {
         Ok(())
     }
 
-    /// Whether this is where it is turned back.
+    /// Whether this is where it is rolled back.
     fn turns_here(&self, status: &UpgradeStatusReply) -> bool {
         match self.course {
             Course::Through | Course::Planned(_) => false,

@@ -58,7 +58,7 @@ pub enum NotAGate {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -122,7 +122,7 @@ pub struct Gate {
     pub tags: Vec<GateTag>,
     /// How zero-impact is measured.
     pub impact: ImpactPace,
-    /// When the machine cannot tell.
+    /// When the machine is too slow for a verdict.
     pub host: HostBounds,
     /// The services that work together with it, each as a gate that shares the rest with this one.
     pub companions: Vec<Gate>,

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_service_answers_is_filled_in_and_the_file_is_valid() {
+    fn answers_of_a_service_make_a_valid_gate_file() {
         let said = |path, pointer: Option<&str>, value: &str| {
             Some(Said { path, pointer: pointer.map(str::to_owned), value: value.to_owned() })
         };

@@ -190,7 +190,7 @@ mod tests {
     use crate::load::entry::good;
 
     #[test]
-    fn longest_silence_counts_from_the_start_of_the_upgrade_to_its_end() {
+    fn longest_silence_counts_within_the_upgrade() {
         let sent = [100.0, 1_100.0, 1_200.0, 2_900.0, 9_000.0];
         assert_eq!(silence(&sent, 1_000.0, 3_000.0), (1_200.0, 2_900.0));
         assert_eq!(silence(&sent, 3_000.0, 5_000.0), (3_000.0, 5_000.0));

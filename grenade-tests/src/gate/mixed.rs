@@ -226,7 +226,7 @@ fn none_fails(gate: &Gate, entries: &[Entry], instances: &Instances) -> anyhow::
         None => "load".to_owned(),
     };
     bail!(
-        "{}: the load fails against the base alone, so it could tell nothing of an upgrade: {} of {} requests; the first: {} {}: \
+        "{}: the load fails against the base alone, so it could show nothing about an upgrade: {} of {} requests; the first: {} {}: \
          {}{}",
         gate.origin.at(&field),
         failed.count() + 1,

@@ -49,13 +49,13 @@ impl Fleet {
         let (base, target) = (base?, target?);
         let nodes = ground::nodes(world, gate)?;
         let balancer = ground::balance(world, gate, &nodes).await?;
-        let (mut processes, mut told) = (Vec::new(), Vec::new());
+        let (mut processes, mut described) = (Vec::new(), Vec::new());
         for node in &nodes {
             let process = node.start(world, gate, &base).await?;
             let start = |script: &PathBuf| -> Vec<String> {
                 std::iter::once(script.display().to_string()).chain(node.arguments()).collect()
             };
-            told.push(json!({
+            described.push(json!({
                 "name": node.name,
                 "address": node.address,
                 "directory": node.home,
@@ -70,7 +70,7 @@ impl Fleet {
             balancer.wait_for_status(&node.name, "UP", gate.service.start_timeout).await?;
         }
         let file = world.path("fleet.json");
-        let fleet = fleet(gate, &balancer, told);
+        let fleet = fleet(gate, &balancer, described);
         std::fs::write(&file, serde_json::to_string_pretty(&fleet)?).context("could not write fleet.json")?;
         Ok(Self { nodes, balancer, data, file, executed: Executions::default(), processes })
     }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_run_at_one_place_are_seen_and_those_elsewhere_are_not() {
+    fn only_versions_that_run_at_the_place_are_seen() {
         let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let paths: Vec<PathBuf> = places.iter().map(|place| place.path().to_owned()).collect();
         let mut children = vec![sleeps(&paths[0], 1), sleeps(&paths[0], 2), sleeps(&paths[1], 1)];

@@ -75,11 +75,11 @@ impl Unasked {
 
 impl From<Unreachable> for Unasked {
     fn from(error: Unreachable) -> Self {
-        let told = Chain(&error).to_string();
+        let message = Chain(&error).to_string();
         match error {
-            Unreachable::Connect { .. } => Self::Away(told),
+            Unreachable::Connect { .. } => Self::Away(message),
             Unreachable::Url(_) | Unreachable::NothingTrusted(_) | Unreachable::Unreadable { .. } => {
-                Self::Usage(told)
+                Self::Usage(message)
             }
         }
     }

@@ -51,7 +51,7 @@ pub struct Evidence<'a> {
     pub documented: Option<&'a Documented>,
     /// The two pools; absent: not tried.
     pub impact: Option<&'a Impact>,
-    /// When the machine cannot tell.
+    /// When the machine is too slow for a verdict.
     pub bounds: HostBounds,
 }
 

@@ -86,7 +86,7 @@ pub struct GateFile {
     /// How zero-impact is measured: two pools get the same load, and one of them is upgraded and rolled back again and again.
     #[serde(default)]
     pub impact: Impact,
-    /// When the machine that this runs on cannot tell.
+    /// When the machine that this runs on is too slow for a verdict.
     #[serde(default)]
     pub host: HostBounds,
 }

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn instance_that_is_sent_nothing_for_a_while_has_left_with_what_was_in_flight() {
+    fn instance_without_requests_has_left_with_those_in_flight() {
         let mut entries: Vec<Entry> = (0..100).map(|n| entry("a", f64::from(n) * 50.0, 5.0)).collect();
         // An upload, half a second before the last request; and one long before it, which was over by then.
         entries.push(entry("a", 4_450.0, 3_000.0));

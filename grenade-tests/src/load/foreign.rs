@@ -34,7 +34,7 @@ pub enum NotALedger {
     Unreadable {
         /// Where it should be.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },

@@ -115,7 +115,7 @@ mod tests {
     use super::Failure;
 
     #[test]
-    fn what_a_service_answers_is_one_line_without_control_characters() {
+    fn answer_of_a_service_is_one_line_without_control_codes() {
         let failure = Failure::Status(500, "oops\u{1b}[2J\nline two\n".to_owned());
         assert_eq!(failure.detail(), "oops\\u001b[2J\\nline two");
     }

@@ -58,7 +58,7 @@ pub enum LoadError {
     Ledger {
         /// Its file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         #[source]
         source: csv::Error,
     },

@@ -231,7 +231,7 @@ impl Seen {
             }
             (Key::Leader, None) => {
                 self.leader = None;
-                Some("nobody leads".to_owned())
+                Some("no coordinator leads".to_owned())
             }
             (Key::Report(_, node), None) => Some(format!("{node} falls silent")),
             _ => None,

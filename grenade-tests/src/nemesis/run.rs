@@ -239,7 +239,7 @@ impl Run {
             if quiet.elapsed() > DEAD_END {
                 let reasons = current.reasons.borrow().join("; ");
                 self.broken.push(format!(
-                    "{} does not end: in {phase:?} {DEAD_END:?} after the last fault; it waits for: {reasons}",
+                    "{} does not end: in {phase:?} {DEAD_END:?} after the last fault, waiting on: {reasons}",
                     current.id
                 ));
                 return Ok(None);

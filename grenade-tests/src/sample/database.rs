@@ -37,7 +37,7 @@ pub enum DatabaseError {
     Malformed {
         /// Which engine it named.
         engine: &'static str,
-        /// The parser's word.
+        /// The error of the parser.
         #[source]
         source: sqlx::Error,
     },
@@ -46,7 +46,7 @@ pub enum DatabaseError {
     Unusable {
         /// What was tried.
         tried: &'static str,
-        /// The driver's word.
+        /// The error of the driver.
         #[source]
         source: sqlx::Error,
     },

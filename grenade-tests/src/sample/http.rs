@@ -14,11 +14,11 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::sample::edition::Edition;
-use crate::sample::image::{Malformed, Wish, parse_id};
+use crate::sample::image::{ImageRequest, Malformed, parse_id};
 use crate::sample::store::{Store, StoreError};
 
 /// The largest JSON body, in bytes.
-const LARGEST_WISH: usize = 64 << 10;
+const LARGEST_REQUEST: usize = 64 << 10;
 /// The largest file of an image, in bytes.
 const LARGEST_FILE: u64 = 64 << 20;
 /// A body that brings nothing for so long is dropped.
@@ -82,12 +82,12 @@ impl From<StoreError> for Refusal {
     }
 }
 
-async fn wish(body: Body, edition: &Edition) -> Result<Wish, Refusal> {
-    match tokio::time::timeout(BODY_SILENCE, to_bytes(body, LARGEST_WISH)).await {
-        Ok(Ok(bytes)) => Ok(Wish::parse(&bytes, edition)?),
+async fn image_request(body: Body, edition: &Edition) -> Result<ImageRequest, Refusal> {
+    match tokio::time::timeout(BODY_SILENCE, to_bytes(body, LARGEST_REQUEST)).await {
+        Ok(Ok(bytes)) => Ok(ImageRequest::parse(&bytes, edition)?),
         Ok(Err(e)) => Err(Refusal(
             StatusCode::BAD_REQUEST,
-            format!("the body could not be read: {e}; at most {LARGEST_WISH} bytes are allowed"),
+            format!("the body could not be read: {e}; at most {LARGEST_REQUEST} bytes are allowed"),
         )),
         Err(_) => Err(silent()),
     }
@@ -108,9 +108,9 @@ async fn answer(
 }
 
 async fn create(State(catalogue): State<Catalogue>, body: Body) -> Result<impl IntoResponse, Refusal> {
-    let wish = wish(body, catalogue.edition).await?;
-    let id = wish.id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-    catalogue.store.create(&id, &wish).await?;
+    let request = image_request(body, catalogue.edition).await?;
+    let id = request.id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+    catalogue.store.create(&id, &request).await?;
     answer(&catalogue, StatusCode::CREATED, &id).await
 }
 
@@ -127,11 +127,11 @@ async fn update(
     body: Body,
 ) -> Result<impl IntoResponse, Refusal> {
     let id = parse_id(&id)?;
-    let wish = wish(body, catalogue.edition).await?;
-    if wish.id.as_ref().is_some_and(|named| *named != id) {
+    let request = image_request(body, catalogue.edition).await?;
+    if request.id.as_ref().is_some_and(|named| *named != id) {
         return Err(Malformed("`id` in the body is not the one in the path".to_owned()).into());
     }
-    catalogue.store.update(&id, &wish).await?;
+    catalogue.store.update(&id, &request).await?;
     answer(&catalogue, StatusCode::OK, &id).await
 }
 

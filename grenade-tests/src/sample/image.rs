@@ -8,7 +8,7 @@ use crate::sample::edition::Edition;
 /// Who may see an image, in the form that both editions agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// Everybody.
+    /// Every caller.
     Public,
     /// Its owner.
     Private,
@@ -85,16 +85,16 @@ pub fn parse_id(text: &str) -> Result<String, Malformed> {
 
 /// What a client wants an image to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct ImageRequest {
     /// The identifier, where the client chose one.
     pub id: Option<String>,
     /// A name for people: 1 to 255 bytes, no control characters.
     pub name: String,
-    /// Whether everybody may see it; absent means no.
+    /// Whether every caller may see it; absent means no.
     pub public: bool,
 }
 
-impl Wish {
+impl ImageRequest {
     /// Reads a JSON body: `name`, and optionally `id`, `public`, or the edition's own field.
     pub fn parse(bytes: &[u8], edition: &Edition) -> Result<Self, Malformed> {
         let body: Value =
@@ -144,7 +144,7 @@ fn public_of(body: &Map<String, Value>, edition: &Edition) -> Result<bool, Malfo
         Some(Value::Bool(public)) => Some(*public),
         Some(other) => return Err(Malformed(format!("`public` is {other}; true or false is allowed"))),
     };
-    let own = (edition.own_wish)(body).map_err(Malformed)?;
+    let own = (edition.own_visibility)(body).map_err(Malformed)?;
     match (stable, own) {
         (Some(a), Some(b)) if a != b => {
             Err(Malformed(format!("`public` and `{}` contradict each other", edition.own_field_name)))

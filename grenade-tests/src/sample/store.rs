@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::sample::database::{Database, on_either};
 use crate::sample::edition::Edition;
-use crate::sample::image::{Audience, Image, Wish};
+use crate::sample::image::{Audience, Image, ImageRequest};
 
 /// Why the catalogue could not do what was asked.
 #[derive(Debug, Error)]
@@ -30,7 +30,7 @@ pub enum StoreError {
     Database {
         /// What was tried.
         tried: &'static str,
-        /// The driver's word.
+        /// The error of the driver.
         #[source]
         source: sqlx::Error,
     },
@@ -100,14 +100,14 @@ impl Store {
     }
 
     /// Stores a new image without a file.
-    pub async fn create(&self, id: &str, wish: &Wish) -> Result<(), StoreError> {
+    pub async fn create(&self, id: &str, request: &ImageRequest) -> Result<(), StoreError> {
         let begin = self.database.begin_writing();
         let made = on_either!(&self.database, pool => async {
             let mut tx = pool.begin_with(begin).await?;
             sqlx::query(self.edition.statements.insert)
                 .bind(id)
-                .bind(&wish.name)
-                .bind(wish.public)
+                .bind(&request.name)
+                .bind(request.public)
                 .bind(0_i64)
                 .bind("")
                 .bind(self.version())
@@ -125,15 +125,15 @@ impl Store {
         }
     }
 
-    /// Renames an image and sets again whether everybody may see it.
-    pub async fn update(&self, id: &str, wish: &Wish) -> Result<(), StoreError> {
+    /// Renames an image and sets again whether every caller may see it.
+    pub async fn update(&self, id: &str, request: &ImageRequest) -> Result<(), StoreError> {
         let begin = self.database.begin_writing();
         let rows = on_either!(&self.database, pool => async {
             let mut tx = pool.begin_with(begin).await?;
             let done = sqlx::query(self.edition.statements.update)
                 .bind(id)
-                .bind(&wish.name)
-                .bind(wish.public)
+                .bind(&request.name)
+                .bind(request.public)
                 .bind(self.version())
                 .bind(unix_ms())
                 .execute(&mut *tx)

@@ -230,7 +230,7 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
         (Key::Leader, value) => {
             line = Some(match value {
                 Some(Value::Leader(leader)) => format!("{} leads", leader.body.address),
-                _ => "nobody leads".to_owned(),
+                _ => "no coordinator leads".to_owned(),
             });
         }
         (Key::Report(service, node), value) => {

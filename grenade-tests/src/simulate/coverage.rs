@@ -22,7 +22,7 @@ pub(super) struct Counted<'a> {
     pub far: u64,
 }
 
-/// What is missing; nothing where there were too few schedules to tell.
+/// What is missing; nothing where there were too few schedules to judge.
 pub(super) fn gaps(counted: Counted<'_>) -> Vec<String> {
     if counted.done < ENOUGH {
         return Vec::new();
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kind_that_never_began_is_a_gap_once_there_were_enough_schedules() {
+    fn kind_that_never_began_is_a_gap_after_enough_schedules() {
         let all = kinds(0);
         let cells = all.iter().flat_map(|what| PHASES.map(|phase| ((what.kind(), phase.to_owned()), LEAST)));
         let mut fired: BTreeMap<_, _> = cells.collect();

@@ -198,7 +198,7 @@ impl Facts {
     ) {
         let deadline = self.services.get(at.0).map_or(0, |service| service.drain_deadline);
         let late = hidden_at.is_some_and(|since| now >= since + deadline);
-        // A stop that had begun is not taken back where the instance is let in again without its agent.
+        // A stop that had begun is not taken back where the instance is enabled again without its agent.
         let shown = self.shown.get(&at).is_some_and(|since| now < since + STOP_LASTS);
         if (exposed || !late) && !shown {
             let how = if exposed { "it was in rotation" } else { "requests were in flight" };
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn one_taken_out_too_many_breaks_rule_4() {
+    fn instance_taken_out_beyond_the_budget_breaks_rule_4() {
         let slots: BTreeMap<At, Slot> =
             [(PLACE, out(100, Cause::Order)), ((0, 1), out(90, Cause::Order)), ((0, 2), runs(1))].into();
         let mut allowed = facts(3, 1);

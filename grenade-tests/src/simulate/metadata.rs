@@ -113,7 +113,7 @@ impl MetadataPeople {
             let shown = state.disks[node].files.get(Path::new(METADATA_FILE)).and_then(|file| number(file));
             let name = &world.testbed.names().nodes[node];
             (shown != wanted)
-                .then(|| format!("{name} shows document {shown:?}, and {wanted:?} is everybody's"))
+                .then(|| format!("{name} shows document {shown:?}, and {wanted:?} is served to all"))
         })
     }
 }

@@ -24,7 +24,7 @@ pub struct DocumentUpdate {
     pub pattern: String,
     /// With `rolling`: how many instances are exposed at a time.
     pub batch: u64,
-    /// How long instances may take to signal how they fared, in milliseconds.
+    /// How long instances may take to signal success or failure, in milliseconds.
     pub timeout: u64,
     /// Whether all are returned after the first failure, or none however many fail.
     pub returns: bool,

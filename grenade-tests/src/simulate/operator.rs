@@ -166,7 +166,7 @@ impl<'a> Operator<'a> {
             Command::Look => return Ok("looked".to_owned()),
             Command::Schema(..) => return Err("a person does that at the database".to_owned()),
             Command::Record(..) => return Err("a person who has the report does that".to_owned()),
-            Command::Other(text) => return Err(format!("nobody knows {text:?}")),
+            Command::Other(text) => return Err(format!("unknown command {text:?}")),
         };
         answer(done, |done| done.what)
     }

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failure_does_not_need_is_left_out() {
+    fn shrinking_leaves_out_what_the_failure_does_not_need() {
         let is_kill = |what: &What| matches!(what, What::AgentKilled(_));
         let has_kill = |scenario: &Scenario| scenario.faults.iter().any(|fault| is_kill(&fault.what));
         let large = (1..2000).map(draw::scenario).find(|s| s.faults.len() > 5 && has_kill(s)).unwrap();

@@ -92,7 +92,7 @@ impl StreamPeople {
         }
         self.configure(world).await;
         if !self.configured {
-            self.tire(world, "nobody could set its settings");
+            self.tire(world, "its settings could not be set");
             return;
         }
         if let Some(need) = world.withdraw.take() {
@@ -191,7 +191,7 @@ impl StreamPeople {
         world.testbed.log(format!("{STREAM} is withdrawn from newer storage: {done:?}"));
     }
 
-    /// Computes start, say how they fare, and are counted.
+    /// Computes start, signal success or failure, and are counted.
     async fn computes(&mut self, world: &mut World) {
         let reached =
             world.coordinators.iter().flatten().filter(|one| one.gate.is_open() && !one.line.is_cut());
@@ -233,7 +233,7 @@ impl StreamPeople {
         let waits = match waits {
             Ok(Ok(waits)) => waits,
             Ok(Err(OperationError::NotFound(_))) if self.made == 0 => Vec::new(),
-            _ => return self.tire(world, "nobody explains it"),
+            _ => return self.tire(world, "it has no explanation"),
         };
         for wait in &waits {
             for reason in &wait.reasons {

@@ -203,7 +203,7 @@ impl UpgradeSequence {
                     return;
                 }
                 if last {
-                    let text = format!("{} does not end and nobody can explain it: {why}", current.id);
+                    let text = format!("{} does not end and cannot be explained: {why}", current.id);
                     world.testbed.state().facts.breach(now, 0, text);
                 }
             }

@@ -90,7 +90,7 @@ async fn of_others(
                 ..Default::default()
             };
             let made = operation::create_token(context, leadership, asked).await?;
-            // What is revoked was made under the same name: a refusal would not tell the two apart.
+            // What is revoked was made under the same name: a refusal would not distinguish the two.
             let asked = RevokeTokenRequest { id: made.id, why, who: format!("{who}-revokes") };
             operation::revoke_token(context, leadership, asked)
                 .await

@@ -277,7 +277,7 @@ impl World {
             self.agents[node].take().into_iter().for_each(Agent::kill);
             let newest = tag(&name, version);
             self.testbed.log(format!(
-                "{} is built anew with {newest}",
+                "{} is built again with {newest}",
                 self.testbed.names().instance((service, node))
             ));
             self.testbed.loses_power((service, node));

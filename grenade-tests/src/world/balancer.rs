@@ -84,10 +84,10 @@ impl RunningBalancer {
     ///
     /// # Errors
     /// [`WorldError::Late`], with the last status and sessions.
-    pub async fn wait_until_let_go(&self, server: &str, limit: Duration) -> Result<(), WorldError> {
-        wait_for(&format!("the balancer to let go of {server}"), limit, || async {
+    pub async fn wait_until_drained(&self, server: &str, limit: Duration) -> Result<(), WorldError> {
+        wait_for(&format!("the balancer to send {server} no more requests"), limit, || async {
             let stat = self.show_stat().await?;
-            if stat.let_go(server) {
+            if stat.is_drained(server) {
                 return Ok(());
             }
             Err(format!("{:?}, {:?} sessions", stat.of(server, "status"), stat.of(server, "scur")))

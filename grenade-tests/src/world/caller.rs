@@ -49,7 +49,7 @@ impl Caller {
     ///
     /// # Errors
     /// When there is no answer: whether it was carried out is not known then.
-    pub async fn tell(
+    pub async fn send(
         &mut self,
         method: Method,
         path: &str,

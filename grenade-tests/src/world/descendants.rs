@@ -94,7 +94,7 @@ fn send(pid: i32, signal: Signal) {
 
 fn reap(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
-        // Not our own child, not ended yet, or reaped already: another look will tell.
+        // Not our own child, not ended yet, or reaped already: the next look decides.
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);
     }
 }

@@ -29,7 +29,7 @@ pub enum WorldError {
         tried: &'static str,
         /// Which process.
         name: String,
-        /// The system's word.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -60,7 +60,7 @@ pub enum WorldError {
         tried: &'static str,
         /// Which file or directory.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
@@ -99,7 +99,7 @@ pub enum WorldError {
     Database {
         /// What was tried.
         tried: &'static str,
-        /// The driver's word.
+        /// The error of the driver.
         #[source]
         source: sqlx::Error,
     },

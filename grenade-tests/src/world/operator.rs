@@ -45,7 +45,11 @@ impl Operator {
         wait_for("a leader", COMMAND, || async {
             let reply = operator.client.clone().leader(v1::LeaderRequest {}).await;
             let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
-            if reply.here { Ok(()) } else { Err(reply.trouble.unwrap_or_else(|| "nobody leads".to_owned())) }
+            if reply.here {
+                Ok(())
+            } else {
+                Err(reply.trouble.unwrap_or_else(|| "no coordinator leads".to_owned()))
+            }
         })
         .await?;
         Ok(operator)
@@ -78,9 +82,9 @@ impl Operator {
     /// When the coordinator does not answer.
     pub async fn instances(&self) -> Result<Vec<v1::Instance>, tonic::Status> {
         let request = v1::ListInstancesRequest { service: self.service.clone(), all: false };
-        let mut told = self.client.clone().list_instances(request).await?.into_inner();
+        let mut stream = self.client.clone().list_instances(request).await?.into_inner();
         let mut instances = Vec::new();
-        while let Some(instance) = told.message().await? {
+        while let Some(instance) = stream.message().await? {
             instances.push(instance);
         }
         Ok(instances)

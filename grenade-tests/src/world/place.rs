@@ -39,7 +39,7 @@ pub enum PlaceError {
         tried: &'static str,
         /// With which path.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_demo_left_behind_is_named_and_left_alone() {
+    fn leftovers_of_a_killed_demo_are_named_and_left_alone() {
         let room = tempfile::tempdir().unwrap();
         let dir = std::fs::canonicalize(room.path()).unwrap().join("demo");
         drop(Place::fresh(&dir).unwrap());

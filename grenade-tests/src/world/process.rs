@@ -184,7 +184,7 @@ impl Process {
         match self.child.try_wait() {
             Ok(None) => None,
             Ok(Some(status)) => Some(status.to_string()),
-            Err(_) => Some("an end that somebody else saw".to_owned()),
+            Err(_) => Some("an end that another process saw".to_owned()),
         }
     }
 

@@ -68,7 +68,7 @@ impl ShowStat {
     }
 
     /// Whether the server is down and has no session.
-    pub fn let_go(&self, server: &str) -> bool {
+    pub fn is_drained(&self, server: &str) -> bool {
         self.of(server, "status").is_some_and(|status| status.starts_with("DOWN"))
             && self.of(server, "scur") == Some("0")
     }
@@ -98,7 +98,7 @@ mod tests {
     use super::ShowStat;
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn text_that_is_no_answer_is_refused() {
         assert!(ShowStat::parse("").is_err());
         assert!(ShowStat::parse("Permission denied\n").is_err());
         let short = ShowStat::parse("# pxname,svname,scur,status,\np,n1,0\n").unwrap_err();
@@ -106,10 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn down_with_a_session_is_not_let_go() {
+    fn down_with_a_session_is_not_drained() {
         let stat = |status: &str, scur: u32| {
             let text = format!("# pxname,svname,scur,status,\np,n1,{scur},{status},\n\n");
-            ShowStat::parse(&text).map(|stat| stat.let_go("n1"))
+            ShowStat::parse(&text).map(|stat| stat.is_drained("n1"))
         };
         assert_eq!(stat("DOWN", 0), Ok(true));
         assert_eq!(stat("DOWN 1/2", 0), Ok(true));

@@ -29,7 +29,7 @@ async fn a_drained_restart_of_each_node_fails_no_request() {
     for pantry in nodes {
         let plan = pantry.plan.clone();
         std::fs::write(&plan.disable_file, "").unwrap();
-        balancer.wait_until_let_go(&plan.node, LIMIT).await.unwrap();
+        balancer.wait_until_drained(&plan.node, LIMIT).await.unwrap();
         wait_for("nothing in flight", LIMIT, || async {
             let (_, said) = get(plan.address, "/in-flight").await?;
             if said == r#"{"in_flight":0}"# { Ok(()) } else { Err(said) }
@@ -48,7 +48,7 @@ async fn a_drained_restart_of_each_node_fails_no_request() {
 }
 
 #[tokio::test]
-async fn it_answers_for_itself_only_when_no_server_is_up() {
+async fn balancer_answers_itself_only_without_a_server_up() {
     let rig = Rig::new();
     let nowhere = port::free().unwrap();
     let balancer = balancer::start(&rig.world, &[("n1".to_owned(), nowhere)]).await.unwrap();
@@ -59,7 +59,7 @@ async fn it_answers_for_itself_only_when_no_server_is_up() {
 }
 
 #[tokio::test]
-async fn its_socket_only_tells() {
+async fn socket_only_answers_questions() {
     let rig = Rig::new();
     let balancer = balancer::start(&rig.world, &[("n1".to_owned(), port::free().unwrap())]).await.unwrap();
     let said = command(&balancer.stats_socket, "set server pantry/n1 state drain").await.unwrap();

@@ -29,6 +29,6 @@ pub(crate) mod metadata;
 mod outside;
 mod releases;
 mod restored;
+mod rotation_monitor;
 mod store_away;
 pub(crate) mod tasks;
-mod watchman;

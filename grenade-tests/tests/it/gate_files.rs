@@ -152,7 +152,7 @@ fn help_names_exit_codes_and_examples() {
 }
 
 #[test]
-fn calibration_of_another_gate_is_refused_before_anything_is_started() {
+fn calibration_of_another_gate_is_refused_before_any_start() {
     let room = tempfile::tempdir().unwrap();
     let (file, artifacts) = (room.path().join("calibration.json"), room.path().join("artifacts"));
     let rates =

@@ -46,7 +46,7 @@ async fn a_killed_backend_is_counted_and_the_ledger_agrees() {
 }
 
 #[tokio::test]
-async fn it_is_an_open_loop_with_every_kind_and_keeps_its_rate() {
+async fn load_is_an_open_loop_of_every_kind_at_its_rate() {
     let rig = Rig::new();
     let database = rig.sqlite(100).await;
     let pantry = rig.pantry(1, "n1", &database).await;
@@ -149,8 +149,8 @@ async fn a_late_request_is_a_failure_of_its_own() {
     let due = tokio::time::Instant::now() - std::time::Duration::from_millis(1100);
     let outcome = one_request(at, due).await;
     assert!(matches!(outcome.failure, Some(Failure::NotSent)), "{outcome:?}");
-    let nobody = tokio::time::timeout(std::time::Duration::from_millis(50), listener.accept()).await;
-    assert!(nobody.is_err(), "it was sent all the same");
+    let connection = tokio::time::timeout(std::time::Duration::from_millis(50), listener.accept()).await;
+    assert!(connection.is_err(), "it was sent all the same");
 }
 
 /// Takes the ten seconds that it is about.

@@ -46,7 +46,7 @@ async fn bad_input_gets_one_sentence_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_ops_endpoints_tell_what_is() {
+async fn operator_endpoints_report_the_state() {
     let rig = Rig::new();
     let database = rig.sqlite(10).await;
     let pantry = rig.pantry(1, "n1", &database).await;

@@ -20,7 +20,7 @@ async fn three_members_survive_the_loss_of_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_waits_until_its_nodes_are_warm_and_each_hook_is_run_once() {
+async fn release_waits_until_nodes_are_warm_and_hooks_run_once() {
     tasks::a_release_that_is_warmed_up(Ground::Etcd).await;
 }
 

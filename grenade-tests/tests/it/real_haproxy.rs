@@ -11,7 +11,7 @@ use grenade_tests::world::{balancer, haproxy};
 use crate::rig::{LIMIT, Rig, all_up, servers};
 
 #[tokio::test]
-async fn both_tell_the_same_of_the_same_backends() {
+async fn both_report_the_same_of_the_same_backends() {
     let rig = Rig::new();
     let database = rig.sqlite(100).await;
     let (one, other) = (rig.pantry(1, "n1", &database).await, rig.pantry(1, "n2", &database).await);
@@ -29,7 +29,7 @@ async fn both_tell_the_same_of_the_same_backends() {
         .unwrap();
         std::fs::write(&one.plan.disable_file, "").unwrap();
         balancer.wait_for_status("n1", "DOWN", LIMIT).await.unwrap();
-        balancer.wait_until_let_go("n1", LIMIT).await.unwrap();
+        balancer.wait_until_drained("n1", LIMIT).await.unwrap();
         std::fs::remove_file(&one.plan.disable_file).unwrap();
         balancer.wait_for_status("n1", "UP", LIMIT).await.unwrap();
         let report = load.stop().await.unwrap();
@@ -54,13 +54,13 @@ async fn both_tell_the_same_of_the_same_backends() {
 /// What HAProxy says while it checks no server: within a check (`* ` before `check_status`) the code is 0.
 async fn between_checks(haproxy: &RunningBalancer) -> ShowStat {
     wait_for("HAProxy between two checks", LIMIT, || async {
-        let told = haproxy.show_stat().await?;
+        let shown = haproxy.show_stat().await?;
         match ["n1", "n2"]
             .iter()
-            .find_map(|name| told.of(name, "check_status").filter(|said| said.starts_with("* ")))
+            .find_map(|name| shown.of(name, "check_status").filter(|said| said.starts_with("* ")))
         {
             Some(checking) => Err(checking.to_owned()),
-            None => Ok(told),
+            None => Ok(shown),
         }
     })
     .await

@@ -65,7 +65,7 @@ async fn taken_port_is_named_at_once_and_nothing_is_left() {
 }
 
 #[test]
-fn missing_server_is_named_with_its_package_before_anything_is_started() {
+fn missing_server_is_named_with_package_before_any_start() {
     let rig = Rig::new();
     let gate = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/mariadb.yaml");
     let mut command = Command::new(program::own("grenade").unwrap());

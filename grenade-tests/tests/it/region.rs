@@ -107,8 +107,8 @@ impl Region {
 
     /// All that a release waits for.
     pub(crate) fn reasons(&self, revision: u32) -> Vec<Json> {
-        let told = self.json(&["release", "explain", &revision.to_string()]).remove(0);
-        told[0]["reasons"].as_array().cloned().unwrap_or_default()
+        let explained = self.json(&["release", "explain", &revision.to_string()]).remove(0);
+        explained[0]["reasons"].as_array().cloned().unwrap_or_default()
     }
 
     /// Waits until it is so; else says how everything stands.

@@ -52,7 +52,7 @@ fn stable(mut image: Value) -> Value {
 pub(crate) async fn write_here_read_there(here: &Pantry, there: &Pantry, id: &str) {
     let (w, r) = (here.plan.address, there.plan.address);
     let path = format!("/images/{id}");
-    let wish = |public: bool| format!(r#"{{"name":"{id}","public":{public}}}"#);
+    let body = |public: bool| format!(r#"{{"name":"{id}","public":{public}}}"#);
     let steps = [
         (
             Method::POST,
@@ -61,12 +61,12 @@ pub(crate) async fn write_here_read_there(here: &Pantry, there: &Pantry, id: &st
             201,
             "private",
         ),
-        (Method::PUT, path.clone(), wish(true), 200, "public"),
+        (Method::PUT, path.clone(), body(true), 200, "public"),
         (Method::PUT, format!("{path}/members/m"), String::new(), 200, "public"),
-        (Method::PUT, path.clone(), wish(false), 200, "shared"),
-        (Method::PUT, path.clone(), wish(true), 200, "public"),
+        (Method::PUT, path.clone(), body(false), 200, "shared"),
+        (Method::PUT, path.clone(), body(true), 200, "public"),
         (Method::PUT, format!("{path}/file"), "content".to_owned(), 200, "public"),
-        (Method::PUT, path.clone(), wish(false), 200, "shared"),
+        (Method::PUT, path.clone(), body(false), 200, "shared"),
     ];
     for (method, at, body, status, audience) in steps {
         let written = json(w, method, &at, &body, status).await;

@@ -39,7 +39,7 @@ impl Region {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_goes_out_once_the_last_node_of_storage_is_new_enough_and_none_is_silent() {
+async fn release_goes_out_once_all_storage_is_new_and_none_is_silent() {
     let rig = Rig::new();
     let serves = rig.pantry(1, "all", &rig.sqlite(1).await).await;
     let mut region = of_three(&serves).await;

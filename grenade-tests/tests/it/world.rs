@@ -52,18 +52,18 @@ async fn three_of_them(mark: &str) {
 async fn a_panic_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_owned();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let (go_on, gone_on) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || {
         let world = World::beside(&path).unwrap();
         let mut daemon = daemon(&world);
-        tell.send(daemon.pid()).unwrap();
+        sender.send(daemon.pid()).unwrap();
         gone_on.recv().unwrap();
         // Its children come to us as orphans.
         daemon.crash().unwrap();
         panic!("a test panics here on purpose");
     });
-    let mark = mark_of(told.recv().unwrap()).await;
+    let mark = mark_of(receiver.recv().unwrap()).await;
     three_of_them(&mark).await;
     go_on.send(()).unwrap();
     assert!(thread.join().is_err());

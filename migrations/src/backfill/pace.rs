@@ -33,7 +33,7 @@ const SHARED_TARGET: Duration = Duration::from_millis(15);
 /// Batch size by a target for a batch's time; rest by additive decrease, multiplicative increase.
 pub(super) struct Pace {
     rows: f64,
-    wished: Duration,
+    configured: Duration,
     target: Duration,
     pause: Duration,
     /// Seconds a row, of the last batches.
@@ -45,14 +45,14 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(dialect: Dialect, batch_ms: u32) -> Self {
-        let wished = Duration::from_millis(batch_ms.into());
+        let configured = Duration::from_millis(batch_ms.into());
         let (target, pause, least_rest) = match dialect {
-            Dialect::Postgres => (wished, Duration::ZERO, 0.0),
-            Dialect::Sqlite => (wished.min(SQLITE_TARGET), SQLITE_PAUSE, 1.0),
+            Dialect::Postgres => (configured, Duration::ZERO, 0.0),
+            Dialect::Sqlite => (configured.min(SQLITE_TARGET), SQLITE_PAUSE, 1.0),
         };
         Pace {
             rows: FLOOR,
-            wished: target,
+            configured: target,
             target,
             pause,
             costs: VecDeque::new(),
@@ -68,7 +68,7 @@ impl Pace {
 
     /// Whether others write meanwhile.
     pub(super) fn share(&mut self, shared: bool) {
-        self.target = if shared { self.wished.min(SHARED_TARGET) } else { self.wished };
+        self.target = if shared { self.configured.min(SHARED_TARGET) } else { self.configured };
     }
 
     /// Takes a batch into account.
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_the_size_that_takes_the_time() {
+    fn pace_finds_the_size_that_takes_the_time() {
         let mut pace = Pace::new(Dialect::Postgres, 40);
         run(&mut pace, 30, 5e-6);
         assert_eq!(pace.rows(), 8000);

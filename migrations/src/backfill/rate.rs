@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_follows_a_change_of_pace() {
+    fn rate_follows_a_change_of_pace() {
         let mut rate = Rate::default();
         assert_eq!(rate.per_second(), 0.0);
         (0..100).for_each(|_| rate.observe(100, Duration::from_millis(100)));

@@ -2,7 +2,7 @@
 
 use super::Dialect;
 
-/// The kinds of failure that callers tell apart.
+/// The kinds of failure that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// No connection, or the connection ended. Trying again later may help.

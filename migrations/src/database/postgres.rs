@@ -1,7 +1,8 @@
 //! PostgreSQL through its driver: connect, run, read. No decisions.
 
+use super::statements::statements;
 use super::{Dialect, Failure, Kind, Value};
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
+use sqlx::postgres::{PgConnectOptions, PgRow};
 use sqlx::{AssertSqlSafe, Column, Connection, PgConnection, Row, TypeInfo};
 
 fn failure(error: sqlx::Error) -> Failure {
@@ -15,49 +16,12 @@ pub(super) async fn connect(options: &PgConnectOptions, name: &str) -> Result<Pg
     PgConnection::connect_with(&options).await.map_err(failure)
 }
 
-pub(super) async fn run(connection: &mut PgConnection, sql: &str) -> Result<(), Failure> {
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await.map_err(failure)?;
-    Ok(())
-}
-
-pub(super) async fn change(
-    connection: &mut PgConnection,
-    sql: &str,
-    values: &[Value],
-) -> Result<u64, Failure> {
-    let done = query(sql, values).execute(connection).await.map_err(failure)?;
-    Ok(done.rows_affected())
-}
-
-pub(super) async fn read(
-    connection: &mut PgConnection,
-    sql: &str,
-    values: &[Value],
-) -> Result<Vec<Vec<Value>>, Failure> {
-    let rows = query(sql, values).fetch_all(connection).await.map_err(failure)?;
-    rows.iter().map(row).collect()
-}
+statements!(sqlx::Postgres, PgConnection, PgRow);
 
 pub(super) async fn close(connection: PgConnection) {
     if let Err(error) = connection.close().await {
         tracing::debug!(%error, "the connection was already gone");
     }
-}
-
-fn query<'q>(sql: &str, values: &[Value]) -> sqlx::query::Query<'q, sqlx::Postgres, PgArguments> {
-    let mut query = sqlx::query(AssertSqlSafe(sql.to_owned())).persistent(false);
-    for value in values {
-        query = match value {
-            Value::Null => query.bind(None::<String>),
-            Value::Int(n) => query.bind(*n),
-            Value::Text(t) => query.bind(t.clone()),
-        };
-    }
-    query
-}
-
-fn row(row: &PgRow) -> Result<Vec<Value>, Failure> {
-    (0..row.len()).map(|at| value(row, at)).collect()
 }
 
 fn value(row: &PgRow, at: usize) -> Result<Value, Failure> {

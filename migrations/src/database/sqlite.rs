@@ -1,8 +1,9 @@
 //! SQLite through its driver: connect, run, read. No decisions.
 
+use super::statements::statements;
 use super::{Dialect, Failure, Kind, Value};
 use crate::held::is_held;
-use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection, TypeInfo, ValueRef};
 use std::time::Duration;
 
@@ -20,49 +21,12 @@ pub(super) async fn connect(options: &SqliteConnectOptions) -> Result<SqliteConn
     SqliteConnection::connect_with(&options).await.map_err(failure)
 }
 
-pub(super) async fn run(connection: &mut SqliteConnection, sql: &str) -> Result<(), Failure> {
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await.map_err(failure)?;
-    Ok(())
-}
-
-pub(super) async fn change(
-    connection: &mut SqliteConnection,
-    sql: &str,
-    values: &[Value],
-) -> Result<u64, Failure> {
-    let done = query(sql, values).execute(connection).await.map_err(failure)?;
-    Ok(done.rows_affected())
-}
-
-pub(super) async fn read(
-    connection: &mut SqliteConnection,
-    sql: &str,
-    values: &[Value],
-) -> Result<Vec<Vec<Value>>, Failure> {
-    let rows = query(sql, values).fetch_all(connection).await.map_err(failure)?;
-    rows.iter().map(row).collect()
-}
+statements!(sqlx::Sqlite, SqliteConnection, SqliteRow);
 
 pub(super) async fn close(connection: SqliteConnection) {
     if let Err(error) = connection.close().await {
         tracing::debug!(%error, "the database file was not closed cleanly");
     }
-}
-
-fn query<'q>(sql: &str, values: &[Value]) -> sqlx::query::Query<'q, sqlx::Sqlite, SqliteArguments> {
-    let mut query = sqlx::query(AssertSqlSafe(sql.to_owned())).persistent(false);
-    for value in values {
-        query = match value {
-            Value::Null => query.bind(None::<String>),
-            Value::Int(n) => query.bind(*n),
-            Value::Text(t) => query.bind(t.clone()),
-        };
-    }
-    query
-}
-
-fn row(row: &SqliteRow) -> Result<Vec<Value>, Failure> {
-    (0..row.len()).map(|at| value(row, at)).collect()
 }
 
 fn value(row: &SqliteRow, at: usize) -> Result<Value, Failure> {

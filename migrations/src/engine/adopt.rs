@@ -5,7 +5,7 @@ use super::order::{self, Record};
 use super::status;
 use crate::database::{Dialect, Session};
 use crate::error::Error;
-use crate::history::{self, Entry, PHASE, State};
+use crate::history::{self, Entry, PHASE};
 use crate::leader::Leader;
 use crate::object::{self, Object};
 use crate::owner::ADOPTED;
@@ -63,7 +63,7 @@ pub(super) async fn plan(
             adopted.push(Adopted { migration: migration.id.clone(), phases });
         }
     }
-    for Expected { migration, object, present } in left.iter().filter(|e| presence::can_tell(&e.object)) {
+    for Expected { migration, object, present } in left.iter().filter(|e| presence::can_be_seen(&e.object)) {
         if presence::is_there(session, object).await? != *present {
             let found = match present {
                 true => format!("{object} is not in the database; make it, or run the migration"),
@@ -192,7 +192,7 @@ pub(super) async fn mark(
             let each = (0..).zip(steps).map(|(at, step)| (at, Digest::of(step), step.summary()));
             let whole = (PHASE, Digest::of(steps), format!("{phase} of {}", migration.id));
             for (step, checksum, summary) in [whole].into_iter().chain(each) {
-                let entry = row(migration, *phase, step, &checksum);
+                let entry = Entry::begun(ADOPTED, migration, *phase, step, &checksum);
                 history::begin_entry(&mut leader.session, &entry, &summary, Some(&note), &term).await?;
                 history::finish_entry(&mut leader.session, &entry, &term).await?;
             }
@@ -200,19 +200,4 @@ pub(super) async fn mark(
     }
     leader.commit("an adoption").await?;
     Ok(adopted)
-}
-
-fn row(migration: &Migration, phase: Phase, step: i64, checksum: &Digest) -> Entry {
-    Entry {
-        migration: migration.id.clone(),
-        phase,
-        step,
-        checksum: checksum.to_string(),
-        state: State::Running,
-        cursor: None,
-        rows_done: 0,
-        rows_total: 0,
-        owner: Some(ADOPTED.to_owned()),
-        term_id: String::new(),
-    }
 }

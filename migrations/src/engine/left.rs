@@ -112,7 +112,7 @@ pub(super) async fn rows(
         let mut there = !made.is_empty();
         for object in &made {
             let taken = gone.iter().any(|gone| object.goes_with(gone));
-            let seen = !presence::can_tell(object) || presence::is_there(session, object).await?;
+            let seen = !presence::can_be_seen(object) || presence::is_there(session, object).await?;
             there &= !taken && seen;
         }
         let lasts = made.is_empty() && entry.step != PHASE && stays(migration, dialect, entry).is_some();

@@ -292,18 +292,7 @@ impl Run<'_, '_> {
 }
 
 fn entry(owner: &Owner, migration: &Migration, phase: Phase, step: i64, checksum: Digest) -> Entry {
-    Entry {
-        migration: migration.id.clone(),
-        phase,
-        step,
-        checksum: checksum.to_string(),
-        state: State::Running,
-        cursor: None,
-        rows_done: 0,
-        rows_total: 0,
-        owner: Some(owner.name().to_owned()),
-        term_id: String::new(),
-    }
+    Entry::begun(owner.name(), migration, phase, step, &checksum)
 }
 
 /// Whether a migration may begin, by its words.

@@ -30,7 +30,7 @@ pub(super) async fn all(
                 let gone = phase == Phase::Contract && removed.iter().any(|gone| object.goes_with(gone));
                 if !gone && presence::is_there(session, &object).await? {
                     found.push((phase, step, object));
-                } else if phase == Phase::Expand && presence::can_tell(&object) {
+                } else if phase == Phase::Expand && presence::can_be_seen(&object) {
                     adoptable = false;
                 }
             }

@@ -5,7 +5,7 @@ use crate::database::{Session, Value};
 use crate::error::Error;
 use crate::mutant;
 use crate::term::Term;
-use crate::unit::Phase;
+use crate::unit::{Digest, Migration, Phase};
 
 /// How far a step or a phase is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,28 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// A row that an owner begins. The term is that of the leader that writes it.
+    pub(crate) fn begun(
+        owner: &str,
+        migration: &Migration,
+        phase: Phase,
+        step: i64,
+        checksum: &Digest,
+    ) -> Self {
+        Self {
+            migration: migration.id.clone(),
+            phase,
+            step,
+            checksum: checksum.to_string(),
+            state: State::Running,
+            cursor: None,
+            rows_done: 0,
+            rows_total: 0,
+            owner: Some(owner.to_owned()),
+            term_id: String::new(),
+        }
+    }
+
     /// Whether both are the same step of the same phase of the same migration.
     pub(crate) fn same_place(&self, other: &Entry) -> bool {
         (&self.migration, self.phase, self.step) == (&other.migration, other.phase, other.step)

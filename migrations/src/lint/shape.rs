@@ -171,7 +171,7 @@ impl<'a> Added<'a> {
         Self { columns, synced, runs, tables, names }
     }
 
-    /// Whether a column is added, as far as words tell.
+    /// Whether a column is added, as far as its words show.
     fn has(&self, table: &str, column: &str) -> bool {
         self.columns.contains_key(&(table, column))
             || self.names.get(table).is_some_and(|names| names.contains(column))

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_refused() {
+    fn truncated_statement_is_refused() {
         for text in ["SELECT 'a", "SELECT $$ a", "/* a", "CREATE TRIGGER a AFTER INSERT ON t BEGIN SELECT 1;"]
         {
             assert!(Statement::script(text).is_err(), "{text}");

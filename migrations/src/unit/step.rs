@@ -64,7 +64,7 @@ impl Step {
 }
 
 impl Step {
-    /// Every table that it locks, as far as its words tell.
+    /// Every table that it locks, as far as its words show.
     pub(crate) fn tables(&self) -> Vec<String> {
         match self {
             Step::Sql(statements) => statements.iter().filter_map(Statement::table).collect(),

@@ -285,12 +285,12 @@ mod story {
                 "tidegate schema undo --migration 0002_colour{made_by} --nothing-new-runs --migrations DIR"
             )
         };
-        let is_of_nobody =
+        let has_no_owner =
             "UPDATE tidegate_history SET owner = NULL WHERE phase = 'expand' AND migration = '0002_colour'";
         for (makes, forgets, undoes, made_by) in [
             (hop(&all), "SELECT 1", hop(&all), " --made-by u1"),
             (by_hand.clone(), "SELECT 1", by_hand.clone(), ""),
-            (hop(&all), is_of_nobody, made_before, " --made-by unrecorded"),
+            (hop(&all), has_no_owner, made_before, " --made-by unrecorded"),
         ] {
             engine.expand(&makes, &term(1), &watch, &cancel).await.unwrap();
             client.run(forgets).await;

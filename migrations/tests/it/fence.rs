@@ -16,9 +16,9 @@ mod story {
             engine.expand(&set, &term(6), &watch, &cancel).await.map(|_| ()).unwrap_err(),
             engine.undo(&set, &term(6), &watch, &cancel).await.map(|_| ()).unwrap_err(),
         ] {
-            let told =
+            let is_named =
                 matches!(&error, Error::LowerTerm { ours, stored } if *ours == term(6) && *stored == term(7));
-            assert!(told && !error.retryable(), "{error}");
+            assert!(is_named && !error.retryable(), "{error}");
         }
         assert!(client.try_run("SELECT visibility FROM images").await.is_err());
         assert_eq!(engine.identity().await.unwrap().term, Some(term(7)));

@@ -85,7 +85,7 @@ mod story {
         for round in 1..=2 {
             engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
             let outcome = engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
-            assert_eq!(outcome.rows, 1_000, "round {round} fills anew");
+            assert_eq!(outcome.rows, 1_000, "round {round} fills again");
             engine.undo(&set, &term(1), &watch, &cancel).await.unwrap();
             let status = engine.status(&set).await.unwrap();
             assert_eq!(

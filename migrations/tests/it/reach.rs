@@ -39,8 +39,8 @@ mod real_postgres {
         {
             let url = Cluster::shared().url(user, password, name).parse().unwrap();
             let error = Engine::connect(&url).await.unwrap_err();
-            let told = matches!(&error, Error::Authentication { .. }) && !error.retryable();
-            assert!(told && error.to_string().contains("check user, password"), "{error}");
+            let is_named = matches!(&error, Error::Authentication { .. }) && !error.retryable();
+            assert!(is_named && error.to_string().contains("check user, password"), "{error}");
             assert!(!format!("{error:?} {url:?}").contains("wr0ng"), "{error:?}");
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_migrations::Sessions;
 
 #[tokio::test]
-async fn sqlite_says_that_it_cannot_tell() {
+async fn sqlite_cannot_list_sessions() {
     let engine = Database::sqlite().await.engine().await;
     let Sessions::CannotTell { reason } = engine.sessions().await.unwrap() else { panic!("it cannot know") };
     assert!(reason.contains("sqlite"), "{reason}");

@@ -106,7 +106,7 @@ version = 1
 # files = { "127.0.0.1:9701" = "/var/lib/tidegate/admin.disable" }      # the per-port form
 # agent_check = "127.0.0.1:9702"    # HAProxy's agent-check
 
-# A metadata group that this node follows: the document that it is served stands in a file, and a hook is run when that
+# A metadata group that this node follows: the document that it is served is kept in a file, and a hook is run when that
 # has changed. A hook may be run twice for one document (a crash in between), never beside itself.
 # [metadata.edge]
 # file = "/etc/pantry/edge.json"

@@ -35,7 +35,7 @@ impl Findings {
 
     fn add(&mut self, path: &[&str], about: usize, what: String) {
         let path = path.iter().map(|name| (*name).to_owned()).collect();
-        self.0.push(Finding { flaw: Flaw { path, what }, about });
+        self.0.push(Finding { flaw: Flaw { path, what, named: None }, about });
     }
 
     /// Those about parts as they are written. `put_right`: what was not well formed, and is not what was written any more.

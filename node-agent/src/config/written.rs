@@ -23,10 +23,7 @@ fn wrong(text: &str, first: &toml::de::Error) -> Vec<Finding> {
     let Ok(document) = Json::deserialize(toml::Deserializer::from(table)) else {
         return listed(text, vec![of_reader(first)]);
     };
-    let (mut flaws, written) = form::flaws(document, &example::of_required(), |document| {
-        serde_path_to_error::deserialize::<_, fragment::Node>(document)
-            .map_err(|error| Flaw { path: form::names(error.path()), what: error.inner().to_string() })
-    });
+    let (mut flaws, written) = form::flaws(document, &example::of_required(), form::read::<fragment::Node>);
     let settled = written.map(settings::settle);
     let found = settled.and_then(Result::err).map(|found: Findings| found.about_written(&flaws));
     flaws.iter_mut().for_each(|flaw| flaw.what = format!("{}: {}", flaw.path.join("."), flaw.what));

@@ -44,7 +44,7 @@ impl Context<'_> {
         }
         if drain.evidence == Evidence::Haproxy && self.service.balancers.is_empty() {
             let reason =
-                "the drain asks for a balancer's word, and this agent's configuration names no balancer";
+                "the drain needs the state of a balancer, and this agent's configuration names no balancer";
             return Act::Enter(Phase::failed("draining", reason, false));
         }
         if self.seen.file == DisableFile::Absent {

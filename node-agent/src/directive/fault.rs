@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_keeps_out_has_no_fault() {
+    fn instance_in_maintenance_has_no_fault() {
         let (mut story, mut faults) = (Story::serving(), Faults::default());
         story.seen.file = DisableFile::Foreign;
         story.seen.url = Url::Unavailable;

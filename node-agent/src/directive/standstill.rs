@@ -12,8 +12,8 @@ use tidegate_proto::record::directive::Disposition;
 pub(crate) enum Standstill {
     /// Its start has to wait for the store.
     #[error(
-        "nothing is started while the store is away, because nobody can admit it (start_without_store = true allows \
-         what was admitted here last)"
+        "nothing is started while the store is away, because a start needs an admission (start_without_store = true \
+         allows what was admitted here last)"
     )]
     StoreAway,
     /// Something else starts it.

@@ -46,11 +46,11 @@ fn another_version_goes_to_the_inventory_before_the_report() {
     story.seen.probe = Probed::Version(version(3));
     assert_eq!(story.act(), Act::AdmitRunning(version(3), None));
     story.seen.store = false;
-    assert_eq!(story.act(), Act::Wait, "nobody can be asked");
+    assert_eq!(story.act(), Act::Wait, "there is no store to ask");
 }
 
 #[test]
-fn who_must_be_admitted_again_acknowledges_nothing_before() {
+fn window_is_acknowledged_only_after_readmission() {
     let mut story = Story::serving();
     story.seen.readmit = true;
     let window =
@@ -63,7 +63,7 @@ fn who_must_be_admitted_again_acknowledges_nothing_before() {
 }
 
 #[test]
-fn what_was_refused_is_asked_again_when_the_window_moves() {
+fn refused_version_is_asked_again_when_the_window_moves() {
     let mut story = Story::serving();
     story.window(2, 2, 7);
     story.seen.readmit = true;
@@ -102,7 +102,7 @@ fn a_window_that_fell_back_is_noticed_and_not_taken() {
         assert!(super::accept::fell_back(&story.journal, story.seen.window.as_ref()));
         assert_eq!(story.act(), Act::Wait);
     }
-    assert!(!super::accept::fell_back(&story.journal, None), "a window that was not read tells nothing");
+    assert!(!super::accept::fell_back(&story.journal, None), "a window that was not read is no evidence");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn unanswering_service_is_stopped_by_hook_before_start() {
 }
 
 #[test]
-fn what_was_never_shown_is_drained_and_its_stop_hook_still_runs() {
+fn never_enabled_instance_still_runs_its_stop_hook() {
     let failed = |unexposed| {
         let mut story = Story::serving().by_hooks();
         story.journal.unexposed = unexposed;
@@ -177,7 +177,7 @@ fn start_hook_with_unseen_end_is_awaited_and_not_repeated() {
     assert_eq!(story.act(), Act::EndHook);
     story.seen.wanted = None;
     story.seen.hook = HookState::Ended;
-    assert_eq!(story.act(), Act::Enter(Phase::Verifying), "what answers tells that it did its work");
+    assert_eq!(story.act(), Act::Enter(Phase::Verifying), "what answers has done its work");
     story.silent();
     story.enter(Phase::Starting { target: Target::from(&release(2)) });
     assert_eq!(story.act(), Act::Wait, "it may be on its way up");
@@ -212,14 +212,14 @@ fn never_listening_program_can_be_replaced() {
 }
 
 #[test]
-fn what_could_not_be_drained_is_shown_only_where_it_may_be() {
+fn undrained_instance_is_enabled_only_where_allowed() {
     let mut story = Story::serving();
     story.disabled();
     story.enter(Phase::failed("draining", "a balancer still sends requests", false));
     assert_eq!(story.act(), Act::Enable);
     story.seen.readmit = true;
     story.seen.store = false;
-    assert_eq!(story.act(), Act::Wait, "the agent has begun anew, and nobody can be asked");
+    assert_eq!(story.act(), Act::Wait, "the agent has begun again, and there is no store to ask");
 }
 
 #[test]
@@ -238,11 +238,11 @@ fn stop_is_entered_only_drained_staged_and_with_the_store() {
     assert_eq!(story.act(), Act::BeginStop(Some(Target::from(&release(2)))));
     story.seen.url = Url::Good;
     story.pass(0);
-    assert_eq!(story.act(), Act::Enter(Phase::Draining), "somebody sends requests again");
+    assert_eq!(story.act(), Act::Enter(Phase::Draining), "requests arrive again");
 }
 
 #[test]
-fn what_is_not_there_takes_nothing_out() {
+fn failed_staging_takes_nothing_out() {
     let mut story = Story::serving();
     story.ordered(order(9, replace(2)));
     story.seen.staging = Staging::Failed("no artifact".to_owned());
@@ -307,7 +307,7 @@ fn met_directive_is_satisfied_at_once_others_are_verified() {
     let mut story = Story::serving();
     story.seen.health = Health::Unhealthy;
     story.ordered(order(9, replace(1)));
-    assert_eq!(story.journal.phase, Phase::Draining, "a broken one is started anew");
+    assert_eq!(story.journal.phase, Phase::Draining, "a broken one is started again");
 }
 
 #[test]

@@ -30,7 +30,7 @@ impl Context<'_> {
                 return Act::Enable;
             }
             DisableFile::Absent if self.is_unready_since_enabled() => return Act::Disable,
-            // A person keeps it out, and waiting for a person is no failure.
+            // A person keeps it in maintenance, which is no failure of it.
             DisableFile::Foreign => return Act::Wait,
             _ => {}
         }

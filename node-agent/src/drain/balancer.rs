@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_or_has_no_such_server_is_said() {
+    fn missing_table_or_server_is_an_error() {
         assert!(find("Unknown command\n", "pantry", "n1").unwrap_err().contains("not a `show stat` table"));
         assert!(find(TABLE, "pantry", "n9").unwrap_err().contains("no server n9"));
         assert!(find(TABLE, "other", "n1").unwrap_err().contains("backend other"));

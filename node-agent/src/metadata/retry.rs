@@ -24,7 +24,7 @@ impl Retry {
         self.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()))
     }
 
-    /// A document was taken, and fared so; `again` = it is the one that was taken before.
+    /// A document was taken, with this outcome; `again` = it is the one that was taken before.
     pub(super) fn after(&mut self, outcome: &Outcome, again: bool) {
         *self = match outcome {
             Outcome::Good => Self::default(),

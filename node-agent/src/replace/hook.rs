@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_an_unsigned_hook_left_behind_is_no_hook() {
+    async fn leftovers_of_an_unsigned_hook_are_no_hook() {
         let room = tempfile::tempdir().unwrap();
         let hooks = Hooks::of(room.path(), HookSet::Moving);
         // It has the lock as its standard input, as a service that a hook started may have.

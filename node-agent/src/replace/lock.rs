@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_is_not_taken_again() {
+    fn held_lock_is_not_taken_again() {
         let room = tempfile::tempdir().unwrap();
         let lock = RunningLock::named(room.path(), NAME);
         let tag: ReleaseTag = "pantry-1".parse().unwrap();

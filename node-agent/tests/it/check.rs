@@ -142,8 +142,8 @@ async fn addresses_that_answer_otherwise_are_errors() {
         node.is_wrong(&[field, path, said, "is the path right?"]);
     }
     let mut node = Node::sound(None).await;
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-    node.fields.insert("health_url", format!("\"http://127.0.0.1:{nobody}/healthcheck\""));
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    node.fields.insert("health_url", format!("\"http://127.0.0.1:{unused}/healthcheck\""));
     node.is_wrong(&["nothing listens at health_url", "is the address right?"]);
 }
 

@@ -49,7 +49,7 @@ fn hook_log(world: &World) -> Vec<String> {
 }
 
 async fn wait_for_hook_log(world: &World, words: &[&str]) {
-    wait_for("what the hooks told", world, || async { hook_log(world) }, |reported| reported == words).await;
+    wait_for("what the hooks wrote", world, || async { hook_log(world) }, |reported| reported == words).await;
 }
 
 /// The agent is killed and another one started, which has looked at least once.

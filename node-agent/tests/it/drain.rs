@@ -27,7 +27,7 @@ async fn still(world: &World, step: Step) -> Report {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refused_then_let_go_then_idle() {
+async fn refused_then_deregistered_then_idle() {
     let (world, _agent) = serving().await;
     world.balancer.say("UP", 3);
     std::fs::write(world.path().join("in-flight"), "2").unwrap();
@@ -153,7 +153,7 @@ async fn a_persons_disable_file_stays_and_shows_as_maintenance() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_in_maintenance_is_reported_as_such_and_without_counts() {
     let (world, _agent) = serving().await;
-    assert_eq!(world.store.report().await.unwrap().balancers, [], "a balancer that says UP is not told of");
+    assert_eq!(world.store.report().await.unwrap().balancers, [], "a balancer that says UP is not reported");
     world.balancer.say("MAINT", 4);
     let by_hand = |r: &Report| {
         r.balancers.iter().any(|balancer| balancer.status == "MAINT" && balancer.sessions.is_none())

@@ -114,7 +114,7 @@ async fn document_is_applied_in_its_batch_reported_and_returned() {
     let agent = world.agent();
     wait_for_hooks(&world, &["1"]).await;
     assert_eq!(file(&world), Some(json!({"x": 1})));
-    assert_eq!(word(&world).await, None, "nobody asks");
+    assert_eq!(word(&world).await, None, "no signal is asked for");
 
     write(&world, Some(1), Some((2, 0))).await;
     let reported = || async { world.log().contains("not exposed; the former document stands") };

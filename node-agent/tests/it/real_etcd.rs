@@ -66,13 +66,13 @@ async fn window_moved_between_read_and_write_admits_only_within_it() {
         let only = 1 + i64::from(turn % 2);
         world.store.set_window(only, only).await;
     }
-    let nobody = Window {
+    let closed = Window {
         floor: version(9),
         ceiling: version(9),
         set_by: "u-last".parse().unwrap(),
         contracted: None,
     };
-    world.store.put(tidegate_proto::Key::Window(service()), nobody).await;
+    world.store.put(tidegate_proto::Key::Window(service()), closed).await;
     let admitted = asking.await.unwrap();
     assert!(raced(), "there was no race: {counts:?} admitted and refused");
     let url = format!("http://{}", etcd.address());

@@ -39,7 +39,7 @@ async fn a_probe_that_hangs_silences_the_agent_and_the_service_stays() {
     assert!(!world.disable_file().exists());
     std::fs::remove_file(world.path().join("hang")).unwrap();
     let report = world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
-    assert!(report.admission > first.admission, "after a lost lease it is admitted anew");
+    assert!(report.admission > first.admission, "after a lost lease it is admitted again");
     assert_eq!(world.starts().len(), 1);
 }
 

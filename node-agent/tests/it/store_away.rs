@@ -48,7 +48,7 @@ async fn nothing_starts_while_the_store_is_unreachable() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_admitted_here_starts_where_that_is_allowed() {
+async fn last_admitted_version_starts_where_allowed() {
     let (mut world, agent) = serving().await;
     agent.kill();
     world.more += "\nstart_without_store = true";

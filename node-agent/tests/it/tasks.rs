@@ -363,7 +363,7 @@ async fn a_store_that_was_restored_has_no_hook_run_a_second_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_checked_says_that_the_program_of_a_hook_is_not_there() {
+async fn check_names_the_missing_program_of_a_hook() {
     let node = Node::new().await;
     let said = std::process::Command::new(PROGRAM)
         .args(["check", "--config"])

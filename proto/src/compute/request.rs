@@ -71,7 +71,7 @@ pub struct Canary {
     /// How many computes must have signalled success before it is deployed without a person; absent = a person promotes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promote_after: Option<u32>,
-    /// How many computes may tell of failure; one more, and it is withdrawn.
+    /// How many computes may signal failure; one more, and it is withdrawn.
     #[serde(default)]
     pub tolerate: u32,
     /// By when it must have succeeded, counted from its beginning; absent = it waits. Unmeasured is not success.
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_the_same_is_the_same() {
+    fn equal_requests_have_equal_digests() {
         let plain = digest(json!({"version": 9057, "tag": "release-9057"}));
         let spelt = json!({
             "tag": "release-9057", "version": 9057, "manifest": {}, "requires": {}, "evidence": "none", "branch": "main",

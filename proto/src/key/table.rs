@@ -99,7 +99,7 @@ keys! {
     Report "reports" (service: ServiceName, node: NodeId);
     /// An instance that was admitted, ever.
     Inventory "inventory" (service: ServiceName, node: NodeId);
-    /// A person's word that an instance is gone.
+    /// A declaration by a person that an instance is gone.
     Decommission "decommissions" (service: ServiceName, node: NodeId);
     /// The versions that may be admitted.
     Window "windows" (service: ServiceName);
@@ -129,7 +129,7 @@ keys! {
     Maintenance "maintenance" (node: NodeId);
     /// Who may call: the digest of a bearer token, or the subject of a certificate.
     Token "tokens" (id: TokenId);
-    /// A person's word that a restored store is the one to obey.
+    /// A declaration by a person that a restored store is the one to obey.
     Reconciliation "reconciliation";
     /// Who leads.
     Leader "leader";
@@ -147,7 +147,7 @@ keys! {
     Need "needs" (service: ServiceName);
     /// A compatibility run of a compute tag against a storage tag.
     Evidence "evidence" (compute: ReleaseTag, storage: ReleaseTag);
-    /// A word of a compute about a canary.
+    /// A signal of a compute about a canary.
     Signal "signals" (subject: SignalSubject, compute: ComputeId);
     /// A metadata group.
     Group "groups" (group: GroupName);

@@ -4,7 +4,7 @@ use super::{Body, Timestamp};
 use crate::Revision;
 use serde::{Deserialize, Serialize};
 
-/// A person's word that an instance is gone.
+/// A declaration by a person that an instance is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Decommission {
     /// The mod_revision of the inventory record that it covers; 0 where there was none.

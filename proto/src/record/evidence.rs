@@ -2,8 +2,8 @@
 
 use super::{Body, Timestamp};
 use crate::Digest;
+use crate::word::words;
 use serde::{Deserialize, Serialize};
-use std::str::FromStr;
 
 /// A verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -83,6 +83,7 @@ impl Earlier {
     Deserialize,
     strum::Display,
     strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
@@ -95,24 +96,4 @@ pub enum Verdict {
     Inconclusive,
 }
 
-impl Verdict {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        self.into()
-    }
-}
-
-impl FromStr for Verdict {
-    type Err = NotAVerdict;
-    fn from_str(text: &str) -> Result<Self, NotAVerdict> {
-        [Self::Pass, Self::Fail, Self::Inconclusive]
-            .into_iter()
-            .find(|verdict| verdict.word() == text)
-            .ok_or_else(|| NotAVerdict(text.chars().take(40).collect()))
-    }
-}
-
-/// A text that is no verdict.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a verdict: pass, fail or inconclusive is allowed")]
-pub struct NotAVerdict(String);
+words!(Verdict, NotAVerdict, "{0:?} is not a verdict: pass, fail or inconclusive is allowed");

@@ -1,11 +1,11 @@
-//! How a compute fared with a canary, or an instance with a metadata document. One signal each, the last one counts;
-//! absent = unmeasured, which is no success.
+//! Success or failure of a compute with a canary, or of an instance with a metadata document. One signal each, the last
+//! one counts; absent = unmeasured, which is no success.
 
 use super::{Body, Timestamp};
 use crate::{FailureName, MetadataGeneration};
 use serde::{Deserialize, Serialize};
 
-/// The word of one compute, or of one instance.
+/// The signal of one compute, or of one instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Signal {
     /// The metadata document that it is about; none = it is about a canary.

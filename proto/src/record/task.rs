@@ -4,9 +4,9 @@
 
 use super::report::Identity;
 use super::{Body, Timestamp};
+use crate::word::words;
 use crate::{HookName, ReleaseRevision, ReleaseTag, StreamName};
 use serde::{Deserialize, Serialize};
-use std::str::FromStr;
 
 /// What is to be run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub struct Task {
     pub release: TaskRelease,
     /// When it was ordered.
     pub at: Timestamp,
-    /// A person's word that its process has ended, where the agent could not tell.
+    /// A declaration by a person that its process has ended, where the agent could not find out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Settlement>,
 }
@@ -37,7 +37,7 @@ pub struct TaskRelease {
     pub tag: ReleaseTag,
 }
 
-/// A person's word about a task that was claimed: its process has ended, and so.
+/// A declaration by a person about a task that was claimed: how its process has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Settlement {
     /// How it ended.
@@ -52,7 +52,17 @@ pub struct Settlement {
 
 /// How a task ended, as a person states it.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::Display, strum::IntoStaticStr,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
@@ -63,25 +73,7 @@ pub enum Ended {
     Failed,
 }
 
-impl Ended {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        self.into()
-    }
-}
-
-/// A text that is no end of a task.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not how a task ends: succeeded or failed")]
-pub struct NotAnEnd(String);
-
-impl FromStr for Ended {
-    type Err = NotAnEnd;
-    fn from_str(text: &str) -> Result<Self, NotAnEnd> {
-        let found = [Self::Succeeded, Self::Failed].into_iter().find(|ended| ended.word() == text);
-        found.ok_or_else(|| NotAnEnd(text.chars().take(40).collect()))
-    }
-}
+words!(Ended, NotAnEnd, "{0:?} is not how a task ends: succeeded or failed");
 
 /// What came of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 //! The token itself is nowhere. One that was revoked stays, so that the history can be read.
 
 use super::{Body, Timestamp};
+use crate::word::words;
 use crate::{Digest, PrincipalName};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -21,6 +22,7 @@ use std::str::FromStr;
     Deserialize,
     strum::Display,
     strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
@@ -36,25 +38,9 @@ pub enum Role {
 impl Role {
     /// All of them, from the least.
     pub const ALL: [Self; 3] = [Self::Read, Self::Release, Self::Operate];
-
-    /// As it is written.
-    pub fn word(self) -> &'static str {
-        self.into()
-    }
 }
 
-/// A text that is no role.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a role: read, release and operate are allowed")]
-pub struct NotARole(String);
-
-impl FromStr for Role {
-    type Err = NotARole;
-    fn from_str(text: &str) -> Result<Self, NotARole> {
-        let found = Self::ALL.into_iter().find(|role| role.word() == text);
-        found.ok_or_else(|| NotARole(text.chars().take(40).collect()))
-    }
-}
+words!(Role, NotARole, "{0:?} is not a role: read, release and operate are allowed");
 
 /// The common name of a certificate's subject.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -15,7 +15,7 @@ fn spec(change: impl FnOnce(&mut serde_json::Value)) -> Result<Spec, serde_json:
 }
 
 #[test]
-fn what_is_absent_has_the_documented_default() {
+fn absent_field_has_the_documented_default() {
     let spec = spec(|_| ()).unwrap();
     assert_eq!(spec.strategy, Strategy::Rolling { batch: Amount::Count(1) });
     assert_eq!(spec.max_unavailable, Amount::Count(1));

@@ -97,7 +97,7 @@ fn kept(before: &Json, after: &Json) -> Option<String> {
 }
 
 #[test]
-fn what_a_newer_version_wrote_survives_a_rewrite() {
+fn fields_of_a_newer_version_survive_a_rewrite() {
     for (kind, name, json) in files() {
         let mut newer = json;
         newer["schema"] = json!(99);

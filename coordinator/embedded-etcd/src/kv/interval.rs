@@ -70,7 +70,7 @@ mod tests {
     use super::KeyRange;
 
     #[test]
-    fn one_key_is_only_itself() {
+    fn range_of_one_key_has_that_key_alone() {
         let range = KeyRange::new(b"b", b"");
         assert!(range.contains(b"b"));
         assert!(!range.contains(b"ba"));

@@ -60,7 +60,7 @@ async fn everything_is_there_after_a_restart() {
     let asked = Some(LeaseTimeToLiveOptions::new().with_keys());
     let left = client.lease_time_to_live(lease, asked).await.unwrap();
     assert_eq!((left.granted_ttl(), left.keys()), (30, [b"leased".to_vec()].as_slice()));
-    assert!(left.ttl() >= 28, "a whole TTL anew, not {}", left.ttl());
+    assert!(left.ttl() >= 28, "a whole TTL again, not {}", left.ttl());
     let status = client.status().await.unwrap();
     assert_eq!(status.header().unwrap().cluster_id(), before.header().unwrap().cluster_id());
     assert_eq!(status.raft_term(), before.raft_term() + 1);
@@ -110,7 +110,7 @@ async fn compaction_gives_the_space_of_history_back() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_a_kill() {
+async fn acknowledged_writes_survive_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = BTreeMap::new();
     for round in 0..4 {

@@ -70,13 +70,13 @@ pub(crate) async fn events(stream: &mut WatchStream, count: usize) -> (Vec<Strin
         let message = next(stream).await;
         assert!(!message.canceled(), "canceled after {reported:?}");
         sizes.push(message.events().len());
-        reported.extend(message.events().iter().map(tell));
+        reported.extend(message.events().iter().map(text));
     }
     (reported, sizes)
 }
 
 /// One event as text: `+key=value` or `-key`, and the previous state in brackets if there is one.
-pub(crate) fn tell(event: &Event) -> String {
+pub(crate) fn text(event: &Event) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let kv = event.kv().expect("an event has a key");
     let before = event.prev_kv().map(|kv| format!(" [{}]", text(kv.value()))).unwrap_or_default();

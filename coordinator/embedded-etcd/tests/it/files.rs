@@ -20,7 +20,7 @@ async fn made() -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn one_that_is_no_database() {
+async fn file_that_is_no_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let garbage = "nothing that redb wrote ".repeat(1000);
     std::fs::write(dir.path().join("store.redb"), &garbage).unwrap();
@@ -30,7 +30,7 @@ async fn one_that_is_no_database() {
 }
 
 #[tokio::test]
-async fn one_of_another_layout() {
+async fn file_of_another_layout_is_refused() {
     let dir = made().await;
     let database = Database::open(dir.path().join("store.redb")).unwrap();
     let txn = database.begin_write().unwrap();
@@ -42,7 +42,7 @@ async fn one_of_another_layout() {
 }
 
 #[tokio::test]
-async fn one_with_a_damaged_row() {
+async fn file_with_a_damaged_row_is_refused() {
     let dir = made().await;
     let database = Database::open(dir.path().join("store.redb")).unwrap();
     let txn = database.begin_write().unwrap();

@@ -74,7 +74,7 @@ async fn a_closed_store_refuses_and_ends_its_streams() {
 }
 
 #[tokio::test]
-async fn what_it_does_not_offer_it_says() {
+async fn missing_services_are_refused_by_name() {
     let store = Embedded::in_memory();
     let mut client = store.client().await.unwrap();
     let refused = [

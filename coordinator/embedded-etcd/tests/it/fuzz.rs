@@ -64,7 +64,7 @@ impl Server {
     }
 
     /// Answers a call, by a new store now and then.
-    fn answer_anew(&self, call: &[u8]) {
+    fn answer_in_new_store(&self, call: &[u8]) {
         if self.requests.replace(self.requests.get() + 1).is_multiple_of(REQUESTS) {
             let old = self.store.replace(self.runtime.block_on(filled()));
             self.runtime.block_on(old.close());
@@ -125,7 +125,7 @@ fn border() -> Border {
 #[test]
 fn hostile_etcd_request_is_answered_or_refused() {
     let server = Server::new();
-    border().holds(|call| server.answer_anew(call));
+    border().holds(|call| server.answer_in_new_store(call));
 }
 
 #[test]

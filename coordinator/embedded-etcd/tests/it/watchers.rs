@@ -31,7 +31,7 @@ async fn slow_reader_delays_no_other_and_misses_nothing() {
 }
 
 #[tokio::test]
-async fn one_that_is_a_little_behind_a_compaction_is_not_ended() {
+async fn watcher_a_little_behind_a_compaction_is_not_ended() {
     let store = Embedded::in_memory();
     let mut client = store.client().await.unwrap();
     let mut stream = client.watch("key", None).await.unwrap();
@@ -65,7 +65,7 @@ async fn watch_far_behind_a_compaction_is_cancelled_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_asked_for_progress_hears_of_it_when_nothing_happens() {
+async fn progress_is_notified_when_nothing_happens() {
     let store = Embedded::in_memory();
     let mut client = store.client().await.unwrap();
     let options = WatchOptions::new().with_progress_notify();
@@ -79,7 +79,7 @@ async fn one_that_asked_for_progress_hears_of_it_when_nothing_happens() {
 }
 
 #[tokio::test]
-async fn thousands_each_hear_of_their_own_key() {
+async fn thousands_of_watchers_each_see_their_own_key() {
     let store = Embedded::in_memory();
     let mut client = store.client().await.unwrap();
     let mut stream = client.watch("k/0", None).await.unwrap();

@@ -1,4 +1,4 @@
-//! Decommission an instance: a person's word that it is gone, which covers its last admission and no later one.
+//! Decommission an instance: a declaration by a person that it is gone, which covers its last admission and no later one.
 
 use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;

@@ -1,4 +1,4 @@
-//! Cordon a node: a person keeps it out of upgrades; and give it back.
+//! Put a node in maintenance, and take it out again: upgrades do not move its instances meanwhile.
 
 use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;

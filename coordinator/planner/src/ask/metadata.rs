@@ -1,5 +1,5 @@
-//! What persons ask of metadata groups, and what instances tell. Each verb is a function from what is seen to the commit
-//! that grants it, to "that is so already", or to a refusal.
+//! What persons ask of metadata groups, and what instances signal. Each verb is a function from what is seen to the commit
+//! that applies it, to "that is so already", or to a refusal.
 
 mod signal;
 
@@ -245,7 +245,7 @@ impl SetChange<'_> {
         let (pages, batches) = pages(generation, drawn.as_ref());
         let commit = self.pages(commit, &pages);
         let members = wanted.members.clone();
-        let whom = described(&wanted);
+        let described = described(&wanted);
         let commit = match wanted.changed.flatten() {
             Some(named) => commit.put(Key::Members(self.name.clone()), named),
             None => commit,
@@ -274,10 +274,10 @@ impl SetChange<'_> {
             current.map_or_else(|| "no document".to_owned(), |now| format!("generation {}", now.generation));
         let to = match &body.update {
             Some(update) => format!(
-                "generation {generation} at batch 1/{} for {} of {whom}",
+                "generation {generation} at batch 1/{} for {} of {described}",
                 update.batches, update.drawn
             ),
-            None => format!("generation {generation} is everybody's: {whom}"),
+            None => format!("generation {generation} is served to all: {described}"),
         };
         let commit = match self.stored {
             Some(stored) => commit.put(key, stored.record.with(body)),

@@ -51,7 +51,7 @@ impl Asked {
     }
 }
 
-/// A change on a person's word.
+/// A change that a person asked for.
 fn granted(
     mut change: Change<'_>,
     asker: &Asker,

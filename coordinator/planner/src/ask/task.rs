@@ -1,4 +1,5 @@
-//! Settle a task: a person's word that the process of a claimed task has ended, and how, where its agent cannot tell.
+//! Settle a task: a person declares that the process of a claimed task has ended, and how, where its agent cannot find
+//! out.
 
 use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;

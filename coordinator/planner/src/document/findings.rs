@@ -81,7 +81,10 @@ fn typed<T: DeserializeOwned>(document: &Json) -> Result<T, Flaw> {
             error.into_inner()
         })
     });
-    read.map_err(|error| Flaw { what: Message::of(&error).words(&shown(at(document, &path))), path })
+    read.map_err(|error| {
+        let message = Message::of(&error);
+        Flaw { what: message.words(&shown(at(document, &path))), named: message.named(), path }
+    })
 }
 
 /// What is at `path`.

@@ -2,6 +2,7 @@
 
 use serde_saphyr::Error;
 use serde_saphyr::budget::BudgetBreach;
+use tidegate_proto::form::Named;
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,15 @@ impl Message {
             }
             Error::SerdeMissingField { field, .. } => Self::Missing(field),
             other => Self::Other(sentence(other)),
+        }
+    }
+
+    /// The field that it is about, where the form does not have it or the document lacks it.
+    pub(super) fn named(&self) -> Option<Named> {
+        match self {
+            Self::Unknown { field, .. } => Some(Named::Unknown(field.clone())),
+            Self::Missing(field) => Some(Named::Missing((*field).to_owned())),
+            Self::Kind { .. } | Self::Other(_) => None,
         }
     }
 

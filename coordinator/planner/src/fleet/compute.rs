@@ -1,4 +1,4 @@
-//! What is observed of compute releases: streams, needs, evidence and the words of computes about canaries. Releases
+//! What is observed of compute releases: streams, needs, evidence and the signals of computes about canaries. Releases
 //! themselves, their tags and manifests are not here: there are thousands, and no turn asks for them.
 
 use super::share::Places;
@@ -159,11 +159,6 @@ impl Fleet {
     /// Every hook that is to be run, or was.
     pub fn tasks(&self) -> impl Iterator<Item = (&NodeId, &TaskId, &Stored<Task>)> {
         self.compute.tasks.iter().map(|((node, id), task)| (node, id, task))
-    }
-
-    /// The hooks that are to be run on one node, or were.
-    pub fn tasks_of<'a>(&'a self, node: &'a NodeId) -> impl Iterator<Item = (&'a TaskId, &'a Stored<Task>)> {
-        self.tasks().filter(move |(of, ..)| *of == node).map(|(_, id, task)| (id, task))
     }
 
     /// What came of a hook.

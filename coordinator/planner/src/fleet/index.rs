@@ -42,7 +42,7 @@ pub enum Standing {
     /// out. It is drained before it is replaced.
     Unhealthy,
     /// It is out of rotation, and neither an order nor a person is the reason.
-    Adrift,
+    OutOfRotation,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -233,7 +233,7 @@ fn standing(instance: &Instance, known: Known, in_service: bool) -> Standing {
         () if instance.cordoned => Standing::Cordoned,
         () if instance.is_in_maintenance() => Standing::DisabledByPerson,
         () if may_get_requests(instance) => Standing::Unhealthy,
-        () => Standing::Adrift,
+        () => Standing::OutOfRotation,
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Instance {
     pub report: Option<Stored<Report>>,
     /// Its last admission.
     pub inventory: Option<Stored<Inventory>>,
-    /// A person's word that it is gone.
+    /// A declaration by a person that it is gone.
     pub decommission: Option<Box<Stored<Decommission>>>,
     /// What is wanted of it.
     pub directive: Option<Stored<Directive>>,
@@ -81,8 +81,8 @@ impl Instance {
         seen && !self.is_decommissioned()
     }
 
-    /// Whether a person's word covers its last admission. A later admission voids that word, and so does a report; of an
-    /// instance that was decommissioned while it reported, a later report.
+    /// Whether a declaration that it is gone covers its last admission. A later admission voids the declaration, and so
+    /// does a report; of an instance that was decommissioned while it reported, a later report.
     pub fn is_decommissioned(&self) -> bool {
         let Some(word) = &self.decommission else { return false };
         let admission = self.inventory.as_ref().map_or(Revision::ABSENT, |inventory| inventory.at);
@@ -93,7 +93,7 @@ impl Instance {
         gone && word.admission == admission && self.unreadable.is_empty()
     }
 
-    /// Whether it reports although a person's word says that it is gone: that word is void for good.
+    /// Whether it reports although it was declared gone: that declaration is void for good.
     pub fn has_returned(&self) -> bool {
         self.decommission.is_some() && self.report.is_some() && !self.is_decommissioned()
     }

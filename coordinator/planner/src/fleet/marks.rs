@@ -127,11 +127,11 @@ mod tests {
             }
             prop_assert!(marks.iter().eq(set.iter().copied()));
             prop_assert!(marks.iter().rev().eq(set.iter().rev().copied()));
-            let anew = set.iter().fold(Marks::default(), |mut anew, place| {
-                anew.insert(*place);
-                anew
+            let again = set.iter().fold(Marks::default(), |mut again, place| {
+                again.insert(*place);
+                again
             });
-            prop_assert_eq!(marks, anew);
+            prop_assert_eq!(marks, again);
         }
     }
 }

@@ -148,12 +148,12 @@ mod tests {
         let mut moves = 0;
         for name in names {
             for Moved { slot, from, to } in places.place(node(name)) {
-                assert_eq!(std::mem::replace(&mut stands[slot], to), from, "who moves is told from where");
+                assert_eq!(std::mem::replace(&mut stands[slot], to), from, "a move names where it came from");
                 moves += 1;
             }
             stands.push(places.of(stands.len()));
         }
-        assert_eq!(stands, places.places, "whoever is not told of has not moved");
+        assert_eq!(stands, places.places, "what is not named has not moved");
         let by_name: Vec<usize> = places.by_name.values().map(|slot| *slot as usize).collect();
         assert_eq!(places.iter().collect::<Vec<_>>(), by_name, "the places go by the names");
         assert!(by_name.iter().all(|slot| places.slot(places.of(*slot)) == *slot));

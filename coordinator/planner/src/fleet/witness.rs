@@ -4,7 +4,7 @@
 //! No agent can contradict a store that only ever went forward: its terms are kept for good, no revision that it ever
 //! gave is beyond its own records, and no directive of a term is younger than the term that followed.
 //!
-//! An agent's word counts for its own node. What contradicts the store on one node alone stops nothing else: that
+//! The claim of an agent counts for its own node. What contradicts the store on one node alone stops nothing else: that
 //! node's instances count as silent and out. Where a second node makes the same claim, or a database or a coordinator
 //! contradicts the store as well, nothing acts.
 
@@ -26,7 +26,7 @@ use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, TermId, Upg
 pub enum Contradiction {
     /// Not at all.
     None,
-    /// By agents that are each alone with their claim: an agent's word counts for its own node.
+    /// By agents that are each alone with their claim: the claim of an agent counts for its own node.
     OneNode,
     /// By two nodes that make the same claim, by a database or by a coordinator: nothing acts.
     Supported,

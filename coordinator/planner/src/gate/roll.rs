@@ -139,7 +139,7 @@ pub(crate) fn all_serving(view: &View<'_>) -> Answer {
     {
         answer.and(Answer::of_any(nodes, |nodes| RollGate::Maintenance { nodes }));
     }
-    for standing in [Standing::Silent, Standing::Unhealthy, Standing::Adrift] {
+    for standing in [Standing::Silent, Standing::Unhealthy, Standing::OutOfRotation] {
         answer.and(unfit(Causes::of(all(standing))));
     }
     answer.and(unfit(Causes::counted(moved.into_iter())));

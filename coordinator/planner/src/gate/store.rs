@@ -116,9 +116,9 @@ pub fn unreconciled(fleet: &Fleet, databases: &BTreeMap<UpgradeId, SchemaFacts>)
 
 /// Why nothing is decided from this store: a witness contradicts it, or may still do so.
 pub fn closed(fleet: &Fleet, moment: &Moment) -> Option<Reason> {
-    let unheard = (moment.report_grace_left_ms > 0)
+    let awaited = (moment.report_grace_left_ms > 0)
         .then_some(StoreGate::AwaitingReports { for_ms: moment.report_grace_left_ms });
-    unreconciled(fleet, &moment.schemas).or(unheard.map(Reason::from))
+    unreconciled(fleet, &moment.schemas).or(awaited.map(Reason::from))
 }
 
 /// The reasons for which gates of a service are closed because the agent of one node contradicts the store.

@@ -236,10 +236,10 @@ impl<'a> Draft<'a> {
         }
         let elapsed = self.elapsed();
         let progressed = self.has_progressed(done);
-        let anew = progressed && elapsed.stalled_ms >= HARDLY_MS;
+        let moved_on = progressed && elapsed.stalled_ms >= HARDLY_MS;
         let due = elapsed.phase_ms >= self.upgrade.phase_ms + EVERY_MS;
         let rested = idle && elapsed.stalled_ms >= EVERY_MS;
-        if !(anew || due || rested) {
+        if !(moved_on || due || rested) {
             return;
         }
         let mut body = self.upgrade.record.body.clone();

@@ -27,7 +27,7 @@ pub fn is_within(name: &StreamName, canary: &Head, compute: &ComputeId) -> bool 
 
 /// The stored signals about the canary of a stream that count: those of computes within its share. The success of a
 /// compute that is pinned does not count either; its failure does, because a pin is what a person gives to a compute
-/// that fared badly.
+/// that signalled failure.
 pub fn counted(fleet: &Fleet, name: &StreamName, stream: &Stream) -> SignalCount {
     let Some(canary) = stream.canary.as_deref() else { return SignalCount::default() };
     let everything = mutant::is("stored-signals-outside-the-fraction-count");

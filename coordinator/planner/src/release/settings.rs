@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_is_kept_in_the_order_of_the_layers() {
+    fn replaced_settings_are_kept_in_order_of_layers() {
         let asked = Asked { pg_version: 17, role: Role::Replica };
         let setting = resolve(&manifest(), &asked, &outside()).remove("a").unwrap();
         let replaced: Vec<Layer> = setting.replaced.iter().map(|(layer, _)| *layer).collect();

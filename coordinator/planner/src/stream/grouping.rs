@@ -26,9 +26,9 @@ pub enum NoGroup {
         /// What is missing.
         what: &'static str,
     },
-    /// What is meant for one line would go to everybody.
+    /// What is meant for one line would go to every compute.
     #[error(
-        "stream {base} is not grouped and the request names a {what}: everybody would get what is meant for one line; set `grouping` of the stream first, or leave {what} out"
+        "stream {base} is not grouped and the request names a {what}: every compute would get what is meant for one line; set `grouping` of the stream first, or leave {what} out"
     )]
     Ungrouped {
         /// The stream.

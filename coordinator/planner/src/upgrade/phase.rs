@@ -5,7 +5,7 @@
 //!     │          │ └──(no schema)──────────► ▲  │         │ └─(no schema)──►  ▲
 //!     │          │        └──(Nova: migrate after)─► roll ─► migrate ─► remove
 //!     ▼          └─────────┴─────────┴────────┴─────────┘
-//!   failed                           ▼ turn back
+//!   failed                           ▼ roll back
 //!                  rolling-back: restage ─► move ─► lower ─► undo ─► rolled-back
 //! ```
 //!
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    fn walk(schema: Option<&SchemaBinding>, moves: Vec<Move>) -> Vec<&'static str> {
+    fn phases(schema: Option<&SchemaBinding>, moves: Vec<Move>) -> Vec<&'static str> {
         let mut phase = Phase::Preflight;
         let mut names = vec![phase.name().word()];
         for happened in moves {
@@ -175,14 +175,14 @@ mod tests {
     #[test]
     fn without_a_schema_the_way_is_short() {
         let names =
-            walk(None, vec![Move::Cleared, Move::Staged, Move::WavePassed, Move::Rolled, Move::Removed]);
+            phases(None, vec![Move::Cleared, Move::Staged, Move::WavePassed, Move::Rolled, Move::Removed]);
         assert_eq!(names, ["preflight", "stage", "roll", "roll", "remove", "completed"]);
     }
 
     #[test]
     fn glance_migrates_before_the_roll_and_nova_after_it() {
         let certificate = Digest::of(b"c");
-        let glance = walk(
+        let glance = phases(
             Some(&binding(MigrateOrder::BeforeRoll, true)),
             vec![
                 Move::Cleared,
@@ -198,7 +198,7 @@ mod tests {
             glance,
             ["preflight", "stage", "expand", "migrate", "roll", "remove", "contract", "completed"]
         );
-        let nova = walk(
+        let nova = phases(
             Some(&binding(MigrateOrder::AfterRoll, true)),
             vec![
                 Move::Cleared,

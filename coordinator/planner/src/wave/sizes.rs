@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_step_takes_is_a_last_wave() {
+    fn instances_of_no_step_are_a_last_wave() {
         assert_eq!(sizes(&canary_of(&["1", "10%"]), 20), [1, 2, 17]);
     }
 }

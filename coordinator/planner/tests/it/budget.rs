@@ -46,7 +46,7 @@ fn joined_without_a_label(health: Health) -> World {
 fn unlabelled_instance_out_counts_for_every_domain() {
     let mut world = joined_without_a_label(Health::Unhealthy);
     let last = world.run();
-    assert_eq!(world.versions(), [1; 5], "nobody else was taken out");
+    assert_eq!(world.versions(), [1; 5], "no other instance was taken out");
     let named = Reason::Budget(BudgetGate::Unlabelled { nodes: Sample { first: vec![node(9)], count: 1 } });
     assert!(reasons(&last).contains(&named), "{:?}", last.waiting);
     set_health(&mut world, 9, Health::Healthy);
@@ -55,7 +55,7 @@ fn unlabelled_instance_out_counts_for_every_domain() {
 }
 
 #[test]
-fn one_without_the_label_goes_alone() {
+fn instance_without_the_label_goes_alone() {
     let mut world = joined_without_a_label(Health::Healthy);
     for _ in 0..10_000 {
         let (changed, _) = world.turn();
@@ -151,7 +151,7 @@ fn one_falls_silent(world: &mut World) {
 }
 
 #[test]
-fn what_was_done_is_stored_after_a_wait_and_ends_the_stall() {
+fn progress_is_stored_after_a_wait_and_ends_the_stall() {
     let mut world = World::at_version_1(4);
     let strategy = json!({"strategy": "immediate", "max_unavailable": 2, "min_in_service": 1});
     world.start(spec(strategy)).unwrap();
@@ -161,11 +161,11 @@ fn what_was_done_is_stored_after_a_wait_and_ends_the_stall() {
     assert_eq!(
         stored(&world),
         (roll, 0),
-        "nobody waited, so no commit of its own stores that three are done"
+        "nothing waited, so no commit of its own stores that three are done"
     );
     world.stalled_ms = 10 * 60 * 1000;
     world.turn();
-    assert_eq!(stored(&world), (roll, 3), "what was done meanwhile is stored, and no stall is told");
+    assert_eq!(stored(&world), (roll, 3), "what was done meanwhile is stored, and no stall is reported");
     world.turn();
     assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
 }

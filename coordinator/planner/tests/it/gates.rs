@@ -29,7 +29,7 @@ fn hop(tag: GateTag, from: Artifact) -> GateHop {
     GateHop { service: service(), tag, from, to: Artifact::from(&release(2)) }
 }
 
-fn tell(world: &mut World, tag: GateTag, from: Artifact, verdict: Verdict) {
+fn record(world: &mut World, tag: GateTag, from: Artifact, verdict: Verdict) {
     let (hop, report) = (hop(tag, from), Some(Digest::of(b"report")));
     let asker = Asker { who: "ci".into(), why: "gate items".into(), accepts: BTreeSet::new() };
     let commit = ask::gate_verdict(world.store.fleet(), &world.moment(), &hop, verdict, report, &asker);
@@ -66,11 +66,11 @@ fn upgrade_waits_in_preflight_until_each_required_gate_passed() {
     let stalled = std::mem::replace(&mut world.stalled_ms, 7 * 24 * 3_600_000);
     assert_eq!(waits(&mut world).len(), 2, "no deadline ends the wait");
     world.stalled_ms = stalled;
-    tell(&mut world, GateTag::ZeroDowntime, base(), Verdict::Pass);
-    tell(&mut world, GateTag::Rolling, base(), Verdict::Inconclusive);
+    record(&mut world, GateTag::ZeroDowntime, base(), Verdict::Pass);
+    record(&mut world, GateTag::Rolling, base(), Verdict::Inconclusive);
     assert_eq!(waits(&mut world), [lacking(GateTag::Rolling, base(), Some("inconclusive"))]);
     assert_eq!(world.phase(), Phase::Preflight);
-    tell(&mut world, GateTag::Rolling, base(), Verdict::Pass);
+    record(&mut world, GateTag::Rolling, base(), Verdict::Pass);
     world.run();
     assert!(matches!(world.phase(), Phase::Completed), "{:?}", world.phase());
     assert_eq!(world.versions(), [2; 3]);
@@ -81,14 +81,14 @@ fn verdict_on_another_artifact_or_hop_is_no_verdict() {
     let mut world = World::at_version_1(3);
     world.start(gated()).unwrap();
     for tag in [GateTag::ZeroDowntime, GateTag::Rolling] {
-        tell(
+        record(
             &mut world,
             tag,
             Artifact { sha256: Digest::of(b"another build of 1"), ..base() },
             Verdict::Pass,
         );
         let version = release(2).version;
-        tell(&mut world, tag, Artifact { version, ..base() }, Verdict::Pass);
+        record(&mut world, tag, Artifact { version, ..base() }, Verdict::Pass);
     }
     assert_eq!(waits(&mut world).len(), 2);
 }
@@ -98,10 +98,10 @@ fn verdict_failing_before_commit_keeps_preflight_closed() {
     let mut world = World::at_version_1(3);
     world.start(gated()).unwrap();
     for tag in [GateTag::ZeroDowntime, GateTag::Rolling] {
-        tell(&mut world, tag, base(), Verdict::Pass);
+        record(&mut world, tag, base(), Verdict::Pass);
     }
     let planned = clearing(&plan(world.store.fleet(), &world.moment()));
-    tell(&mut world, GateTag::Rolling, base(), Verdict::Fail);
+    record(&mut world, GateTag::Rolling, base(), Verdict::Fail);
     assert!(!world.store.commit(&planned), "the verdict is compared");
     assert_eq!(waits(&mut world), [lacking(GateTag::Rolling, base(), Some("fail"))]);
 }
@@ -119,12 +119,12 @@ fn preview_names_what_the_upgrade_would_wait_for() {
         found[0].starts_with("the upgrade waits in preflight: the spec requires a passed gate job"),
         "{found:?}"
     );
-    tell(&mut world, GateTag::ZeroDowntime, base(), Verdict::Pass);
-    tell(&mut world, GateTag::Rolling, base(), Verdict::Pass);
+    record(&mut world, GateTag::ZeroDowntime, base(), Verdict::Pass);
+    record(&mut world, GateTag::Rolling, base(), Verdict::Pass);
     assert_eq!(blocking(&world), Vec::<String>::new());
 }
 
-/// Where there is no digest, the version is what is left to tell artifacts apart.
+/// Where there is no digest, artifacts are distinguished by the version alone.
 #[test]
 fn base_without_digest_is_matched_by_version_with_warning() {
     let mut world = World::at_version_1(3);
@@ -139,7 +139,7 @@ fn base_without_digest_is_matched_by_version_with_warning() {
     world.start(gated()).unwrap();
     assert_eq!(waits(&mut world)[0], lacking(GateTag::ZeroDowntime, undigested, None));
     for tag in [GateTag::ZeroDowntime, GateTag::Rolling] {
-        tell(&mut world, tag, undigested, Verdict::Pass);
+        record(&mut world, tag, undigested, Verdict::Pass);
     }
     world.run();
     assert_eq!(world.versions(), [2; 3]);
@@ -179,7 +179,7 @@ proptest! {
             let tag = GateTag::ALL[tag];
             let verdict = [Verdict::Pass, Verdict::Fail, Verdict::Inconclusive][verdict];
             let from = if same { base() } else { Artifact { sha256: Digest::ABSENT, ..base() } };
-            tell(&mut world, tag, from, verdict);
+            record(&mut world, tag, from, verdict);
             if same {
                 last.insert(tag, verdict);
             }

@@ -181,7 +181,7 @@ fn answers(fleet: &Fleet) -> BTreeMap<&'static str, Vec<NodeId>> {
         cluttered(),
         standing(Standing::Ready, 1),
         standing(Standing::Unhealthy, 2),
-        standing(Standing::Adrift, 2),
+        standing(Standing::OutOfRotation, 2),
         out(),
         standing(Standing::Silent, 2),
         standing(Standing::Cordoned, 2),

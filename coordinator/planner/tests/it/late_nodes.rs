@@ -157,7 +157,7 @@ fn instance_joining_below_during_roll_joins_last_wave() {
 }
 
 #[test]
-fn one_that_returns_old_after_the_end_is_refused_admission() {
+fn old_instance_that_returns_after_the_end_is_refused() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({}))).unwrap();
     world.run();
@@ -180,7 +180,7 @@ fn instance_drawn_again_is_in_no_former_page() {
     assert_eq!(world.store.fleet().wave_pages(&upgrade_id()).count(), 2);
     let second = (0..=PAGE_MEMBERS)
         .find(|n| world.store.fleet().service(&service()).unwrap().get(&node(*n)).unwrap().wave == Some(1));
-    let second = second.expect("somebody is in the second wave");
+    let second = second.expect("an instance is in the second wave");
     world.fall_silent(second);
     let id = InstanceId::new(service(), node(second));
     let fleet = world.store.fleet();

@@ -125,7 +125,7 @@ impl Model for Small {
                 s.nothing_old_serves_after_contract()
             }),
             Property::<Self>::always(
-                "rule 2: nobody outside the window is admitted into rotation",
+                "rule 2: no instance outside the window is admitted into rotation",
                 |_, s| s.no_instance_serves_outside_the_window(),
             ),
             Property::<Self>::always("rule 4: min_in_service really serve", |_, s| s.capacity_holds()),

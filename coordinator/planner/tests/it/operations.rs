@@ -23,7 +23,7 @@ fn a_second_upgrade_of_the_same_service_is_refused() {
 }
 
 #[test]
-fn what_preflight_would_stop_is_not_even_started() {
+fn upgrade_that_preflight_would_stop_is_not_started() {
     let cases = [
         (json!({"min_in_service": 3}), "leaves none to take out"),
         (json!({"from": 2, "to": 3}), "below `from` (2)"),
@@ -114,7 +114,7 @@ fn cordon_during_wave_change_beats_wave_and_move() {
     world.start(spec(json!({}))).unwrap();
     let (planned, next) = second_wave(&mut world);
     let compared = Precondition::At(Key::Maintenance(next.clone()), Revision::ABSENT);
-    assert!(planned.commit.when.contains(&compared), "{next} is taken out whoever keeps it out");
+    assert!(planned.commit.when.contains(&compared), "{next} is taken out, whatever keeps it out");
     let cordon = ask::cordon(world.store.fleet(), &world.moment(), &next, &asker("disk swap")).unwrap();
     assert!(world.store.commit(&cordon));
     world.events += 1;

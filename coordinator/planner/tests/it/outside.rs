@@ -165,7 +165,7 @@ fn failed_drain_is_listed_until_version_is_admitted() {
     world.publish(&node(0));
     let at_rest = world.run();
     let said = at_rest.waiting[&upgrade_id()][0].to_string();
-    assert!(said.contains("n0 (failed draining: a balancer does not let go)"), "{said}");
+    assert!(said.contains("n0 (failed draining: a balancer still sends requests)"), "{said}");
     let agent = world.agents.get_mut(&node(0)).unwrap();
     (agent.undrainable, agent.idle, agent.release) = (false, None, release(2));
     agent.report.version = Some(release(2).version);
@@ -193,7 +193,7 @@ fn drained_node_without_process_is_left_to_its_agent() {
 }
 
 #[test]
-fn what_was_drained_before_its_wave_waits_for_it() {
+fn instance_drained_before_its_wave_waits_for_it() {
     let mut world = World::at_version_1(4);
     let canary = json!({"strategy": {"canary": {"steps": [1, 3]}}, "approvals": ["roll"], "min_in_service": 2,
         "max_unavailable": 2});

@@ -33,7 +33,7 @@ fn waiting_for_a_cordoned_node_is_no_stall() {
     world.stalled_ms = 15 * 60 * 1000;
     world.turn();
     assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", world.phase());
-    assert_eq!(world.upgrade().unwrap().stalled_ms, 0, "the count begins anew");
+    assert_eq!(world.upgrade().unwrap().stalled_ms, 0, "the count begins again");
     world.stalled_ms = 0;
     let uncordon = ask::uncordon(world.store.fleet(), &world.moment(), &node(2), &asker()).unwrap();
     carry_out(&mut world, uncordon);
@@ -45,11 +45,11 @@ fn waiting_for_a_cordoned_node_is_no_stall() {
 fn undrainable_instance_does_not_block_rollback() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
-    world.until("somebody is taken out", |world| world.store.keys.contains_key(&Key::Budget(service())));
+    world.until("an instance is taken out", |world| world.store.keys.contains_key(&Key::Budget(service())));
     let n = world.store.fleet().service(&service()).unwrap().ordered().each.next().unwrap().node.clone();
     let at = world.store.keys[&Key::Directive(service(), n.clone())].1;
     let report = &mut world.agents.get_mut(&n).unwrap().report;
-    report.step = Step::Failed { at: "draining".into(), reason: "a balancer does not let go".into() };
+    report.step = Step::Failed { at: "draining".into(), reason: "a balancer still sends requests".into() };
     report.rotation = Rotation::In;
     report.generation = tidegate_proto::Revision(at);
     world.publish(&n);
@@ -74,7 +74,7 @@ fn failed_rollback_drain_returns_instance_to_rotation_once() {
     let at_rest = world.run();
     assert_eq!((world.versions(), world.really_in_service()), (vec![1, 2, 1], 3));
     let reasons = &at_rest.waiting[&upgrade_id()];
-    let failed = |r: &Reason| matches!(r, Reason::Roll(RollGate::Failed { node: n, why }) if *n == node(1) && why.contains("let go"));
+    let failed = |r: &Reason| matches!(r, Reason::Roll(RollGate::Failed { node: n, why }) if *n == node(1) && why.contains("still sends requests"));
     assert!(reasons.iter().any(failed), "{reasons:?}");
     assert!(
         !reasons.iter().any(|r| matches!(r, Reason::Roll(RollGate::NotServing { .. }))),
@@ -320,7 +320,7 @@ fn instance_failing_in_contract_is_listed_with_retry() {
     let directive = |world: &World| world.store.keys[&Key::Directive(service(), n.clone())].1;
     let before = directive(&world);
     carry_out(&mut world, retried);
-    assert!(directive(&world) > before, "its agent is told anew");
+    assert!(directive(&world) > before, "its agent gets a new directive");
     // It is verified again, and this time it is healthy.
     let report = &mut world.agents.get_mut(&n).unwrap().report;
     (report.health, report.step) = (tidegate_proto::record::report::Health::Healthy, Step::Serving);

@@ -267,7 +267,7 @@ proptest! {
         let drawn = wave::draw(id.as_str(), &strategy, given());
         prop_assert_eq!(&drawn, &wave::draw(id.as_str(), &strategy, given().rev()), "stable");
         let members: std::collections::BTreeSet<_> = drawn.members.iter().map(|(node, _)| node).collect();
-        prop_assert_eq!((members.len(), drawn.members.len()), (fleet, fleet), "everybody, once");
+        prop_assert_eq!((members.len(), drawn.members.len()), (fleet, fleet), "every instance, once");
         let mut left = fleet;
         for (wave, size) in drawn.sizes.iter().enumerate() {
             prop_assert_eq!(*size as usize, wanted[wave].min(left), "wave {}", wave);

@@ -28,7 +28,7 @@ fn about_to_drain() -> (World, Plan) {
         world.turn();
         world.agents_step();
     }
-    panic!("nobody was ever taken out; it is in {:?}", world.phase());
+    panic!("no instance was ever taken out; it is in {:?}", world.phase());
 }
 
 fn commits(planned: &Plan) -> impl Iterator<Item = &Commit> {

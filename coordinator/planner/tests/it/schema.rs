@@ -190,7 +190,7 @@ fn obstacles_in_the_database_hold_an_upgrade_in_preflight() {
 }
 
 #[test]
-fn what_an_undo_leaves_in_place_is_recorded() {
+fn objects_that_an_undo_leaves_are_recorded() {
     let mut world = World::at_version_1(3);
     world.start_with_schema(with_schema(json!({"approvals": ["roll"]})), MigrateOrder::BeforeRoll);
     world.run();

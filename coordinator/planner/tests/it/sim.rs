@@ -257,7 +257,7 @@ impl World {
                     self.events += events_in(&planned.commit);
                     assert!(
                         self.store.commit(&planned.commit),
-                        "nobody else writes here, and {} was refused",
+                        "no other writer is here, and {} was refused",
                         planned.what
                     );
                     changed = true;

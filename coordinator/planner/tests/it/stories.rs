@@ -10,7 +10,7 @@ use tidegate_proto::record::upgrade::MigrateOrder;
 use tidegate_proto::spec::ApprovalPoint;
 
 /// Turns and agents until nothing changes; each new thing that happens or is waited for is a line.
-fn tell(world: &mut World, story: &mut String) {
+fn play(world: &mut World, story: &mut String) {
     let mut last = Vec::new();
     for _ in 0..1000 {
         let before = (world.store.revision, world.facts.clone());
@@ -48,14 +48,14 @@ fn a_canary_upgrade_that_waits_for_an_approval() {
         .start(spec(json!({"strategy": {"canary": {}}, "min_in_service": 5, "approvals": ["roll"]})))
         .unwrap();
     let mut story = String::new();
-    tell(&mut world, &mut story);
+    play(&mut world, &mut story);
     let commit =
         ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Roll, &asker())
             .unwrap();
     assert!(world.store.commit(&commit));
     world.events += 1;
     story.push_str("-- maria approves roll\n");
-    tell(&mut world, &mut story);
+    play(&mut world, &mut story);
     insta::assert_snapshot!(story);
 }
 
@@ -65,7 +65,7 @@ fn an_upgrade_with_a_schema_in_glances_order() {
     let schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
     world.start_with_schema(spec(schema), MigrateOrder::BeforeRoll);
     let mut story = String::new();
-    tell(&mut world, &mut story);
+    play(&mut world, &mut story);
     insta::assert_snapshot!(story);
 }
 
@@ -78,7 +78,7 @@ fn a_new_version_that_does_not_work_on_the_second_instance() {
         world.agents.get_mut(&node(n)).unwrap().broken_at = Some(2);
     }
     let mut story = String::new();
-    tell(&mut world, &mut story);
+    play(&mut world, &mut story);
     insta::assert_snapshot!(story);
 }
 
@@ -87,7 +87,7 @@ fn a_silent_instance_and_a_cordoned_one_are_named() {
     let mut world = World::at_version_1(4);
     world.start(spec(json!({"min_in_service": 1, "max_unavailable": 2, "approvals": ["roll"]}))).unwrap();
     let mut story = String::new();
-    tell(&mut world, &mut story);
+    play(&mut world, &mut story);
     world.fall_silent(1);
     story.push_str("-- n1 falls silent\n");
     let commit = ask::cordon(world.store.fleet(), &world.moment(), &node(2), &asker()).unwrap();
@@ -99,6 +99,6 @@ fn a_silent_instance_and_a_cordoned_one_are_named() {
     assert!(world.store.commit(&commit));
     world.events += 1;
     story.push_str("-- maria cordons n2 and approves roll\n");
-    tell(&mut world, &mut story);
+    play(&mut world, &mut story);
     insta::assert_snapshot!(story);
 }

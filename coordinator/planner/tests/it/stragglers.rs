@@ -68,11 +68,11 @@ fn instance_joining_after_last_wave_unstarted_is_moved() {
             world.agents.get_mut(&node(n)).unwrap().ill_at = Some(1);
             world.publish(&node(n));
             if n == 4 {
-                let is_told = |world: &World| {
+                let is_drained = |world: &World| {
                     let (service, node) = (world.store.fleet().service(&service()).unwrap(), node(4));
                     service.get(&node).unwrap().directive.as_ref().is_some_and(|d| d.disposition.takes_out())
                 };
-                world.until("it is drained", is_told);
+                world.until("it is drained", is_drained);
             }
         }
         let last = world.run();

@@ -10,7 +10,7 @@ fn asker() -> Asker {
     Asker { who: "operator for ann".into(), why: "the old one leaked".into(), accepts: Default::default() }
 }
 
-fn wish(id: &str, name: &str, credential: Credential) -> TokenRequest {
+fn request(id: &str, name: &str, credential: Credential) -> TokenRequest {
     let lasts = Some(Span::from_secs(90));
     TokenRequest {
         id: id.parse().unwrap(),
@@ -29,8 +29,8 @@ fn certificate() -> Credential {
     Credential::Certificate("ci.example.org".parse().unwrap())
 }
 
-fn grant(world: &mut World, wish: TokenRequest) -> Commit {
-    let commit = ask::create_token(world.store.fleet(), &world.moment(), wish, &asker()).unwrap();
+fn create(world: &mut World, request: TokenRequest) -> Commit {
+    let commit = ask::create_token(world.store.fleet(), &world.moment(), request, &asker()).unwrap();
     assert!(world.store.commit(&commit));
     world.events += 1;
     commit
@@ -39,7 +39,7 @@ fn grant(world: &mut World, wish: TokenRequest) -> Commit {
 #[test]
 fn token_names_owner_and_expiry_and_is_in_the_history() {
     let mut world = World::at_version_1(1);
-    let commit = grant(&mut world, wish("k1", "ci", bearer()));
+    let commit = create(&mut world, request("k1", "ci", bearer()));
     let now = world.moment().wall;
     let token = world.store.fleet().token(&"k1".parse().unwrap()).unwrap();
     assert_eq!(
@@ -59,7 +59,7 @@ fn token_names_owner_and_expiry_and_is_in_the_history() {
 #[test]
 fn token_is_revoked_once_with_reason_and_stays_in_history() {
     let mut world = World::at_version_1(1);
-    grant(&mut world, wish("k1", "ci", bearer()));
+    create(&mut world, request("k1", "ci", bearer()));
     let id = "k1".parse().unwrap();
     let fleet = world.store.fleet();
     let silent = Asker { why: String::new(), ..asker() };
@@ -81,31 +81,32 @@ fn a_certificate_is_known_as_one_principal_at_a_time() {
     let mut world = World::at_version_1(1);
     let fleet = world.store.fleet();
     // Two ask at once: both are planned from the same sight, and only one is carried out.
-    let first = ask::create_token(fleet, &world.moment(), wish("k1", "ci", certificate()), &asker()).unwrap();
+    let first =
+        ask::create_token(fleet, &world.moment(), request("k1", "ci", certificate()), &asker()).unwrap();
     world.events += 1;
     let fleet = world.store.fleet();
     let second =
-        ask::create_token(fleet, &world.moment(), wish("k2", "cd", certificate()), &asker()).unwrap();
+        ask::create_token(fleet, &world.moment(), request("k2", "cd", certificate()), &asker()).unwrap();
     assert!(world.store.commit(&first));
     assert!(!world.store.commit(&second), "the second was carried out over the first");
-    let again = wish("k2", "cd", certificate());
+    let again = request("k2", "cd", certificate());
     let refused = ask::create_token(world.store.fleet(), &world.moment(), again, &asker()).unwrap_err();
     assert!(refused.kind == RefusalKind::State && refused.message.contains("token k1"), "{refused}");
     let revoke = ask::revoke_token(world.store.fleet(), &world.moment(), &"k1".parse().unwrap(), &asker());
     assert!(world.store.commit(&revoke.unwrap()));
     world.events += 1;
-    grant(&mut world, wish("k2", "cd", certificate()));
+    create(&mut world, request("k2", "cd", certificate()));
 }
 
 #[test]
 fn coordinators_own_names_are_refused() {
     let world = World::at_version_1(1);
     for name in ["coordinator", "operator"] {
-        let asked = wish("k1", name, bearer());
+        let asked = request("k1", name, bearer());
         let refused = ask::create_token(world.store.fleet(), &world.moment(), asked, &asker()).unwrap_err();
         assert_eq!(refused.kind, RefusalKind::Invalid, "{name}");
     }
-    let at_once = TokenRequest { lasts: Some(Span::from_secs(0)), ..wish("k1", "ci", bearer()) };
+    let at_once = TokenRequest { lasts: Some(Span::from_secs(0)), ..request("k1", "ci", bearer()) };
     let refused = ask::create_token(world.store.fleet(), &world.moment(), at_once, &asker()).unwrap_err();
     assert_eq!(refused.kind, RefusalKind::Invalid);
 }

@@ -92,7 +92,7 @@ fn upgraded() -> (World, Store) {
     world.run();
     assert!(world.upgrade().unwrap().phase.is_over());
     testify(&mut world);
-    assert_eq!(said(&world), "", "nobody contradicts a store that only went forward");
+    assert_eq!(said(&world), "", "no witness contradicts a store that only went forward");
     (world, backup)
 }
 
@@ -187,14 +187,14 @@ fn reconciled_upgrade_continues_from_observed_state() {
             panic!("{:?}", plan.waiting)
         };
         assert_eq!(nodes.count, 3, "what they said was of another store");
-        assert!(plan.actions.is_empty(), "who has not taken the word in is not told anything");
+        assert!(plan.actions.is_empty(), "an agent that has not read the reconciliation gets no directive");
         world.min_seen_in_service = usize::MAX;
         let last = world.run();
         assert_eq!(world.phase().name().word(), "completed", "{:?}", last.waiting);
         assert_eq!(
             (world.versions(), world.min_seen_in_service),
             (vec![2, 2, 2], 3),
-            "nobody is moved twice"
+            "no instance is moved twice"
         );
     }
 }
@@ -213,7 +213,7 @@ fn reconciliation_lost_with_second_backup_is_detected() {
 }
 
 #[test]
-fn who_was_away_when_it_was_reconciled_is_heard_when_it_returns() {
+fn agent_that_was_away_contradicts_when_it_returns() {
     let (mut world, _) = upgraded();
     let late = node(2);
     let mut testimony: Report = world.agents[&late].report.clone();
@@ -227,8 +227,8 @@ fn who_was_away_when_it_was_reconciled_is_heard_when_it_returns() {
     world.events += 1;
     world.agents.get_mut(&late).unwrap().report = testimony;
     world.publish(&late);
-    let heard: Vec<_> = world.store.fleet().contradicted_by().map(|(_, i, _)| i.node.clone()).collect();
-    assert_eq!(heard, std::slice::from_ref(&late), "its floor is higher than what was reconciled");
+    let contradict: Vec<_> = world.store.fleet().contradicted_by().map(|(_, i, _)| i.node.clone()).collect();
+    assert_eq!(contradict, std::slice::from_ref(&late), "its floor is higher than what was reconciled");
     assert_eq!(said(&world), "", "the word of one node counts for that node");
     let proposal = propose(world.store.fleet(), &world.moment(), &Choices::default()).unwrap();
     assert_eq!(proposal.witnesses[0].fate, Fate::Quarantined);

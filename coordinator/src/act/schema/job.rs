@@ -230,7 +230,7 @@ fn upgrade_of(context: &Context, id: &UpgradeId) -> Option<Upgrade> {
 }
 
 /// What an upgrade with a schema needs of this coordinator, and it lacks. The database itself is not asked: when it
-/// is away, it is away from everybody.
+/// is away, it is away from every coordinator.
 pub(crate) async fn lacks(context: &Context, upgrade: &Upgrade) -> Option<String> {
     let asked = upgrade.spec.schema.as_ref()?;
     match bound::found(context, &upgrade.spec, asked).await {
@@ -348,7 +348,7 @@ fn accepts_unknown_sessions(upgrade: &Upgrade) -> bool {
 }
 
 /// Asked before expand is undone: no session is left of a service that uses what expand made, the upgraded one or another
-/// that shares the schema, where the database can tell.
+/// that shares the schema, where the database can list them.
 async fn nothing_new_works(bound: &Bound, upgrade: &Upgrade) -> Result<(), String> {
     let Ok(sessions) = sessions_of(bound).await? else { return Ok(()) };
     joined(&undo_flaws(&new_form(&upgrade.spec), &sessions)).map_or(Ok(()), Err)

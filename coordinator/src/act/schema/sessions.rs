@@ -23,7 +23,7 @@ pub(super) fn endpoints(schema: &SpecSchema) -> Result<Vec<Endpoint>, Unbound> {
     schema.endpoints.iter().map(endpoint).collect()
 }
 
-/// All sessions, but for those by which coordinators ask for them; or why the database cannot tell.
+/// All sessions, but for those by which coordinators ask for them; or why the database cannot list them.
 ///
 /// # Errors
 /// An endpoint does not answer: which sessions it has is not known.

@@ -60,7 +60,7 @@ fn line(seen: &UpgradeSeen) -> String {
         Some(Seen::Waiting(waiting)) => {
             let more = if waiting.more > 0 { format!("; and {} more", waiting.more) } else { String::new() };
             let what: Vec<&str> = waiting.reasons.iter().map(|reason| reason.blocked_on.as_str()).collect();
-            format!("    waits for: {}{more}", what.join("; "))
+            format!("    waiting on: {}{more}", what.join("; "))
         }
         Some(Seen::Progress(at)) => {
             format!("    {}: {}/{} done", show::phase_text(at), at.done, at.instances)

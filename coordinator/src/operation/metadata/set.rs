@@ -24,7 +24,7 @@ pub async fn set_metadata(
     .await?;
     let what = match (granted.0.commit.is_some(), request.pattern, granted.0.generation) {
         (true, Pattern::Immediate, Some(generation)) => {
-            format!("generation {generation} of {group} is everybody's")
+            format!("generation {generation} of {group} is served to all")
         }
         (true, _, Some(generation)) => format!("generation {generation} of {group} is being exposed"),
         (_, _, Some(generation)) => format!("generation {generation} of {group} says the same already"),

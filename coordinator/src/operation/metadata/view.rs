@@ -25,7 +25,7 @@ pub struct Served {
     pub instance: NodeId,
     /// The generation of the document.
     pub generation: MetadataGeneration,
-    /// Whether it is what an update that runs brings: then the instance is asked how it fared.
+    /// Whether it is what an update that runs brings: then the instance is asked for its signal.
     pub exposed: bool,
     /// The document.
     #[schemars(with = "Object")]
@@ -71,8 +71,8 @@ pub struct Update {
     pub exposed: usize,
     /// How many signalled success.
     pub succeeded: usize,
-    /// How many failed in ways that are expected.
-    pub excused: usize,
+    /// How many failed in a way that is expected.
+    pub expected_failures: usize,
     /// How many are waited for.
     pub open: usize,
     /// Those that failed, the first hundred.
@@ -143,7 +143,7 @@ impl Update {
             drawn: update.drawn,
             exposed: tally.exposed,
             succeeded: tally.succeeded,
-            excused: tally.excused,
+            expected_failures: tally.expected_failures,
             open: tally.open.len(),
             failed: tally.failed.into_iter().take(NAMED).collect(),
             by: update.by.clone(),

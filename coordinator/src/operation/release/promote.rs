@@ -1,4 +1,4 @@
-//! A person's word that a release goes to more starts, or to all.
+//! A person decides that a release goes to more starts, or to all.
 
 use super::super::{OperationError, mutation, remarking};
 use super::{parse, reply, revision, stream_name};

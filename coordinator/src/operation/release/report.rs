@@ -1,4 +1,5 @@
-//! What those who start computes tell: does a release answer, how did a compute fare, how many run which tag.
+//! What the control plane reports of computes: whether a release answers, success or failure of one compute, how many run
+//! which tag.
 
 use super::super::{OperationError, mutation, remarking};
 use super::{parse, read, reply, revision, stream_name};
@@ -29,7 +30,7 @@ pub async fn report_available(
     reply(context, granted, format!("revision {revision} of {stream} {answers}")).await
 }
 
-/// How one compute fared with the canary. Computes do not wait for each other: each has a key of its own.
+/// Success or failure of one compute with the canary. Computes do not wait for each other: each has a key of its own.
 pub async fn report_signal(
     context: &Context,
     leadership: &Leadership,

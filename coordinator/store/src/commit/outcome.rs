@@ -21,7 +21,7 @@ pub(super) enum Outcome {
     Applied(Revision),
     /// It was not, by now.
     NotApplied,
-    /// The history does not tell.
+    /// The history does not show it.
     Unclear(String),
 }
 

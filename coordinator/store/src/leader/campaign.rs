@@ -1,7 +1,6 @@
 //! Campaigns until this candidate leads.
 
 use super::Leadership;
-use super::loss;
 use crate::commit::{CommitError, Committed};
 use crate::entry::Entry;
 use crate::error::StoreError;
@@ -83,12 +82,12 @@ impl Bid {
             match self.try_once(standing).await {
                 Ok(Committed { revision }) => {
                     let lease = lease.take().expect("the bid was made under it");
-                    return Ok(loss::notice(self.store, self.term, revision, lease, seen, guard));
+                    return Ok(Leadership::won(self.store, self.term, revision, lease, seen, guard));
                 }
                 Err(CommitError::Conflict { broken, .. }) => {
                     if let Some(revision) = self.was_won(standing).await? {
                         let lease = lease.take().expect("the bid was made under it");
-                        return Ok(loss::notice(self.store, self.term, revision, lease, seen, guard));
+                        return Ok(Leadership::won(self.store, self.term, revision, lease, seen, guard));
                     }
                     self.check_term(&broken)?;
                     wait_for_chance(&mut seen, &self.term).await?;

@@ -1,35 +1,15 @@
 //! Notices the end of a leadership: the lease lost or overdue, the key gone or another's, the store restored. It stops no
 //! write: the fence does.
 
-use super::{Fenced, Leadership};
-use crate::lease::{Lease, LeaseState};
-use crate::store::Store;
+use crate::lease::LeaseState;
 use crate::watch::{Change, Seen, WatchStream};
-use tidegate_proto::{Revision, TermId};
+use tidegate_proto::Revision;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub(super) fn notice(
-    store: Store,
-    term: TermId,
-    create_revision: Revision,
-    lease: Lease,
-    seen: WatchStream,
-    watching: DropGuard,
-) -> Leadership {
-    let lost = CancellationToken::new();
-    tokio::spawn(watch_for_loss(create_revision, lease.watch(), seen, watching, lost.clone()));
-    Leadership {
-        writes: Fenced::by(store, create_revision),
-        create_revision,
-        term,
-        _end: lost.clone().drop_guard(),
-        lost,
-        lease,
-    }
-}
-
-async fn watch_for_loss(
+/// Watches the leadership whose key was created at a revision, and cancels `lost` when it is over. `_watching` ends the
+/// watch of the key.
+pub(super) async fn watch_for_loss(
     created: Revision,
     mut lease: watch::Receiver<LeaseState>,
     mut seen: WatchStream,
@@ -46,7 +26,8 @@ async fn watch_for_loss(
     lost.cancel();
 }
 
-/// Ends with the reason when the leader's key is not ours any more. What was before our own commit is no news.
+/// Returns the reason when the leader's key is no longer that of this leadership. What was before its own commit is
+/// skipped.
 async fn key_lost(created: Revision, seen: &mut WatchStream) -> &'static str {
     loop {
         let ours = match seen.recv().await {

@@ -72,7 +72,7 @@ async fn drive(coordinator: &Coordinator, ends: Ends) {
         if coordinator.context.led_here().is_some()
             && let Err(error) = coordinator.start_upgrade(&spec("min_in_service: 2"), "u1").await
         {
-            println!("    the person who starts it is told: {error}");
+            println!("    the person who starts it reads: {error}");
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -1,7 +1,7 @@
 //! Client certificates at both doors, and the renewal of the coordinator's own.
 
 use super::pki::{self, Pki};
-use super::{Fixture, call, is_let_in};
+use super::{Fixture, call, is_authorized};
 use crate::world::store;
 use tidegate_coordinator::api;
 use tidegate_coordinator::door::{Certificates, Listener};
@@ -23,8 +23,8 @@ async fn a_certificate_is_its_holders_name_at_both_doors() {
     assert!(gone.token.is_empty(), "a certificate needs no token");
 
     let with = |name| pki.trust(Some(name));
-    assert!(is_let_in(call(&fixture, None, &with("ci"), "CordonNode").await));
-    assert!(is_let_in(call(&fixture, None, &with("cd"), "CordonNode").await));
+    assert!(is_authorized(call(&fixture, None, &with("ci"), "CordonNode").await));
+    assert!(is_authorized(call(&fixture, None, &with("cd"), "CordonNode").await));
     fixture.revoke(&gone.id, &plain).await;
     assert_eq!(call(&fixture, None, &with("cd"), "CordonNode").await, Code::Unauthenticated);
     assert_eq!(
@@ -32,9 +32,12 @@ async fn a_certificate_is_its_holders_name_at_both_doors() {
         Code::Unauthenticated,
         "shown, and not known"
     );
-    assert!(is_let_in(call(&fixture, None, &plain, "Leader").await), "none shown, from this machine");
+    assert!(is_authorized(call(&fixture, None, &plain, "Leader").await), "none shown, from this machine");
     let own = fixture.own.clone();
-    assert!(is_let_in(call(&fixture, Some(&own), &with("nobody"), "CordonNode").await), "a token is enough");
+    assert!(
+        is_authorized(call(&fixture, Some(&own), &with("nobody"), "CordonNode").await),
+        "a token is enough"
+    );
     // A certificate of another authority ends the handshake.
     let other = Pki::new(&["ci"]);
     let forged = Trust { identity: other.trust(Some("ci")).identity, ..plain.clone() };
@@ -61,7 +64,7 @@ async fn handshake_without_required_certificate_fails() {
     let fixture = Fixture::open(store(&embedded).await, Some((&pki, true))).await;
     fixture.coordinator.leads().await;
     fixture.create("runner", "read", "ci", &pki.trust(Some("ci"))).await;
-    assert!(is_let_in(call(&fixture, None, &pki.trust(Some("ci")), "Leader").await));
+    assert!(is_authorized(call(&fixture, None, &pki.trust(Some("ci")), "Leader").await));
     let own = fixture.own.clone();
     assert_ne!(
         call(&fixture, Some(&own), &pki.trust(None), "Leader").await,

@@ -28,10 +28,13 @@ fn scratch(name: &str) -> String {
 #[test]
 fn fuzz_names_the_input_of_a_planted_panic_and_keeps_it() {
     let root = scratch("panic");
-    let told = failure(|| {
+    let message = failure(|| {
         border(&root).holds(|bytes| assert!(!bytes.windows(2).any(|pair| pair == b"99"), "planted"))
     });
-    assert!(told.contains("planted") && told.contains("2 bytes: 99"), "shrunk to what matters: {told}");
+    assert!(
+        message.contains("planted") && message.contains("2 bytes: 99"),
+        "shrunk to what matters: {message}"
+    );
     let kept: Vec<Vec<u8>> =
         Seed::all_in(format!("{root}/tests/corpus/itself").as_ref()).into_iter().map(|s| s.bytes).collect();
     assert_eq!(kept, [b"99"]);
@@ -45,8 +48,8 @@ fn fuzz_finds_memory_above_the_limit() {
         let commas = bytes.iter().filter(|b| **b == b',').count();
         black_box(vec![0_u8; if commas > 8 { 10_000_000 } else { 0 }]);
     };
-    let told = failure(|| border(&root).holds(greedy));
-    assert!(told.contains("10000000 bytes of memory at once"), "{told}");
+    let message = failure(|| border(&root).holds(greedy));
+    assert!(message.contains("10000000 bytes of memory at once"), "{message}");
     std::fs::remove_dir_all(root).expect("scratch is removed");
 }
 

@@ -1,6 +1,6 @@
-//! The ways in which the fleet is walked, and the least that each takes.
+//! The ways in which the fleet is rolled, and the least that each takes.
 
-use crate::bench::overhead::harbour::{HOOK, Harbour, tag};
+use crate::bench::overhead::fleets::{Fleets, HOOK, tag};
 use crate::fixture::node::SERVICE;
 
 /// One way.
@@ -63,7 +63,7 @@ impl Plan {
              health: {{min_healthy_time: 0s, healthy_deadline: 1m, progress_deadline: 2m}}\n\
              drain: {{evidence: settle, settle: 0s, deadline: 30s, on_deadline: fail}}\n",
             tag = tag(to),
-            sha256 = Harbour::digest(to),
+            sha256 = Fleets::digest(to),
             strategy = self.strategy,
             at_once = self.at_once,
         )

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::world::wait::wait_for_200;
 
-/// How long it may take to tell.
+/// Time limit of an answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Since it was started, or between two looks.
@@ -20,7 +20,7 @@ pub(super) struct Traffic {
 impl Traffic {
     /// As it is now.
     pub(super) async fn now(etcd: SocketAddr) -> anyhow::Result<Self> {
-        Ok(Self::read(&wait_for_200("etcd to tell its metrics", ANSWER, etcd, "/metrics").await?))
+        Ok(Self::read(&wait_for_200("the metrics of etcd", ANSWER, etcd, "/metrics").await?))
     }
 
     /// What came after an earlier look.

@@ -17,7 +17,7 @@ pub(super) struct Calibrate {
     /// Directory for ledgers, logs and calibration.json; it must be empty, absent, or an earlier run's
     #[arg(long, value_name = "DIR", default_value = "grenade-calibration")]
     artifacts: PathBuf,
-    /// How many idle pairs are recorded; each takes `impact.length`, and as long again for each further look where the judge cannot tell
+    /// How many idle pairs are recorded; each takes `impact.length`, and as long again for each further look where the judge is inconclusive
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(2..=500))]
     pairs: u32,
     /// How many runs are simulated with each effect, from what was recorded

@@ -44,7 +44,7 @@ pub(super) enum LogError {
     Unwritable {
         /// Where.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         error: Error,
     },
 }

@@ -29,7 +29,7 @@ pub(super) fn asserted(
         findings.add("arrangements", "rolling needs at least one frozen mix");
     }
     if tags.contains(&GateTag::ZeroDowntime) && pace.before < SHORTEST_CONTROL {
-        let needed = format!("at least {SHORTEST_CONTROL:?} is needed to tell what the upgrade changed");
+        let needed = format!("at least {SHORTEST_CONTROL:?} is needed to see what the upgrade changed");
         findings.add("load.before", needed);
     }
     let reads = |step: &ScriptStep| step.deed == Deed::Reads && step.weight > 0;

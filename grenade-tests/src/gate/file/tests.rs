@@ -152,7 +152,7 @@ const VALUES_OF_ANOTHER_KIND: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn value_of_another_kind_is_named_with_its_place_and_what_is_allowed() {
+fn value_of_wrong_kind_has_its_place_and_what_is_allowed() {
     for (old, new, begin, expected) in VALUES_OF_ANOTHER_KIND {
         assert!(GOOD.contains(old), "{old}");
         let text = GOOD.replacen(old, new, 1);
@@ -347,7 +347,7 @@ fn load_by_command_needs_no_steps() {
 }
 
 #[test]
-fn load_by_command_that_cannot_be_judged_is_refused_with_its_place() {
+fn unjudgeable_load_by_command_is_refused_with_its_place() {
     let partial = "  command: [send, \"{url}\", \"{ledger}\"]";
     let steps = "  steps: [{name: get, request: {path: /items}}]";
     for (load, tags, begin, expected) in [
@@ -372,7 +372,7 @@ fn load_by_command_that_cannot_be_judged_is_refused_with_its_place() {
 }
 
 #[test]
-fn documented_steps_are_kept_and_bad_ones_are_named_with_their_place() {
+fn documented_steps_are_kept_and_bad_ones_have_their_place() {
     let good = format!("{GOOD}\ndocumented: [tidegate upgrade start … --id …]\n");
     let gate = parse(&good, Path::new("gate.yaml"), Path::new("/")).unwrap();
     assert_eq!(gate.documented.unwrap().steps(), ["tidegate upgrade start … --id …"]);

@@ -38,7 +38,7 @@ pub struct Calibration {
     pub rate: u32,
     /// The time between two looks at an idle pair or a simulated run, in seconds.
     pub seconds: f64,
-    /// How often the judge may look at them: as often as in a run, which goes on where it cannot tell.
+    /// How often the judge may look at them: as often as in a run, which goes on where it is inconclusive.
     pub looks: u32,
     /// Where and when it was measured.
     pub context: RunContext,

@@ -68,7 +68,7 @@ mod tests {
     use crate::gate::impact::simulated::Machine;
 
     #[test]
-    fn twin_that_became_slower_is_found_and_one_that_did_not_is_left_alone() {
+    fn only_a_twin_that_became_slower_is_found() {
         let mut alike = 0;
         for seed in 0..20 {
             let (before, _) = Machine::new(seed).pools(60.0, &|_, latency| latency);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn twin_with_too_few_blocks_tells_nothing() {
+    fn twin_with_too_few_blocks_is_inconclusive() {
         let (before, during) = Machine::new(1).pools(30.0, &|_, latency| latency);
         let check = moved(&before, &during);
         assert_eq!(check.verdict, Word::Inconclusive);

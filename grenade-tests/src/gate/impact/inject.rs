@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_as_many_as_are_needed_in_order_and_within_the_time() {
+    fn instants_are_enough_in_order_and_within_the_time() {
         let at = instants(60_000.0, 1);
         assert_eq!(at.len(), FEWEST_DRAINS);
         assert!(at.is_sorted() && at[0] > 0.0 && at[FEWEST_DRAINS - 1] < 60_000.0, "{at:?}");

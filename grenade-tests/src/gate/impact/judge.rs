@@ -17,7 +17,7 @@ use crate::gate::verdict::{Check, Word};
 
 /// The family-wise error, shared by the four parts.
 pub const ALPHA: f64 = 0.05 / 4.0;
-/// Fewer blocks tell nothing.
+/// With fewer blocks it is inconclusive.
 pub const FEWEST_BLOCKS: usize = 12;
 /// A block with fewer requests in one of the pools has no p99.
 pub const FEWEST_IN_BLOCK: usize = 200;
@@ -32,7 +32,7 @@ const LEAST_MS: f64 = 0.2;
 const MERGED_MS: f64 = 250.0;
 /// An outlier so soon after a drain began may be the drain's: within half of the time from drain to drain, and within these.
 const LOCKED_MS: (f64, f64) = (250.0, 1_000.0);
-/// Fewer drains tell nothing: with 0 in the twin, significance needs at least 7 with an outlier.
+/// With fewer drains it is inconclusive: with 0 in the twin, significance needs at least 7 with an outlier.
 pub const FEWEST_DRAINS: usize = 20;
 /// How often drains are moved to other times.
 const SHUFFLES: usize = 2_000;

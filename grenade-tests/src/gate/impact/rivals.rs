@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_twice_as_slow_is_seen_by_all_and_the_same_by_none() {
+    fn all_judges_see_twice_as_slow_and_none_the_same() {
         let (series, _) = Machine::new(1).pools(60.0, &|_, latency| latency);
         for (name, rival) in RIVALS {
             assert!(rival(&series, &inject::slowed(&series, 2.0)), "{name} is blind");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_drops_outliers_does_not_see_stalls() {
+    fn judge_that_drops_outliers_misses_stalls() {
         let (series, _) = Machine::new(1).pools(60.0, &|_, latency| latency);
         let one_in_ten_seconds = [5.2, 15.2, 25.2, 35.2, 45.2, 55.2].map(|seconds| seconds * 1e3);
         let stalled = inject::stalled(&series, &one_in_ten_seconds, 100.0);

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn instance_that_leaves_rotation_is_a_drain_and_one_that_begins_outside_is_none() {
+    fn only_an_instance_that_leaves_rotation_is_a_drain() {
         let changes = vec![
             change(0.0, "a", true),
             change(0.0, "b", false),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_begins_with_a_block_of_its_own() {
+    fn appended_stretch_begins_with_its_own_block() {
         let stretch = |at: f64| Stretch {
             treated: vec![good(0, "a", at, 1.0)],
             twin: vec![good(0, "a", at, 1.0)],

@@ -39,7 +39,7 @@ fn plan_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_does_not_fit_the_gate_is_named_with_what_is_allowed() {
+fn plan_that_does_not_fit_the_gate_has_what_is_allowed() {
     let (gate, room) = (gate(""), tempfile::tempdir().unwrap());
     let path = room.path().join("plan.yaml");
     let wrong = "max_unavailable: 3\nsteps:\n  - {when: {upgraded: 4}, do: {kill-agent: 9}}\n";

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::gate::report::{Died, GateReport, NOT_DECIDED};
 use crate::gate::verdict::{Check, Word};
 
-/// The document. An inconclusive check is an error, which builds tell from a failure.
+/// The document. An inconclusive check is an error, which builds distinguish from a failure.
 pub fn xml(report: &GateReport) -> String {
     let checks: Vec<&Check> = report.tags.iter().flat_map(|tag| &tag.checks).collect();
     let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();

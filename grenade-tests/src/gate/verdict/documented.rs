@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn step_that_an_unfinished_upgrade_did_not_reach_is_inconclusive() {
+    fn step_that_was_not_reached_is_inconclusive() {
         let check = judged(&EXECUTED, &EXECUTED[..2], false);
         assert_eq!(check.verdict, Word::Inconclusive, "{check:?}");
         let another = judged(&EXECUTED, &["items expand"], false);

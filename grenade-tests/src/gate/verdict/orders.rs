@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_request_names_service_instance_and_the_versions_of_all() {
+    fn failed_request_names_service_instance_and_all_versions() {
         let mut order = ordered();
         order.entries[101].outcome = crate::load::entry::Judged::Failed;
         order.entries[101].reason = "wrong content: /name is absent".to_owned();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn upgrade_that_does_not_complete_on_an_overloaded_machine_is_inconclusive() {
+    fn incomplete_upgrade_on_overloaded_machine_is_inconclusive() {
         let mut order = ordered();
         order.stages[1].upgraded = None;
         order.host.mean.cpu_pressure = Some(99.0);

@@ -10,7 +10,7 @@ use crate::load::entry::Entry;
 const KEPT: f64 = 100.0;
 /// Less than this may be what a program needs once, in KiB.
 const ONCE: f64 = 16_384.0;
-/// Fewer requests to an instance tell nothing.
+/// With fewer requests to an instance it is not judged.
 const ENOUGH: usize = 10;
 
 /// Whether no version was started at a place before the other one had ended.

@@ -16,7 +16,7 @@ pub(super) const RULE_OF_THREE: f64 = 3.0;
 pub(in crate::gate) struct On<'a> {
     /// What was seen of it.
     pub host: &'a HostSeen,
-    /// Beyond which it cannot tell.
+    /// Beyond which it is inconclusive.
     pub bounds: &'a HostBounds,
 }
 

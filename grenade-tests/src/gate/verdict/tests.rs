@@ -109,7 +109,7 @@ fn failure_before_the_upgrade_is_not_the_upgrade_s() {
 }
 
 #[test]
-fn overloaded_machine_tells_nothing_but_a_wrong_answer_does() {
+fn overloaded_machine_excuses_all_but_wrong_answers() {
     let mut up = upgraded(load());
     up.host = HostSeen { lag_p99_ms: 3.0, ..busy() };
     assert_eq!(of(GateTag::ZeroDowntime, &up, &[]).verdict, Word::Pass, "nothing failed");
@@ -212,7 +212,7 @@ fn lost_object_and_unfinished_upgrade_fail() {
 }
 
 #[test]
-fn version_that_keeps_memory_for_each_request_fails_and_one_that_needs_it_once_does_not() {
+fn only_memory_kept_for_each_request_fails() {
     let memory =
         |node: &str, version, after| Memory { node: node.to_owned(), version, before: 20_000, after };
     let to = |n: u64, node: &str| Entry { node: node.to_owned(), ..entry(n, n as f64) };
@@ -244,7 +244,7 @@ fn version_that_keeps_memory_for_each_request_fails_and_one_that_needs_it_once_d
 }
 
 #[test]
-fn version_that_starts_before_the_other_has_ended_fails_and_is_named() {
+fn version_that_starts_before_the_other_ended_fails() {
     let mut up = upgraded(load());
     assert_eq!(processes::one_at_a_time(&up).unwrap().verdict, Word::Pass);
     up.overlaps = Some(vec![Overlap { at_ms: 2_600, node: "node-1".to_owned(), versions: vec![1, 2] }]);
@@ -258,7 +258,7 @@ fn version_that_starts_before_the_other_has_ended_fails_and_is_named() {
 }
 
 #[test]
-fn event_of_a_plan_that_did_not_happen_is_inconclusive_and_named() {
+fn event_of_a_plan_that_is_missing_is_inconclusive() {
     let mut up = upgraded(load());
     up.ended.left_out = vec!["not reached: after 10m, the operator rolls back".to_owned()];
     let judged = of(GateTag::SupportsUpgrade, &up, &[]);

@@ -109,7 +109,7 @@ impl Desk {
                 self.window(context, leadership, asked).await
             }
             Request::DeclareStopped(id, node) if !self.stands_still(id, node) => {
-                Came::Done("it runs: nobody says that it has stopped".to_owned())
+                Came::Done("it runs: no person says that it has stopped".to_owned())
             }
             Request::Decommission(instance) => self.decommission(context, leadership, who, instance).await,
             Request::Preview(..) | Request::Look(..) => {

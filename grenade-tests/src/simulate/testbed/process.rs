@@ -126,7 +126,7 @@ impl Testbed {
 
     /// A release behaves from its next start on as it should.
     pub(in crate::simulate) fn correct(&self, tag: &str) {
-        self.log(format!("{tag} is mended"));
+        self.log(format!("{tag} is fixed"));
         if let Some(is) = self.state().releases.get_mut(tag) {
             *is = is.corrected();
         }
@@ -135,7 +135,7 @@ impl Testbed {
     /// Every release of a service behaves as it should, those that run included: what was wrong with their configuration is
     /// corrected where they run.
     pub(in crate::simulate) fn correct_all(&self, service: usize) {
-        self.log(format!("every release of {} is mended", self.names.services[service]));
+        self.log(format!("every release of {} is fixed", self.names.services[service]));
         let now = self.now();
         let mut state = self.state();
         let State { releases, slots, .. } = &mut *state;

@@ -45,8 +45,8 @@ impl Judge<'_> {
             let counts = report.version.is_some_and(says) && report.admission.exists() && !refused;
             let returns = before.report.is_none() && counts;
             let since = before.reported;
-            let is_anew = |(of, at): &(NodeId, i64)| of == node && since <= *at && *at <= lapsed;
-            let admitted = report.admission.0 > lapsed || self.restarts.iter().any(is_anew);
+            let is_new_start = |(of, at): &(NodeId, i64)| of == node && since <= *at && *at <= lapsed;
+            let admitted = report.admission.0 > lapsed || self.restarts.iter().any(is_new_start);
             self.holds(3, !returns || admitted, || {
                 format!(
                     "{key} is back after it lapsed at {lapsed}, on the former admission {}",
@@ -60,8 +60,8 @@ impl Judge<'_> {
                 [("directive", last.generation, report.generation), ("window", last.window, report.window)]
             {
                 // What no store can have given was a lie, whatever comes after it.
-                let was_told = was.0 <= self.revision.number;
-                self.holds(1, !same || !was_told || is >= was || !is.exists(), || {
+                let was_given = was.0 <= self.revision.number;
+                self.holds(1, !same || !was_given || is >= was || !is.exists(), || {
                     format!("{key} names {what} {is}, and has named {was} before")
                 });
             }

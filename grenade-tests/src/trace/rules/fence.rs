@@ -16,7 +16,7 @@ impl Judge<'_> {
             ) {
                 continue;
             }
-            self.holds(0, leader.is_some(), || format!("{key} was written while nobody led"));
+            self.holds(0, leader.is_some(), || format!("{key} was written while no coordinator led"));
             let Some(leader) = leader else { continue };
             match (key, put.as_ref().map(|put| &put.value)) {
                 (Key::Directive(..), Some(Value::Directive(directive))) => {

@@ -11,7 +11,7 @@ fn demo(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn unknown_or_senseless_arguments_are_refused_and_nothing_is_made() {
+fn invalid_arguments_are_refused_and_nothing_is_made() {
     let room = tempfile::tempdir().unwrap();
     let dir = room.path().join("demo");
     let at = dir.to_str().unwrap();

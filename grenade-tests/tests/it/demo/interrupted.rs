@@ -42,12 +42,12 @@ at_each_stage! {
     while_it_measures: "measuring alone", TERM;
     while_agents_start: "instances start at version 1", INT;
     before_the_upgrade: "before anything is upgraded", TERM;
-    in_stage: "left      preflight", INT;
-    in_the_first_wave: "waits     draining", INT;
+    in_stage: "left        preflight", INT;
+    in_the_first_wave: "waiting on  draining", INT;
     in_mid_replacement: "replacing", TERM;
-    in_the_second_wave: "wave      2 of 2", INT;
-    before_contract: "waits     phase contract requires", TERM;
-    in_contract: "phase     contract", INT;
+    in_the_second_wave: "wave        2 of 2", INT;
+    before_contract: "waiting on  phase contract requires", TERM;
+    in_contract: "phase       contract", INT;
     after_the_upgrade: "the upgrade is over", TERM;
     while_the_last_answers_come: "waiting for the last answers", INT;
 }
@@ -55,24 +55,24 @@ at_each_stage! {
 #[tokio::test]
 async fn in_mid_fill() {
     let large = ["--instances=2", "--rows=100000", "--rate=50"];
-    interrupt_with(&large, "phase     migrate", Signal::INT).await;
+    interrupt_with(&large, "phase       migrate", Signal::INT).await;
 }
 
 #[tokio::test]
-async fn while_it_walks_back() {
+async fn during_the_rollback() {
     let broken = ["--instances=2", "--rows=2000", "--rate=50", "--break-at=2"];
-    interrupt_with(&broken, "phase     rolling-back", Signal::TERM).await;
+    interrupt_with(&broken, "phase       rolling-back", Signal::TERM).await;
 }
 
 #[tokio::test]
 async fn a_hang_up_is_an_end_too() {
-    interrupt("phase     roll", Signal::HUP).await;
+    interrupt("phase       roll", Signal::HUP).await;
 }
 
 #[tokio::test]
 async fn a_coordinator_that_crashes_is_an_error_that_leaves_nothing() {
     let mut demo = Running::start(&SMALL);
-    demo.says("waits     draining", REACHED).await;
+    demo.says("waiting on  draining", REACHED).await;
     assert!(demo.count() >= 6, "a coordinator, two agents, two instances, a balancer: {}", demo.count());
     let coordinator = demo.pid_of("tidegate coordinator");
     let pid = Pid::from_raw(i32::try_from(coordinator).unwrap()).unwrap();

@@ -24,7 +24,7 @@ async fn an_upgrade_completes_on_real_etcd_postgresql_and_haproxy() {
 #[tokio::test]
 async fn an_interrupt_ends_the_real_servers_too() {
     let mut demo = Running::start(&["--real", "--instances=2", "--rows=2000", "--rate=50"]);
-    demo.says("waits     draining", Duration::from_secs(120)).await;
+    demo.says("waiting on  draining", Duration::from_secs(120)).await;
     demo.signal(Signal::INT);
     assert_eq!(demo.ends(Duration::from_secs(30)).await, Some(130), "{}", demo.said());
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::running::{Running, agrees};
 
 #[tokio::test]
-async fn a_version_that_is_broken_from_the_third_instance_on_is_rolled_back_without_a_failed_request() {
+async fn broken_third_instance_is_rolled_back_without_failed_request() {
     let mut demo = Running::start(&["--break-at=3", "--keep"]);
     let code = demo.ends(Duration::from_secs(150)).await;
     let (report, said) = (demo.report(), demo.said());

@@ -11,7 +11,7 @@ use super::running::{Running, agrees};
 const LIMIT: Duration = Duration::from_secs(150);
 
 #[tokio::test]
-async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
+async fn upgrade_completes_and_every_request_is_answered() {
     let mut demo = Running::start(&[]);
     let code = demo.ends(LIMIT).await;
     let (report, ledger, said) = (demo.report(), demo.ledger(), demo.said());
@@ -56,9 +56,9 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
         assert!(answered > 100, "version {version} answered {answered} requests");
     }
     for word in [
-        "phase     roll",
-        "wave      5 of 5",
-        "waits     draining",
+        "phase       roll",
+        "wave        5 of 5",
+        "waiting on  draining",
         "balancer says DOWN",
         "phase contract requires an approval",
         "version 2",
@@ -75,7 +75,7 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
 }
 
 #[tokio::test]
-async fn requests_that_fail_are_counted_and_no_outcome_makes_up_for_them() {
+async fn failed_requests_are_counted_and_fail_any_outcome() {
     let mut demo = Running::start(&["--instances=2", "--rows=2000"]);
     demo.says("the upgrade is over", LIMIT).await;
     let pantry = demo.pid_of("pantry-v2 --listen");

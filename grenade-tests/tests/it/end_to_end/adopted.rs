@@ -7,14 +7,14 @@ use super::fleet::{Fleet, Ground, ID};
 use super::hooks::by_hooks;
 use super::least::Least;
 
-/// Restarts each agent with its configuration changed, and where `anew` without anything that it knew.
-async fn with_config(fleet: &mut Fleet, anew: bool, change: impl Fn(&str) -> String) {
+/// Restarts each agent with its configuration changed, and where `without_state` without anything that it knew.
+async fn with_config(fleet: &mut Fleet, without_state: bool, change: impl Fn(&str) -> String) {
     for n in 0..fleet.agents.len() {
         fleet.agents[n].process.crash().unwrap();
         let config = fleet.agents[n].config.clone();
         let text = std::fs::read_to_string(&config).unwrap();
         std::fs::write(&config, change(&text)).unwrap();
-        if anew {
+        if without_state {
             // Who comes with a new identity is refused while the lease of the former one lasts.
             let node = fleet.nodes[n].0.clone();
             fleet.silent(&node).await;
@@ -27,7 +27,7 @@ async fn with_config(fleet: &mut Fleet, anew: bool, change: impl Fn(&str) -> Str
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn adopted_service_whose_code_comes_by_a_stage_hook_is_upgraded_and_the_way_back_is_known() {
+async fn adopted_service_with_stage_hook_knows_its_rollback() {
     let mut fleet = Fleet::on(Ground::SMALL).await;
     by_hooks(&mut fleet, "").await;
     let artifacts = fleet.rig.world.path("artifacts");
@@ -59,7 +59,7 @@ async fn adopted_service_whose_code_comes_by_a_stage_hook_is_upgraded_and_the_wa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn disable_file_that_the_service_never_looks_at_pauses_before_any_stop() {
+async fn ignored_disable_file_pauses_before_any_stop() {
     let mut fleet = Fleet::on(Ground::SMALL).await;
     let (right, wrong) = ("pantry-api.disable\"\n", "not-looked-at.disable\"\n");
     with_config(&mut fleet, false, |text| text.replacen(right, wrong, 1)).await;

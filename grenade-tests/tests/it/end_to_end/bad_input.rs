@@ -27,13 +27,13 @@ async fn is_refused_with_what_is_allowed_and_changes_nothing() {
     records::close_gates(&fleet, &mut wrong).await;
     specs::no_database(&fleet).await;
     specs::wrong_digest(&fleet).await;
-    wishes_are_refused(&fleet, &mut wrong).await;
+    requests_are_refused(&fleet, &mut wrong).await;
     fleet.all_serve(1).await;
     wrong.nothing();
 }
 
 /// Requests that are invalid while an upgrade is under way.
-async fn wishes_are_refused(fleet: &Fleet, wrong: &mut Wrong) {
+async fn requests_are_refused(fleet: &Fleet, wrong: &mut Wrong) {
     fleet.upgrade(SPEC).await;
     fleet.waits_for(&["phase roll requires a manual approval"]).await;
     let before = standing(fleet).await;
@@ -62,7 +62,7 @@ async fn wishes_are_refused(fleet: &Fleet, wrong: &mut Wrong) {
     ];
     for (args, code, words) in cases {
         let said = fleet.ask(args).await;
-        wrong.told(&args.join(" "), &said, code, words);
+        wrong.answered(&args.join(" "), &said, code, words);
         wrong.same(&format!("{args:?} changes nothing"), standing(fleet).await, before.clone());
     }
     fleet.must(&["upgrade", "rollback", ID, "--why", "it was a test"]).await;
@@ -75,7 +75,7 @@ pub(super) struct Wrong(Vec<String>);
 
 impl Wrong {
     /// The command ended so, said all of this, and no secret.
-    fn told(&mut self, what: &str, said: &Said, code: i32, words: &[&str]) {
+    fn answered(&mut self, what: &str, said: &Said, code: i32, words: &[&str]) {
         let silent: Vec<_> = words.iter().filter(|word| !said.err.contains(**word)).collect();
         if said.code != Some(code) || !silent.is_empty() {
             self.0.push(format!("{what}\nshould end with {code} and say {silent:?} too: {said:#?}"));

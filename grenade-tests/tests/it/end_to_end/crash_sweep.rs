@@ -53,7 +53,7 @@ fn kinds<'a>(points: impl IntoIterator<Item = &'a Point>) -> BTreeSet<&'a str> {
     points.into_iter().map(|point| point.kind.as_str()).collect()
 }
 
-fn tell(what: &str, ends: Ends, run: &Run, began: Instant) {
+fn print(what: &str, ends: Ends, run: &Run, began: Instant) {
     let seconds = began.elapsed().as_secs_f64();
     println!(
         "{ends:?}, {what}: {} points seen, {} kills; {} requests sent, {} failed; {seconds:.1} s",
@@ -68,7 +68,7 @@ fn tell(what: &str, ends: Ends, run: &Run, began: Instant) {
 async fn one_of_each_kind_of_step() {
     let began = Instant::now();
     let run = run(Ends::Completed, GROUND, Plan::EachKind).await;
-    tell("one of each kind", Ends::Completed, &run, began);
+    print("one of each kind", Ends::Completed, &run, began);
     let (found, hit) = (kinds(&run.found), kinds(&run.hit));
     println!("kinds of step found: {}, hit: {}: {hit:?}", found.len(), hit.len());
     assert_eq!(found, hit, "each kind that was found is hit");
@@ -82,7 +82,7 @@ async fn one_of_each_kind_of_step() {
 async fn at_every_point(ends: Ends, ground: Ground) {
     let began = Instant::now();
     let ideal = run(ends, ground, Plan::Look).await;
-    tell("undisturbed", ends, &ideal, began);
+    print("undisturbed", ends, &ideal, began);
     ideal.is_as_it_should(ends);
     let mut hit: BTreeSet<Point> = BTreeSet::new();
     for round in 1..=ROUNDS {
@@ -92,7 +92,7 @@ async fn at_every_point(ends: Ends, ground: Ground) {
         }
         let began = Instant::now();
         let run = run(ends, ground, Plan::EachPoint { of, at_most: KILLS }).await;
-        tell(&format!("upgrade {round}"), ends, &run, began);
+        print(&format!("upgrade {round}"), ends, &run, began);
         run.is_as_it_should(ends);
         run.is_like(&ideal);
         hit.extend(run.hit);
@@ -105,11 +105,11 @@ async fn at_every_point(ends: Ends, ground: Ground) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_real_postgres_every_point_of_an_upgrade_that_completes() {
+async fn long_real_postgres_every_point_of_a_completed_upgrade() {
     at_every_point(Ends::Completed, Ground { postgres: true, ..GROUND }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_real_postgres_every_point_of_an_upgrade_that_is_rolled_back() {
+async fn long_real_postgres_every_point_of_a_rolled_back_upgrade() {
     at_every_point(Ends::RolledBack, Ground { postgres: true, ..GROUND }).await;
 }

@@ -88,17 +88,17 @@ async fn release_goes_out_once_its_compatibility_suite_has_passed() {
     let log = fleet.rig.world.path("suite.log");
     let passed = fleet.compat(&["--json", "--log", log.to_str().unwrap()], suite).await;
     assert_eq!(passed.code, Some(0), "{passed:#?}");
-    let told: Value = serde_json::from_str(&passed.out).unwrap();
-    assert_eq!((&told["verdict"], &told["recorded"]), (&json!("pass"), &json!(true)), "{told:#}");
-    assert_eq!(told["warnings"], json!([]), "both tags are known");
+    let shown: Value = serde_json::from_str(&passed.out).unwrap();
+    assert_eq!((&shown["verdict"], &shown["recorded"]), (&json!("pass"), &json!(true)), "{shown:#}");
+    assert_eq!(shown["warnings"], json!([]), "both tags are known");
     let written = std::fs::read(&log).unwrap();
     assert_eq!(String::from_utf8_lossy(&written), "412 tests\n");
-    assert_eq!(told["log_sha256"], hex::encode(Sha256::digest(&written)));
+    assert_eq!(shown["log_sha256"], hex::encode(Sha256::digest(&written)));
 
     let deployed = |said: &Said| said.out.contains("\"status\":\"deployed\"");
     fleet.until("it is deployed", &["--json", "release", "show", "1"], deployed).await;
     let pair = fleet.matrix().await["pairs"][0].clone();
-    assert_eq!((&pair["log_sha256"], &pair["waiting"]), (&told["log_sha256"], &json!([])), "{pair:#}");
+    assert_eq!((&pair["log_sha256"], &pair["waiting"]), (&shown["log_sha256"], &json!([])), "{pair:#}");
     let text = fleet.grenade(&["matrix"]).await.out;
     assert!(text.contains("pantry-1.0.0") && text.contains("pass"), "{text}");
     let listed = fleet.must(&["release", "matrix"]).await;
@@ -175,11 +175,11 @@ async fn two_suites_of_one_pair_at_once_keep_verdicts_and_logs() {
         let pair = ["compat", "--compute-tag", "c-1", "--storage-tag", "s-1", "--json", "--max-time", "20s"];
         let args = [&pair[..], &["--", "sh", "-c", &suite]].concat();
         let said = run(grenade(&url, Some(&token), &dir, &args)).await;
-        let told: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:#?}"));
-        let log = std::fs::read_to_string(dir.join(told["log"].as_str().unwrap())).unwrap();
-        assert_eq!((log.as_str(), &told["recorded"]), (format!("{text}\n").as_str(), &json!(true)));
-        assert_eq!(told["log_sha256"], hex::encode(Sha256::digest(&log)));
-        told
+        let shown: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:#?}"));
+        let log = std::fs::read_to_string(dir.join(shown["log"].as_str().unwrap())).unwrap();
+        assert_eq!((log.as_str(), &shown["recorded"]), (format!("{text}\n").as_str(), &json!(true)));
+        assert_eq!(shown["log_sha256"], hex::encode(Sha256::digest(&log)));
+        shown
     };
     let (failed, passed) = tokio::join!(suite("one", 1), suite("two", 0));
     assert_eq!((&failed["verdict"], &passed["verdict"]), (&json!("fail"), &json!("pass")));
@@ -199,11 +199,11 @@ async fn two_suites_of_one_pair_at_once_keep_verdicts_and_logs() {
     assert!(earlier["who"].as_str().unwrap().contains("op"), "{pair:#}");
     // The history of the fleet has both, with the digests of their logs.
     let history = region.json(&["fleet", "history"]);
-    for told in [&failed, &passed] {
+    for shown in [&failed, &passed] {
         let words = format!(
             "c-1 with s-1: {} (log sha256 {})",
-            told["verdict"].as_str().unwrap(),
-            told["log_sha256"].as_str().unwrap()
+            shown["verdict"].as_str().unwrap(),
+            shown["log_sha256"].as_str().unwrap()
         );
         assert_eq!(history.iter().filter(|event| event["to"] == words.as_str()).count(), 1, "{history:#?}");
     }

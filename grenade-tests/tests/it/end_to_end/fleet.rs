@@ -38,7 +38,7 @@ pub(super) const ID: &str = "u1";
 pub(super) const NOWHERE: &str = "NOWHERE_DATABASE_URL";
 /// Names, for the coordinators, the database with a wrong password.
 pub(super) const STRANGER: &str = "STRANGER_DATABASE_URL";
-/// That password; no message may tell it.
+/// That password; no message may contain it.
 pub(super) const SECRET: &str = "not-the-password";
 
 /// The fleet's size, store and database.

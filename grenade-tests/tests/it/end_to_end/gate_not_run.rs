@@ -3,7 +3,7 @@
 use super::gate_job::{contains, done, gate, place, with_fault};
 
 #[tokio::test]
-async fn version_that_never_becomes_ready_is_no_verdict_and_its_log_is_shown() {
+async fn version_that_is_never_ready_is_no_verdict_and_shows_its_log() {
     let gate = with_fault(2, "stillborn").replace("  ready: /ready", "  ready: /ready\n  start_timeout: 3s");
     let done = done(&gate).await;
     assert_eq!(done.code, Some(4), "{}", done.said);

@@ -127,7 +127,7 @@ async fn version_that_keeps_memory_for_each_request_fails() {
 
 /// In a frozen mix it is this program's child, in the upgrade its agent's.
 #[tokio::test]
-async fn version_that_exits_under_load_is_reported_with_code_and_last_lines() {
+async fn version_that_exits_has_its_code_and_last_lines_reported() {
     let gate = with_fault(2, "mortal").replace("tags: [supports-upgrade, rolling,", "tags: [rolling,");
     let done = done(&gate.replace(
         "healthy_deadline: 20s, progress_deadline: 1m",
@@ -196,7 +196,7 @@ async fn target_that_starts_before_the_base_has_ended_fails() {
 }
 
 #[tokio::test]
-async fn drain_that_waits_for_nobody_fails() {
+async fn drain_that_waits_for_no_request_fails() {
     let careless = "upgrade:\n  drain: {evidence: settle, settle: 500ms, deadline: 1s, on_deadline: proceed}";
     let done = done(&gate().replace("upgrade:", careless)).await;
     contains(&done.failed("zero-downtime"), &["failed; first: upload"]);
@@ -209,7 +209,7 @@ fn forgetful_base() -> String {
 }
 
 #[tokio::test]
-async fn plan_is_run_from_its_file_and_shows_what_the_upgrade_alone_does_not() {
+async fn plan_from_its_file_shows_more_than_the_upgrade_alone() {
     let passes = done(&forgetful_base()).await;
     assert_eq!(passes.code, Some(0), "{}", passes.said);
     let rig = Rig::new();
@@ -236,7 +236,7 @@ async fn plan_is_run_from_its_file_and_shows_what_the_upgrade_alone_does_not() {
 }
 
 #[tokio::test]
-async fn plans_for_which_there_is_no_time_are_inconclusive_and_the_results_so_far_are_kept() {
+async fn plans_without_time_are_inconclusive_and_results_are_kept() {
     let gate = Gate::verb(Rig::new(), "explore", &gate(), &["--plans", "2", "--max-time", "1s"]);
     let done = gate.ends().await;
     assert_eq!(done.code, Some(2), "{}", done.said);
@@ -277,7 +277,7 @@ async fn long_pools(fault: &str) -> Done {
 }
 
 #[tokio::test]
-async fn long_upgrade_that_nobody_feels_is_not_failed() {
+async fn long_upgrade_without_impact_is_not_failed() {
     let done = long_pools("").await;
     assert_ne!(done.code, Some(1), "{}", done.said);
 }
@@ -300,7 +300,7 @@ async fn unknown_field_is_named_with_its_place() {
 }
 
 #[test]
-fn report_that_cannot_be_written_is_named_before_anything_is_started() {
+fn unwritable_report_is_named_before_anything_starts() {
     let rig = Rig::new();
     let file = rig.world.path("gate.yaml");
     std::fs::write(&file, gate()).unwrap();

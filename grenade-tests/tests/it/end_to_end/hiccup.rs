@@ -26,7 +26,7 @@ async fn behind_lines(fleet: &mut Fleet) -> Vec<Line> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_unready_for_a_moment_leaves_as_many_in_rotation_as_must_stay() {
+async fn all_unready_for_a_moment_leaves_min_in_service() {
     let mut fleet = Fleet::on(Ground { instances: 4, ..Ground::SMALL }).await;
     let lines = behind_lines(&mut fleet).await;
     let spec = "strategy: {rolling: {batch: 4}}\nmin_in_service: 3\nmax_unavailable: 1\napprovals: [roll]";
@@ -36,7 +36,7 @@ async fn all_unready_for_a_moment_leaves_as_many_in_rotation_as_must_stay() {
     fleet.approve("roll").await;
     let end = Instant::now() + LIMIT;
     while !fleet.nodes.iter().any(|(node, _)| fleet.disable_file(node).exists()) {
-        assert!(Instant::now() < end, "nobody is drained\n{}", fleet.logs());
+        assert!(Instant::now() < end, "no instance is drained\n{}", fleet.logs());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     lines.iter().for_each(Line::cut);

@@ -7,11 +7,11 @@ use std::time::Duration;
 use grenade_tests::world::program;
 
 use super::fleet::{Fleet, Ground, ID, LEASE, Said, run};
-use super::watchman::Watchman;
+use super::rotation_monitor::RotationMonitor;
 
 const LATE: &str = "node-3";
 const NAME: &str = "pantry-api/node-3";
-/// By when the balancer has noticed a death, in milliseconds: fall × check interval is 400, and the watchman looks too.
+/// By when the balancer has noticed a death, in milliseconds: fall × check interval is 400, and the monitor looks too.
 const NOTICED: i64 = 1_000;
 /// Two waves go through while one instance is out for good; each phase of interest waits for a person.
 const SPEC: &str = "min_in_service: 1\nmax_unavailable: 2\napprovals: [roll]";
@@ -41,19 +41,19 @@ async fn answer_for_it(fleet: &Fleet, how: &str) {
 }
 
 /// The node comes back as it was, and is refused; it is never seen in rotation, nor an answer of version 1.
-async fn returns_and_is_refused(fleet: &Fleet, watchman: &Watchman) {
+async fn returns_and_is_refused(fleet: &Fleet, monitor: &RotationMonitor) {
     let began = fleet.contract_began().await.expect("contract has begun");
     let refused = |said: &Said| said.out.lines().any(|line| line.contains(NAME) && line.contains("refused"));
-    let told = fleet.until("the late node is refused", &["fleet", "list", "--all"], refused).await;
-    assert!(told.out.contains("below the floor 2"), "{told:#?}");
+    let listed = fleet.until("the late node is refused", &["fleet", "list", "--all"], refused).await;
+    assert!(listed.out.contains("below the floor 2"), "{listed:#?}");
     assert!(fleet.disable_file(LATE).exists(), "its disable-file stays");
     // Several times what the balancer needs to take one in.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let answers = watchman.answers_after(began);
+    let answers = monitor.answers_after(began);
     assert_eq!(answers.get(&1), None, "version 1 answered after the contract began: {answers:?}");
     assert!(answers.get(&2).is_some_and(|count| *count > 20), "{answers:?}");
     assert!(
-        !watchman.was_up_after(LATE, began + NOTICED),
+        !monitor.was_up_after(LATE, began + NOTICED),
         "the late node was in rotation after the contract began"
     );
     let status = fleet.balancer.show_stat().await.unwrap();
@@ -63,7 +63,7 @@ async fn returns_and_is_refused(fleet: &Fleet, watchman: &Watchman) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_stopped_returns_after_the_contract() {
     let mut fleet = Fleet::on(Ground::SMALL).await;
-    let watchman = Watchman::before(&fleet);
+    let monitor = RotationMonitor::before(&fleet);
     before_the_roll(&fleet).await;
     fleet.agents[2].process.crash().unwrap();
     assert!(fleet.kill_service(LATE));
@@ -83,7 +83,7 @@ async fn a_node_that_was_stopped_returns_after_the_contract() {
     assert_eq!((said.code, said.err.contains("below the floor 2")), (Some(3), true), "{said:#?}");
 
     fleet.agents[2].restart(&fleet.rig.world).unwrap();
-    returns_and_is_refused(&fleet, &watchman).await;
+    returns_and_is_refused(&fleet, &monitor).await;
     assert!(!fleet.kill_service(LATE), "the service was started");
     super::bad_input::certificate(&fleet, &certificate).await;
 }
@@ -92,13 +92,13 @@ async fn a_node_that_was_stopped_returns_after_the_contract() {
 async fn real_postgres_an_agent_is_dead_and_its_service_lives_on() {
     let mut fleet = Fleet::on(Ground { postgres: true, ..Ground::SMALL }).await;
     super::bad_input::wrong_password(&fleet).await;
-    let watchman = Watchman::before(&fleet);
+    let monitor = RotationMonitor::before(&fleet);
     before_the_roll(&fleet).await;
     fleet.agents[2].process.crash().unwrap();
     fleet.silent(LATE).await;
     fleet.approve("roll").await;
     waits_for_a_person(&fleet).await;
-    assert_eq!(watchman.times_out()[LATE], 0, "the service goes on");
+    assert_eq!(monitor.times_out()[LATE], 0, "the service goes on");
     // A person who is wrong: the service still holds its session, and that alone keeps the contract away.
     answer_for_it(&fleet, "unplugged, or so I was told").await;
     fleet.waits_for(&["the certificate cannot be made", "pantry-api/1/node-3"]).await;
@@ -108,24 +108,24 @@ async fn real_postgres_an_agent_is_dead_and_its_service_lives_on() {
     fleet.completed().await;
 
     fleet.agents[2].restart(&fleet.rig.world).unwrap();
-    returns_and_is_refused(&fleet, &watchman).await;
+    returns_and_is_refused(&fleet, &monitor).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_is_cut_off_from_the_store_and_its_service_serves() {
     let fleet = Fleet::on(Ground::SMALL).await;
-    let watchman = Watchman::before(&fleet);
+    let monitor = RotationMonitor::before(&fleet);
     before_the_roll(&fleet).await;
     fleet.line.cut();
     fleet.silent(LATE).await;
     fleet.approve("roll").await;
     waits_for_a_person(&fleet).await;
-    assert_eq!(watchman.times_out()[LATE], 0, "the service goes on");
+    assert_eq!(monitor.times_out()[LATE], 0, "the service goes on");
     assert!(fleet.kill_service(LATE));
     answer_for_it(&fleet, "killed by hand on the console").await;
     fleet.accept_sessions().await;
     fleet.completed().await;
 
     fleet.line.mend();
-    returns_and_is_refused(&fleet, &watchman).await;
+    returns_and_is_refused(&fleet, &monitor).await;
 }

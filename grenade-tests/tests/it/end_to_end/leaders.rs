@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::fleet::{Fleet, Ground, LIMIT};
-use super::watchman::Watchman;
+use super::rotation_monitor::RotationMonitor;
 
 const PHASES: [&str; 6] = ["stage", "expand", "migrate", "roll", "remove", "contract"];
 /// Each phase begins when the test says so; one instance at a time.
@@ -17,7 +17,7 @@ const GROUND: Ground = Ground { instances: 3, rows: 20_000, etcd: true, postgres
 /// Kills the leader `later` than each phase was seen to begin; the upgrade must end as if nothing had been.
 async fn killed_in_each_phase(later: Duration) {
     let mut fleet = Fleet::on(GROUND).await;
-    let (load, watchman) = (fleet.load(20), Watchman::before(&fleet));
+    let (load, monitor) = (fleet.load(20), RotationMonitor::before(&fleet));
     fleet.upgrade(SPEC).await;
     for phase in PHASES {
         if phase == "contract" {
@@ -40,7 +40,7 @@ async fn killed_in_each_phase(later: Duration) {
     let report = load.stop().await.unwrap();
     assert_eq!(report.failed, 0, "{:?}", report.first_failures);
     assert!(report.ok > 200, "{report:?}");
-    for (node, times) in watchman.times_out() {
+    for (node, times) in monitor.times_out() {
         assert_eq!(times, 1, "{node} went out of rotation {times} times; it is replaced once");
     }
     let history = fleet.history().await;
@@ -66,7 +66,7 @@ async fn leader(fleet: &Fleet) -> usize {
             }
         }
     }
-    panic!("nobody leads\n{}", fleet.logs());
+    panic!("no coordinator leads\n{}", fleet.logs());
 }
 
 /// Waits until the follower sees the phase, or one beyond it where it is soon over; answers which.
@@ -94,12 +94,12 @@ async fn takes_over(fleet: &Fleet, other: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_etcd_the_leader_is_killed_in_each_phase_and_the_other_completes() {
+async fn real_etcd_leader_killed_in_each_phase_and_other_completes() {
     killed_in_each_phase(Duration::ZERO).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_real_etcd_the_leader_is_killed_in_the_midst_of_each_phase() {
+async fn long_real_etcd_leader_is_killed_amid_each_phase() {
     for later in [30, 150, 700] {
         killed_in_each_phase(Duration::from_millis(later)).await;
     }

@@ -63,7 +63,7 @@ pub(crate) async fn documents_that_reach_agents(ground: Ground) -> (Region, Json
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn documents_reach_agents_batch_by_batch_and_a_bad_one_is_returned_from() {
+async fn documents_reach_agents_by_batch_and_a_bad_one_is_returned() {
     let (region, second) = documents_that_reach_agents(Ground::Embedded).await;
     region.set(&json!({"x": "bad"}), &["--pattern", "canary", "--timeout", "20s"]);
     let last = region.ended().await;

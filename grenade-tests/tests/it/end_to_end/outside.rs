@@ -28,7 +28,7 @@ async fn drained(fleet: &Fleet, refused: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn version_put_back_on_every_node_leaves_rotation_within_capacity() {
+async fn version_put_back_everywhere_leaves_within_capacity() {
     let mut fleet = Fleet::on(Ground::SMALL).await;
     by_hooks(&mut fleet, "").await;
     // The same program under both names: nothing depends on a schema here.

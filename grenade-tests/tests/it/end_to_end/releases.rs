@@ -30,7 +30,7 @@ const REST: Duration = Duration::from_millis(50);
 
 /// What a client was answered.
 #[derive(Debug, Clone)]
-struct Told {
+struct Acknowledged {
     revision: u64,
     tag: String,
 }
@@ -40,7 +40,7 @@ struct Told {
 struct Shared {
     doors: Arc<Vec<SocketAddr>>,
     token: String,
-    told: Arc<Mutex<Vec<Told>>>,
+    acknowledged: Arc<Mutex<Vec<Acknowledged>>>,
     refused: Arc<Mutex<BTreeMap<String, u64>>>,
     end: CancellationToken,
 }
@@ -75,9 +75,9 @@ impl Client {
 
     /// One of the last that any client was answered: older ones are removed by and by.
     fn earlier(&self) -> Option<u64> {
-        let told = self.shared.told.lock().unwrap();
-        let recent = &told[told.len().saturating_sub(8)..];
-        recent.get(self.number % recent.len().max(1)).map(|told| told.revision)
+        let acknowledged = self.shared.acknowledged.lock().unwrap();
+        let recent = &acknowledged[acknowledged.len().saturating_sub(8)..];
+        recent.get(self.number % recent.len().max(1)).map(|acknowledged| acknowledged.revision)
     }
 
     /// Asks until a coordinator answers with the outcome; each time another coordinator.
@@ -87,7 +87,7 @@ impl Client {
                 Ok((StatusCode::OK, answer)) => {
                     let revision = answer["revision"].as_u64().unwrap();
                     let tag = answer["tag"].as_str().unwrap().to_owned();
-                    return self.shared.told.lock().unwrap().push(Told { revision, tag });
+                    return self.shared.acknowledged.lock().unwrap().push(Acknowledged { revision, tag });
                 }
                 Ok((StatusCode::NOT_MODIFIED, _)) => return,
                 Ok((status, answer)) if status.is_client_error() => {
@@ -113,7 +113,7 @@ impl Client {
                 Caller::connect(door, Some(&self.shared.token)).await?
             }
         };
-        let answer = caller.tell(Method::POST, path, body).await?;
+        let answer = caller.send(Method::POST, path, body).await?;
         self.caller = Some(caller);
         Ok(answer)
     }
@@ -191,14 +191,14 @@ async fn many_clients_at_once(enough: usize, kills_enough: usize) {
     let shared = Shared {
         doors: Arc::new(coordinators.iter().map(|coordinator| coordinator.plan.http).collect()),
         token: token.trim().to_owned(),
-        told: Arc::default(),
+        acknowledged: Arc::default(),
         refused: Arc::default(),
         end: CancellationToken::new(),
     };
     // What is gone back to must not have been collected meanwhile.
     let mut first = Caller::connect(shared.doors[0], Some(&shared.token)).await.unwrap();
     let settings = json!({"minimum_available": 50});
-    let set = first.tell(Method::PUT, "/management/api/v2/streams/compute", &settings).await.unwrap();
+    let set = first.send(Method::PUT, "/management/api/v2/streams/compute", &settings).await.unwrap();
     assert_eq!(set.0, StatusCode::OK, "{set:?}");
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| {
@@ -209,10 +209,13 @@ async fn many_clients_at_once(enough: usize, kills_enough: usize) {
 
     let began = Instant::now();
     let mut kills = 0;
-    let acknowledged = || shared.told.lock().unwrap().len();
+    let acknowledged = || shared.acknowledged.lock().unwrap().len();
     while acknowledged() < enough || kills < kills_enough {
-        let told = acknowledged();
-        assert!(began.elapsed() < LIMIT, "only {told} wishes were acknowledged, with {kills} kills");
+        let acknowledged = acknowledged();
+        assert!(
+            began.elapsed() < LIMIT,
+            "only {acknowledged} requests were acknowledged, with {kills} kills"
+        );
         tokio::time::sleep(EVERY).await;
         let victim = kills % coordinators.len();
         coordinators[victim].process.crash().unwrap();
@@ -227,8 +230,8 @@ async fn many_clients_at_once(enough: usize, kills_enough: usize) {
 
     let trace = Trace::read(&etcd.endpoints()[0], &Prefix::default()).await.unwrap();
     let judged = judge(&trace);
-    let told = shared.told.lock().unwrap().clone();
-    for Told { revision, tag } in &told {
+    let acknowledged = shared.acknowledged.lock().unwrap().clone();
+    for Acknowledged { revision, tag } in &acknowledged {
         let kept = judged.releases.values().find(|release| release.revision.get() == *revision);
         let kept = kept.unwrap_or_else(|| panic!("revision {revision} was acknowledged and is lost"));
         assert_eq!(kept.tag.as_str(), tag, "revision {revision}");
@@ -237,13 +240,13 @@ async fn many_clients_at_once(enough: usize, kills_enough: usize) {
     println!(
         "{CLIENTS} clients, {kills} kills: {} acknowledged, {} revisions of the stream, {back} of them rollbacks; one \
          deployed at {} of {} revisions of the store; refused: {:?}",
-        told.len(),
+        acknowledged.len(),
         judged.releases.len(),
         judged.deployed_at,
         judged.revisions,
         shared.refused.lock().unwrap()
     );
-    assert!(back > 0, "nobody went back");
+    assert!(back > 0, "none went back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::fleet::{Fleet, Ground, ID, LIMIT, Said, run};
-use super::watchman::Watchman;
+use super::rotation_monitor::RotationMonitor;
 
 const SPEC: &str = "min_in_service: 0\nmax_unavailable: 1\napprovals: [roll]";
 
@@ -23,13 +23,13 @@ fn once(fleet: &Fleet) -> BTreeMap<String, usize> {
 }
 
 /// Runs the upgrade until the first instance is ordered to drain.
-async fn rolls(fleet: &Fleet, watchman: &Watchman) {
+async fn rolls(fleet: &Fleet, monitor: &RotationMonitor) {
     fleet.upgrade(SPEC).await;
     fleet.waits_for(&["phase roll requires a manual approval"]).await;
     fleet.approve("roll").await;
     let end = Instant::now() + LIMIT;
-    while watchman.times_out().values().sum::<usize>() == 0 {
-        assert!(Instant::now() < end, "nobody is drained\n{}", fleet.logs());
+    while monitor.times_out().values().sum::<usize>() == 0 {
+        assert!(Instant::now() < end, "no instance is drained\n{}", fleet.logs());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -41,18 +41,18 @@ async fn is_replaced(fleet: &Fleet) {
 }
 
 /// A coordinator leads, and every command reports why nothing moves; for at least as long, nothing does.
-async fn nothing_acts(fleet: &Fleet, watchman: &Watchman) {
-    let out = watchman.times_out();
+async fn nothing_acts(fleet: &Fleet, monitor: &RotationMonitor) {
+    let out = monitor.times_out();
     let path = fleet.spec_file(&fleet.spec(SPEC));
     let start = ["upgrade", "start", &path, "--id", "u9"];
-    let told = |words: &str| words.contains("no step is taken until a person reconciles it");
+    let says_why = |words: &str| words.contains("no step is taken until a person reconciles it");
     // A database with a term that the store does not know is the first finding of a start.
-    let refused = |said: &Said| told(&said.err) || said.err.contains("this store does not know");
-    fleet.until("whoever asks for more is refused with the reason", &start, refused).await;
+    let refused = |said: &Said| says_why(&said.err) || said.err.contains("this store does not know");
+    fleet.until("a request for more is refused with the reason", &start, refused).await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(watchman.times_out(), out, "nobody is taken out\n{}", fleet.logs());
+    assert_eq!(monitor.times_out(), out, "no instance is taken out\n{}", fleet.logs());
     let (_, ready) = get(fleet.coordinators[0].plan.http, "/readyz").await.unwrap();
-    assert!(told(&ready) && ready.contains("pantry-api/node-"), "{ready}");
+    assert!(says_why(&ready) && ready.contains("pantry-api/node-"), "{ready}");
 }
 
 /// A plan that can be applied, and just that is applied; where agents have reported since, the next one.
@@ -75,11 +75,11 @@ async fn reconcile(fleet: &Fleet) {
 }
 
 /// It goes on from where the backup has it, and no replaced instance is taken out once more.
-async fn goes_on(fleet: &Fleet, watchman: &Watchman) {
+async fn goes_on(fleet: &Fleet, monitor: &RotationMonitor) {
     fleet.waits_for(&["restored from a backup", "tidegate fleet reconcile"]).await;
     reconcile(fleet).await;
     is_replaced(fleet).await;
-    assert_eq!(watchman.times_out(), once(fleet), "{}", fleet.logs());
+    assert_eq!(monitor.times_out(), once(fleet), "{}", fleet.logs());
 }
 
 /// The file of an embedded store whose coordinator does not run, or is stalled: as a power cut would leave it.
@@ -89,12 +89,12 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_copy_of_the_embedded_store_is_noticed_and_reconciled() {
+async fn older_copy_of_embedded_store_is_noticed_and_reconciled() {
     // Two: the word of one node counts for that node alone.
     let mut fleet = Fleet::on(Ground { instances: 2, ..Ground::SMALL }).await;
-    let watchman = Watchman::before(&fleet);
+    let monitor = RotationMonitor::before(&fleet);
     let (store, backup) = (fleet.rig.world.path("store"), fleet.rig.world.path("backup"));
-    rolls(&fleet, &watchman).await;
+    rolls(&fleet, &monitor).await;
     fleet.coordinators[0].process.freeze().unwrap();
     copy(&store, &backup);
     fleet.coordinators[0].process.thaw().unwrap();
@@ -103,33 +103,33 @@ async fn an_older_copy_of_the_embedded_store_is_noticed_and_reconciled() {
     fleet.coordinators[0].process.crash().unwrap();
     copy(&backup, &store);
     fleet.restart_coordinator(0).await;
-    nothing_acts(&fleet, &watchman).await;
-    goes_on(&fleet, &watchman).await;
+    nothing_acts(&fleet, &monitor).await;
+    goes_on(&fleet, &monitor).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_a_blank_store_is_noticed_and_no_floor_is_forgotten() {
     let mut fleet = Fleet::on(Ground::SMALL).await;
-    let watchman = Watchman::before(&fleet);
-    rolls(&fleet, &watchman).await;
+    let monitor = RotationMonitor::before(&fleet);
+    rolls(&fleet, &monitor).await;
     fleet.accept_sessions().await;
     fleet.completed().await;
     fleet.coordinators[0].process.crash().unwrap();
     std::fs::remove_file(fleet.rig.world.path("store").join("store.redb")).unwrap();
     fleet.restart_coordinator(0).await;
-    nothing_acts(&fleet, &watchman).await;
+    nothing_acts(&fleet, &monitor).await;
     reconcile(&fleet).await;
     fleet.until("the floor stands", &["fleet", "spread"], |said| said.out.contains("[2, 2]")).await;
     fleet.all_serve(2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_real_etcd_is_restored_from_a_snapshot_under_two_coordinators() {
+async fn long_real_etcd_is_restored_under_two_coordinators() {
     let mut fleet = Fleet::on(Ground { etcd: true, ..Ground::SMALL }).await;
-    let watchman = Watchman::before(&fleet);
+    let monitor = RotationMonitor::before(&fleet);
     let snapshot = fleet.rig.world.path("snapshot.db");
     let snapshot = snapshot.to_str().unwrap();
-    rolls(&fleet, &watchman).await;
+    rolls(&fleet, &monitor).await;
     let endpoint = format!("--endpoints={}", fleet.store);
     etcdctl(&[&endpoint, "snapshot", "save", snapshot]).await;
     is_replaced(&fleet).await;
@@ -143,8 +143,8 @@ async fn long_real_etcd_is_restored_from_a_snapshot_under_two_coordinators() {
     let member = ["--name", &name, "--initial-cluster", &cluster, "--initial-advertise-peer-urls", &peer];
     etcdctl(&[&["snapshot", "restore", snapshot, "--data-dir", data], &member[..]].concat()).await;
     etcd.restart(&fleet.rig.world, 0).await.unwrap();
-    nothing_acts(&fleet, &watchman).await;
-    goes_on(&fleet, &watchman).await;
+    nothing_acts(&fleet, &monitor).await;
+    goes_on(&fleet, &monitor).await;
     fleet.accept_sessions().await;
     fleet.completed().await;
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::fleet::{Fleet, Ground, LEASE};
-use super::watchman::Watchman;
+use super::rotation_monitor::RotationMonitor;
 
 const SPEC: &str = "min_in_service: 2\nmax_unavailable: 1\napprovals: [roll]";
 
@@ -19,19 +19,19 @@ async fn before_the_roll(fleet: &Fleet) {
     fleet.waits_for(&["phase roll requires a manual approval"]).await;
 }
 
-async fn rolls_to_its_end(fleet: &Fleet, watchman: &Watchman, load: grenade_tests::load::LoadHandle) {
+async fn rolls_to_its_end(fleet: &Fleet, monitor: &RotationMonitor, load: grenade_tests::load::LoadHandle) {
     fleet.accept_sessions().await;
     fleet.completed().await;
     fleet.all_serve(2).await;
-    assert_eq!(watchman.times_out(), each(1), "each is taken out once, to be replaced");
+    assert_eq!(monitor.times_out(), each(1), "each is taken out once, to be replaced");
     let report = load.stop().await.unwrap();
     assert_eq!(report.failed, 0, "{:?}", report.first_failures);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_coordinator_with_the_embedded_store_is_killed_for_three_leases() {
+async fn coordinator_with_embedded_store_is_killed_for_three_leases() {
     let mut fleet = Fleet::on(Ground::SMALL).await;
-    let (load, watchman) = (fleet.load(20), Watchman::before(&fleet));
+    let (load, monitor) = (fleet.load(20), RotationMonitor::before(&fleet));
     before_the_roll(&fleet).await;
     fleet.coordinators[0].process.crash().unwrap();
     tokio::time::sleep(LEASE * 3).await;
@@ -54,35 +54,35 @@ async fn a_coordinator_with_the_embedded_store_is_killed_for_three_leases() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert!(looked > 10, "it answered only {looked} times");
-    assert_eq!(watchman.times_out(), each(0));
+    assert_eq!(monitor.times_out(), each(0));
     fleet.approve("roll").await;
-    rolls_to_its_end(&fleet, &watchman, load).await;
+    rolls_to_its_end(&fleet, &monitor, load).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_etcd_stands_still_and_later_is_killed_in_the_roll() {
     let mut fleet = Fleet::on(Ground { etcd: true, ..Ground::SMALL }).await;
-    let (load, watchman) = (fleet.load(20), Watchman::before(&fleet));
+    let (load, monitor) = (fleet.load(20), RotationMonitor::before(&fleet));
     before_the_roll(&fleet).await;
     let etcd = &fleet.etcd.as_ref().unwrap().members[0].0;
     etcd.freeze().unwrap();
     tokio::time::sleep(LEASE * 3).await;
-    assert_eq!(watchman.times_out(), each(0), "while etcd stood still");
+    assert_eq!(monitor.times_out(), each(0), "while etcd stood still");
     etcd.thaw().unwrap();
     fleet.all_serve(1).await;
-    assert_eq!(watchman.times_out(), each(0), "after etcd went on");
+    assert_eq!(monitor.times_out(), each(0), "after etcd went on");
 
     fleet.waits_for(&["phase roll requires a manual approval"]).await;
     fleet.approve("roll").await;
     let end = Instant::now() + super::fleet::LIMIT;
-    while watchman.times_out().values().sum::<usize>() == 0 {
-        assert!(Instant::now() < end, "nobody is drained\n{}", fleet.logs());
+    while monitor.times_out().values().sum::<usize>() == 0 {
+        assert!(Instant::now() < end, "no instance is drained\n{}", fleet.logs());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     fleet.etcd.as_mut().unwrap().members[0].0.crash().unwrap();
     tokio::time::sleep(LEASE * 2).await;
-    let out = watchman.times_out().values().sum::<usize>();
-    assert_eq!(out, 1, "nobody else is taken out while etcd is away");
+    let out = monitor.times_out().values().sum::<usize>();
+    assert_eq!(out, 1, "no other instance is taken out while etcd is away");
     fleet.etcd.as_mut().unwrap().restart(&fleet.rig.world, 0).await.unwrap();
-    rolls_to_its_end(&fleet, &watchman, load).await;
+    rolls_to_its_end(&fleet, &monitor, load).await;
 }

@@ -69,7 +69,7 @@ pub(crate) async fn a_release_that_is_warmed_up(ground: Ground) -> Region {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_goes_out_once_its_nodes_are_warm_and_what_it_replaces_is_removed() {
+async fn release_goes_out_once_nodes_are_warm_and_old_is_removed() {
     let region = a_release_that_is_warmed_up(Ground::Embedded).await;
 
     // One that fails holds it, and says why; a person has it tried again.

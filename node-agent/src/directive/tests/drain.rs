@@ -122,7 +122,7 @@ fn unknown_counter_is_not_idle_whatever_balancers_report() {
 }
 
 #[test]
-fn who_stopped_listening_may_still_work_on_something() {
+fn closed_listener_may_still_work_on_requests() {
     for counter in [InFlight::Unknown, InFlight::NotAsked, InFlight::Refused] {
         let mut story = Story::serving().by_hooks();
         story.ordered(order(9, Disposition::Drain)).disabled();
@@ -131,7 +131,7 @@ fn who_stopped_listening_may_still_work_on_something() {
         assert_eq!(story.act(), Act::Wait);
         story.seen.in_flight = counter;
         story.silent().pass(10);
-        assert_eq!(story.act(), Act::Wait, "nobody has seen that nothing is in flight ({counter:?})");
+        assert_eq!(story.act(), Act::Wait, "it was not seen that nothing is in flight ({counter:?})");
         story.pass(60);
         assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: true }));
     }

@@ -26,7 +26,7 @@ fn first(act: Act) -> Target {
 }
 
 #[test]
-fn it_is_started_where_nothing_was_ever_admitted() {
+fn initial_release_starts_where_nothing_was_admitted() {
     let story = blank();
     assert_eq!(first(story.act()).tag, release(1).tag);
 }

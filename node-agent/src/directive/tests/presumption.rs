@@ -80,7 +80,11 @@ fn instance_that_is_out_is_replaced_without_budget() {
     let mut ended = Story::serving();
     ended.gone();
     ended.ordered(replace_what_is_out(9, 2));
-    assert_eq!((ended.journal.declined, &ended.journal.phase), (false, &Phase::Stopped), "nobody is served");
+    assert_eq!(
+        (ended.journal.declined, &ended.journal.phase),
+        (false, &Phase::Stopped),
+        "no request is served"
+    );
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn unsteady_instance_fails_and_stays_in_rotation() {
     assert_eq!(story.journal.phase, Phase::Verifying);
     story.pass(3600);
     let Act::Enter(Phase::Failed { hidden, .. }) = story.act() else { panic!("{:?}", story.act()) };
-    assert!(!hidden, "it is in rotation, and whoever takes it out asks for capacity");
+    assert!(!hidden, "it is in rotation, and what takes it out asks for capacity");
     let mut returning = story.clone();
     returning.ordered(order(21, Disposition::Serve { returning: true }));
     returning.pass(3600);
@@ -203,5 +203,5 @@ fn new_release_with_former_version_is_not_the_former_one() {
     };
     assert_eq!(tag(story.act()).as_deref(), Some("pantry-2.0.0"), "it was started here and never shown");
     story.journal.unexposed = false;
-    assert_eq!(tag(story.act()).as_deref(), Some("pantry-1.0.0"), "somebody put it there");
+    assert_eq!(tag(story.act()).as_deref(), Some("pantry-1.0.0"), "a person put it there");
 }

@@ -31,7 +31,7 @@ fn verified_means_healthy_without_a_break_and_back() {
     story.pass(1);
     story.seen.ready = true;
     story.pass(1).pass(13);
-    assert_eq!(story.act(), Act::Wait, "the break starts it anew");
+    assert_eq!(story.act(), Act::Wait, "the break starts it again");
     story.pass(1);
     assert_eq!(story.act(), Act::Enter(Phase::Serving));
 }
@@ -134,5 +134,5 @@ fn unhealthy_or_other_version_fails_disabled() {
     assert!(failed(dead.gone().act()));
     let mut kept = verifying();
     kept.seen.file = DisableFile::Foreign;
-    assert_eq!(kept.pass(3000).act(), Act::Wait, "waiting for a person is no failure");
+    assert_eq!(kept.pass(3000).act(), Act::Wait, "maintenance is no failure");
 }

@@ -36,7 +36,7 @@ impl Etcd {
         etcd
     }
 
-    /// From now on everybody is asked for a password. The world's own store is root's; a user of this name has these
+    /// From now on every client is asked for a password. The world's own store is root's; a user of this name has these
     /// permissions, and the world's agent is that one.
     pub(crate) async fn asks_for_passwords(&self, world: &mut World, user: &str, grants: Vec<Permission>) {
         let url = format!("http://{}", self.address());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use etcd_client::{Client, GetOptions, LeaseGrantOptions, LeaseTimeToLiveOptions, PutOptions, WatchOptions};
 use tonic::Code;
 
-use super::{next, refusal, tell};
+use super::{next, refusal, text};
 
 async fn put(client: &mut Client, key: &str, lease: i64) -> i64 {
     let options = PutOptions::new().with_lease(lease);
@@ -98,7 +98,7 @@ pub(super) async fn expiry(client: &mut Client) {
         message = next(&mut stream) => message,
         () = keep => unreachable!("it never ends"),
     };
-    let reported: Vec<String> = message.events().iter().map(tell).collect();
+    let reported: Vec<String> = message.events().iter().map(text).collect();
     assert_eq!(reported, ["-e/a [v]", "-e/b [v]"]);
     assert_eq!(message.events()[0].prev_kv().unwrap().lease(), lease);
     assert_eq!(message.header().unwrap().revision(), last + 1, "one revision, and none for keep-alives");

@@ -120,7 +120,7 @@ pub(super) async fn compacted(client: &mut Client) {
 
     let mut stream = client.watch("d/", Some(prefix().with_start_revision(second))).await.unwrap();
     next(&mut stream).await;
-    assert_eq!(events(&mut stream, 1).await.0, ["+d/a=2"], "the compacted revision itself is still told");
+    assert_eq!(events(&mut stream, 1).await.0, ["+d/a=2"], "the compacted revision itself is still sent");
 }
 
 pub(super) async fn fragments(client: &mut Client) {

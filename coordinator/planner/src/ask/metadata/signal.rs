@@ -20,7 +20,7 @@ pub struct MetadataSignal {
     pub failure: Option<FailureName>,
 }
 
-/// How an instance fared with the document that is being exposed. Its last signal counts.
+/// Success or failure of an instance with the document that is being exposed. Its last signal counts.
 pub fn signal(
     fleet: &Fleet,
     moment: &Moment,

@@ -1,4 +1,4 @@
-//! Pin a compute to a release of its own, and let it go.
+//! Pin a compute to a release of its own, and unpin it.
 
 use super::roll_back::is_warmed_up;
 use super::{Asked, find, find_head, granted, sentence};

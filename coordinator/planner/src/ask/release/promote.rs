@@ -1,4 +1,4 @@
-//! Promote: a person's word that a release begins its canary, goes to more starts, or goes out.
+//! Promote: a person decides that a release begins its canary, goes to more starts, or goes out.
 
 use super::roll_back::is_warmed_up;
 use super::{Asked, find, find_head, granted, heeds_manual, sentence};

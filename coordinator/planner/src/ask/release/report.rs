@@ -1,5 +1,5 @@
-//! What those who start computes tell: whether a release answers, how one compute fared with a canary, and how many
-//! computes run which tag. Telling it again changes nothing.
+//! What the control plane reports of computes: whether a release answers, success or failure of one compute with a canary,
+//! and how many computes run which tag. A repeated report changes nothing.
 
 use super::{Asked, find, find_head, granted};
 use crate::ask::{Asker, Refusal};
@@ -41,7 +41,7 @@ pub fn available(
 /// The most words about one canary that are kept.
 const MAX_SIGNALS: usize = 30_000;
 
-/// How one compute fared with the canary. The last signal of a compute counts.
+/// Success or failure of one compute with the canary. The last signal of a compute counts.
 pub fn signal(
     fleet: &Fleet,
     moment: &Moment,
@@ -52,7 +52,7 @@ pub fn signal(
     asker: &Asker,
 ) -> Result<Asked, Refusal> {
     let stream = find(fleet, name)?;
-    let head = find_head(stream, name, revision, "tell of")?;
+    let head = find_head(stream, name, revision, "count signals of")?;
     if stream.canary.as_ref().is_none_or(|canary| canary.release.revision != revision) {
         return Err(Refusal::state(format!(
             "revision {revision} of {name} is {}, not in canary: nothing is counted",

@@ -31,7 +31,7 @@ impl StallScope {
         });
         Self {
             silent: silent || any(Standing::Silent),
-            others: reporting || any(Standing::Unhealthy) || any(Standing::Adrift) || failed,
+            others: reporting || any(Standing::Unhealthy) || any(Standing::OutOfRotation) || failed,
         }
     }
 

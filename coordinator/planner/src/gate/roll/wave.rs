@@ -32,7 +32,7 @@ impl<'a> Left<'a> {
         let idle = service
             .each_standing(Standing::Ready, wave)
             .chain(service.each_standing(Standing::Unhealthy, wave))
-            .chain(service.each_standing(Standing::Adrift, wave))
+            .chain(service.each_standing(Standing::OutOfRotation, wave))
             .chain(service.ordered().each.filter(|i| i.wave.map_or(last, |drawn| drawn.min(last)) <= wave))
             .filter(|instance| !exempt.contains(&instance.node));
         Self {

@@ -121,7 +121,7 @@ impl Writer<'_> {
         };
         let (new, former) = (word(generations.0), word(generations.1));
         let to = match outcome {
-            UpdateOutcome::Finished => format!("{new} is everybody's"),
+            UpdateOutcome::Finished => format!("{new} is served to all"),
             UpdateOutcome::Returned | UpdateOutcome::Cancelled => format!("all are back at {former}"),
         };
         let event = (Subject::Group(self.name.clone()), self.number);

@@ -92,9 +92,9 @@ pub(super) fn begin_with_the_move<'a>(
 
 /// Those that get no requests, through no order of ours: replacing them costs no budget.
 fn already_out<'a>(moving: &Moving<'a>) -> impl Iterator<Item = &'a Instance> {
-    let adrift = exposed(moving, Standing::Adrift);
+    let out = exposed(moving, Standing::OutOfRotation);
     let held = moving.service.each_standing(Standing::DisabledByPerson, moving.up_to);
-    adrift.chain(held).filter(|instance| (moving.may_begin)(instance)).take(super::super::draft::BATCH)
+    out.chain(held).filter(|instance| (moving.may_begin)(instance)).take(super::super::draft::BATCH)
 }
 
 /// Those in this state in the exposed waves, and those that need no wave.

@@ -35,7 +35,7 @@ pub(crate) fn begin_rollback(draft: &mut Draft<'_>, why: String) {
     draft.advance(Move::RollBack(why.clone()), extra, |body| body.paused = None, &why);
 }
 
-/// Whether the window is that of a rollback: the floor is the old version, and after the walk the ceiling too. A
+/// Whether the window is that of a rollback: the floor is the old version, and after the move the ceiling too. A
 /// reconciliation of the store raises both to what agents had obeyed. They are lowered again, because until then no
 /// instance is admitted at the old version.
 fn has_its_window(draft: &mut Draft<'_>, is_back: bool) -> bool {

@@ -35,7 +35,7 @@ fn each_altered_field_is_found_out() {
         let verdict = serde_json::from_value::<Sealed>(altered)
             .map_err(|e| e.to_string())
             .and_then(|s| s.verify().map_err(|e| e.to_string()));
-        assert!(verdict.is_err(), "{pointer} was altered and nobody noticed");
+        assert!(verdict.is_err(), "{pointer} was altered and not noticed");
     }
 }
 

@@ -32,7 +32,7 @@ impl World {
     ) -> Result<Asked, Refusal> {
         let asked = ask(self.store.fleet(), &self.moment())?;
         if let Some(commit) = &asked.commit {
-            assert!(self.store.commit(commit), "nobody else writes here");
+            assert!(self.store.commit(commit), "no other writer is here");
             self.events += 1;
         }
         Ok(asked)
@@ -50,7 +50,7 @@ impl World {
         self.asked_of_group(|fleet, moment| ask::cancel(fleet, moment, &group(), &asker("not today")))
     }
 
-    pub(crate) fn tell(
+    pub(crate) fn signal_metadata(
         &mut self,
         node: &NodeId,
         success: bool,

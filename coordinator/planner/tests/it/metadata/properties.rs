@@ -121,7 +121,7 @@ impl Past {
                 if next.batch > update.batch {
                     assert!(
                         settled(&self.words, self.exposed_ms),
-                        "nobody is exposed before the batch has told"
+                        "no instance is exposed before the batch has signalled"
                     );
                     self.exposed_ms = 0;
                 }
@@ -182,7 +182,7 @@ proptest! {
                 Happening::Cancel => drop(world.cancel()),
                 Happening::Signal { node: n, kind } => {
                     let failure = (kind == 2).then_some("timeout");
-                    drop(world.tell(&node(n), kind == 0, failure));
+                    drop(world.signal_metadata(&node(n), kind == 0, failure));
                 }
                 Happening::Turn => {
                     world.turn();

@@ -16,8 +16,8 @@ fn with_a_document(nodes: usize) -> World {
     world
 }
 
-fn tell_all(world: &mut World, nodes: &BTreeSet<NodeId>) {
-    nodes.iter().for_each(|node| drop(world.tell(node, true, None).unwrap()));
+fn signal_all(world: &mut World, nodes: &BTreeSet<NodeId>) {
+    nodes.iter().for_each(|node| drop(world.signal_metadata(node, true, None).unwrap()));
 }
 
 #[test]
@@ -42,16 +42,16 @@ fn rolling_exposes_the_next_after_each_signal() {
         let reasons = world.rest();
         let exposed = world.exposed_to(2);
         assert_eq!(exposed.len(), count);
-        assert!(exposed.is_superset(&before), "nobody is taken back");
+        assert!(exposed.is_superset(&before), "no instance is taken back");
         let fresh: BTreeSet<_> = exposed.difference(&before).cloned().collect();
         let name = fresh.first().unwrap();
         assert_eq!(reasons[0].to_string(), format!("batch {count}/4: no signal yet from {name}"));
         let hidden = (0..4).map(node).find(|n| !exposed.contains(n));
         if let Some(hidden) = hidden {
-            let refused = world.tell(&hidden, true, None).unwrap_err();
+            let refused = world.signal_metadata(&hidden, true, None).unwrap_err();
             assert!(refused.message.contains("is not exposed"), "{refused}");
         }
-        tell_all(&mut world, &fresh);
+        signal_all(&mut world, &fresh);
         before = exposed;
     }
     assert!(world.rest().is_empty());
@@ -65,7 +65,7 @@ fn rolling_exposes_the_next_after_each_signal() {
         reported[1].contains("generation 2 at batch 1/4 for 4 of the instances of pantry-api (anna)"),
         "{reported:#?}"
     );
-    assert!(reported[5].contains("generation 2 is everybody's (coordinator)"), "{reported:#?}");
+    assert!(reported[5].contains("generation 2 is served to all (coordinator)"), "{reported:#?}");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn canary_grows_as_heat_has_it() {
         let exposed = world.exposed_to(2);
         let fresh: BTreeSet<_> = exposed.difference(&before).cloned().collect();
         sizes.push(fresh.len());
-        tell_all(&mut world, &fresh);
+        signal_all(&mut world, &fresh);
         before = exposed;
         world.turn();
     }
@@ -92,8 +92,8 @@ fn a_failure_returns_all_to_the_former_document() {
     world.set(2, json!({"pattern": "rolling", "batch": 2})).unwrap();
     world.rest();
     let exposed: Vec<_> = world.exposed_to(2).into_iter().collect();
-    world.tell(&exposed[0], true, None).unwrap();
-    world.tell(&exposed[1], false, Some("hook")).unwrap();
+    world.signal_metadata(&exposed[0], true, None).unwrap();
+    world.signal_metadata(&exposed[1], false, Some("hook")).unwrap();
     world.rest();
     assert_eq!(world.all_serve(), vec![Some(1); 4]);
     let last = world.group().last.clone().unwrap();
@@ -114,20 +114,20 @@ fn tolerated_failures_continue_and_last_signal_counts() {
     world.set(2, terms).unwrap();
     world.rest();
     let first: Vec<_> = world.exposed_to(2).into_iter().collect();
-    world.tell(&first[0], false, Some("busy")).unwrap();
-    world.tell(&first[1], false, None).unwrap();
+    world.signal_metadata(&first[0], false, Some("busy")).unwrap();
+    world.signal_metadata(&first[1], false, None).unwrap();
     world.rest();
     assert_eq!(world.exposed_to(2).len(), 4, "one in four is tolerated, and being busy is expected");
     let rest: Vec<_> = world.exposed_to(2).into_iter().filter(|node| !first.contains(node)).collect();
-    world.tell(&rest[0], true, None).unwrap();
-    world.tell(&first[1], true, None).unwrap();
-    world.tell(&rest[1], false, Some("hook")).unwrap();
+    world.signal_metadata(&rest[0], true, None).unwrap();
+    world.signal_metadata(&first[1], true, None).unwrap();
+    world.signal_metadata(&rest[1], false, Some("hook")).unwrap();
     world.rest();
     assert_eq!(world.all_serve(), vec![Some(2); 4], "the first failure was taken back");
     let last = world.group().last.clone().unwrap();
     assert_eq!(
         last.because,
-        "2 of 4 instances signalled success; 1 failed, which is tolerated; 1 failed in ways that are expected"
+        "2 of 4 instances signalled success; 1 failed, which is tolerated; 1 failed as expected"
     );
 }
 
@@ -137,10 +137,10 @@ fn late_failure_signal_still_returns_all() {
     world.set(2, json!({"pattern": "rolling"})).unwrap();
     world.rest();
     let first = world.exposed_to(2).pop_first().unwrap();
-    world.tell(&first, true, None).unwrap();
+    world.signal_metadata(&first, true, None).unwrap();
     world.rest();
     assert_eq!(world.exposed_to(2).len(), 2);
-    world.tell(&first, false, None).unwrap();
+    world.signal_metadata(&first, false, None).unwrap();
     world.rest();
     assert_eq!(world.all_serve(), vec![Some(1); 3]);
 }
@@ -194,7 +194,7 @@ fn a_batch_is_watched_for_as_long_as_was_asked() {
     world.set(2, json!({"pattern": "rolling", "pause": "10s"})).unwrap();
     world.rest();
     let first = world.exposed_to(2);
-    tell_all(&mut world, &first);
+    signal_all(&mut world, &first);
     let reasons = world.rest();
     assert_eq!(reasons[0].kind(), "soaking", "{reasons:?}");
     world.pass(10_000);
@@ -226,8 +226,8 @@ fn first_document_is_rolled_and_named_nodes_are_members() {
     let mut world = World::at_version_1(0);
     let missing = world.set(1, json!({"pattern": "rolling"})).unwrap_err();
     assert!(missing.message.contains("say who belongs"), "{missing}");
-    let nobody = world.set(1, json!({"service": "other"})).unwrap_err();
-    assert!(nobody.message.contains("no instance of other"), "{nobody}");
+    let without = world.set(1, json!({"service": "other"})).unwrap_err();
+    assert!(without.message.contains("no instance of other"), "{without}");
     let named = json!({"pattern": "rolling", "instances": ["i-1", "i-2"]});
     world.set(1, named).unwrap();
     world.rest();
@@ -235,9 +235,9 @@ fn first_document_is_rolled_and_named_nodes_are_members() {
     let served: BTreeSet<_> = names.iter().map(|name| world.serves(name)).collect();
     assert_eq!(served, [None, Some(1)].into());
     let first = names.iter().find(|name| world.serves(name).is_some()).unwrap();
-    let stranger = world.tell(&"i-3".parse().unwrap(), true, None).unwrap_err();
+    let stranger = world.signal_metadata(&"i-3".parse().unwrap(), true, None).unwrap_err();
     assert!(stranger.message.contains("has no instance i-3"), "{stranger}");
-    world.tell(first, false, None).unwrap();
+    world.signal_metadata(first, false, None).unwrap();
     world.rest();
     assert!(names.iter().all(|name| world.serves(name).is_none()), "there was nothing before");
     world.set(2, json!({"instances": ["i-1"]})).unwrap();
@@ -252,7 +252,7 @@ fn decommissioned_instance_does_not_block_update() {
     world.rest();
     world.join(2, 1);
     assert_eq!(world.serves(&node(2)), Some(1));
-    let late = world.tell(&node(2), true, None).unwrap_err();
+    let late = world.signal_metadata(&node(2), true, None).unwrap_err();
     assert!(late.message.contains("came after"), "{late}");
     let first = world.exposed_to(2).pop_first().unwrap();
     world
@@ -274,10 +274,10 @@ fn decommissioned_instance_does_not_block_update() {
     assert!(!second.is_empty(), "it went on");
     let second: BTreeSet<_> = second.into_iter().filter(|n| *n != node(2)).collect();
     for n in second {
-        drop(world.tell(&n, true, None));
+        drop(world.signal_metadata(&n, true, None));
     }
     world.rest();
-    assert_eq!(world.serves(&node(2)), Some(2), "it is everybody's now");
+    assert_eq!(world.serves(&node(2)), Some(2), "it is served to all now");
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn plan_made_before_a_cancel_exposes_no_instance() {
     world.set(2, json!({"pattern": "rolling"})).unwrap();
     world.rest();
     let first = world.exposed_to(2);
-    tell_all(&mut world, &first);
+    signal_all(&mut world, &first);
     // Events that are not numbered alike do not refuse one another: the group's record alone must.
     let mut moment = world.moment();
     moment.next_event += 10;

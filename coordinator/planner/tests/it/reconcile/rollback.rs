@@ -34,7 +34,7 @@ fn floor_raised_in_a_rollback_is_withdrawn_again() {
     }
 }
 
-/// A rollback that a person asks for walks instances on a contradicted store, and leaves the schema alone.
+/// A rollback that a person asks for moves instances on a contradicted store, and leaves the schema alone.
 #[test]
 fn contradicted_store_still_lets_instances_be_rolled_back() {
     let mut world = World::at_version_1(4);

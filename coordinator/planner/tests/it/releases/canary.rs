@@ -55,7 +55,7 @@ fn a_share_of_starts_uses_it_and_rising_only_adds() {
 fn release_goes_out_after_enough_success_signals() {
     let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "tolerate": 1}));
     world.signal(2, "c15", true).unwrap();
-    assert!(world.signal(2, "c15", true).unwrap().commit.is_none(), "told again, nothing changes");
+    assert!(world.signal(2, "c15", true).unwrap().commit.is_none(), "signalled again, nothing changes");
     world.signal(2, "c25", false).unwrap();
     let waiting = world.settle();
     assert_eq!(
@@ -66,13 +66,13 @@ fn release_goes_out_after_enough_success_signals() {
     world.settle();
     assert_eq!(world.deployed(), Some(2), "the last word of a compute stands");
     let words = world.store.keys.keys().filter(|key| matches!(key, Key::Signal(..)));
-    assert_eq!(words.count(), 0, "what was told is forgotten once it is decided");
+    assert_eq!(words.count(), 0, "signals are forgotten once it is decided");
     let late = world.signal(2, "z", false).unwrap_err();
     assert!(late.message.contains("not in canary"), "{late}");
 }
 
 #[test]
-fn it_is_withdrawn_beyond_the_budget_and_at_its_deadline() {
+fn canary_is_withdrawn_beyond_budget_and_at_its_deadline() {
     let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "tolerate": 1}));
     world.signal(2, "c15", false).unwrap();
     world.settle();

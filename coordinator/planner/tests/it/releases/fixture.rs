@@ -43,7 +43,7 @@ impl World {
     ) -> Result<Asked, Refusal> {
         let asked = ask(self.store.fleet(), &self.moment())?;
         if let Some(commit) = &asked.commit {
-            assert!(self.store.commit(commit), "nobody else writes here");
+            assert!(self.store.commit(commit), "no other writer is here");
             self.events += 1;
             self.uncounted.clear();
         }

@@ -39,7 +39,7 @@ fn of_several_that_may_go_out_the_latest_does() {
 }
 
 #[test]
-fn one_that_waits_lets_an_earlier_one_go_first() {
+fn waiting_release_lets_an_earlier_one_go_first() {
     let mut world = world();
     world.create(1, json!({})).unwrap();
     world.create(2, json!({"requires": {"pantry-api": 2}})).unwrap();
@@ -112,7 +112,7 @@ fn without_latest_and_manual_a_person_promotes() {
 }
 
 #[test]
-fn it_goes_out_once_it_has_answered_for_long_enough() {
+fn release_goes_out_after_its_healthy_time() {
     let mut world = world();
     world.configure(json!({"availability": {"min_healthy_time": "10s", "healthy_deadline": "60s"}})).unwrap();
     world.create(1, json!({})).unwrap();
@@ -124,7 +124,7 @@ fn it_goes_out_once_it_has_answered_for_long_enough() {
     world.answers(1, true).unwrap();
     world.wait(9_000);
     world.settle();
-    assert_eq!(world.deployed(), None, "a break begins the healthy time anew");
+    assert_eq!(world.deployed(), None, "a break begins the healthy time again");
     world.elect(2);
     world.wait(1_000);
     world.settle();
@@ -162,7 +162,7 @@ fn release_not_answering_in_time_fails_and_can_be_retried() {
 }
 
 #[test]
-fn what_was_planned_before_a_rollback_deploys_nothing() {
+fn plan_from_before_a_rollback_deploys_nothing() {
     let mut world = world();
     for version in 1..=2 {
         world.release(version, json!({}));

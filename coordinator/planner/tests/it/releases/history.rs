@@ -10,7 +10,7 @@ use tidegate_proto::record::stream::MAX_MANIFEST_BYTES;
 use tidegate_proto::{Key, Value};
 
 #[test]
-fn what_is_identical_to_the_latest_is_not_created_again() {
+fn release_identical_to_the_latest_is_not_created() {
     let mut world = World::at_version_1(1);
     world.release(9057, json!({"manifest": {"a": {"x": "1", "y": "2"}}}));
     let before = world.store.revision;
@@ -33,10 +33,10 @@ fn concurrent_identical_requests_create_one_release() {
     };
     let both = [ask(&world), ask(&world)].map(|asked| asked.commit.unwrap());
     assert!(world.store.commit(&both[0]));
-    assert!(!world.store.commit(&both[1]), "the loser asks anew");
+    assert!(!world.store.commit(&both[1]), "the loser asks again");
     world.events += 1;
-    let anew = ask(&world);
-    assert_eq!((anew.revision, anew.commit), (Some(revision(1)), None));
+    let again = ask(&world);
+    assert_eq!((again.revision, again.commit), (Some(revision(1)), None));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Hooks on named nodes: what warms a release up before it goes out, and what removes its image. Agents claim the tasks
-//! and tell how they ended; where one cannot, a person states it.
+//! and report how they ended; where one cannot, a person states it.
 
 use super::fixture::{asker, commits, stream};
 use crate::sim::World;
@@ -58,7 +58,7 @@ impl World {
         let moment = self.moment();
         let word = asker("I have looked: nothing of it runs");
         let commit = settle_task(self.store.fleet(), &moment, (&node, &id), ended, &word)?;
-        assert!(self.store.commit(&commit), "nobody else writes here");
+        assert!(self.store.commit(&commit), "no other writer is here");
         self.events += 1;
         Ok(())
     }
@@ -133,7 +133,7 @@ fn failed_hook_fails_release_until_retried() {
     assert!(world.tasks().is_empty(), "the first attempt is over: {first}");
     world.retry(1).unwrap();
     world.settle();
-    assert_eq!(world.tasks().len(), 2, "every node is asked anew");
+    assert_eq!(world.tasks().len(), 2, "every node gets a new task");
     assert_ne!(world.task("n7").1, first, "under another name");
     for node in ["n7", "n8"] {
         world.hook_reports(node, Outcome::Succeeded);
@@ -213,13 +213,13 @@ fn only_what_was_begun_and_has_not_ended_is_settled() {
     world.hook_reports("n7", Outcome::Succeeded);
     let ended = world.settle_task("n7", Ended::Failed).unwrap_err();
     assert!(ended.message.contains("has ended: it succeeded"), "{ended}");
-    let (nobody, nothing): (NodeId, TaskId) = ("n9".parse().unwrap(), "t".parse().unwrap());
+    let (absent, nothing): (NodeId, TaskId) = ("n9".parse().unwrap(), "t".parse().unwrap());
     let ask = |why: &str, node: &NodeId| {
         settle_task(world.store.fleet(), &world.moment(), (node, &nothing), Ended::Failed, &asker(why))
             .unwrap_err()
     };
-    assert_eq!(ask("gone", &nobody).kind, RefusalKind::NotFound);
-    assert_eq!(ask(" ", &nobody).kind, RefusalKind::Invalid);
+    assert_eq!(ask("gone", &absent).kind, RefusalKind::NotFound);
+    assert_eq!(ask(" ", &absent).kind, RefusalKind::Invalid);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn an_agent_that_finds_out_after_all_is_first() {
     let late = settle(&world);
     let same = settle(&world);
     world.hook_reports("n7", Outcome::Succeeded);
-    assert!(!world.store.commit(&late), "it was asked before the agent told");
+    assert!(!world.store.commit(&late), "it was asked before the agent reported");
     // The other way round: the person was first, and the agent has seen the end.
     world.hook_reports("n7", Outcome::Claimed);
     assert!(!world.store.commit(&same));
@@ -268,7 +268,7 @@ fn retry_runs_nothing_beside_hook_possibly_running() {
 
         world.settle_task("n7", Ended::Failed).unwrap();
         world.settle();
-        assert_ne!(world.task("n7").1, first, "now it is asked anew");
+        assert_ne!(world.task("n7").1, first, "now it is asked again");
         world.hook_reports("n7", Outcome::Succeeded);
         world.settle();
         assert_eq!(world.deployed(), Some(1));
@@ -276,7 +276,7 @@ fn retry_runs_nothing_beside_hook_possibly_running() {
 }
 
 #[test]
-fn what_was_begun_is_kept_though_nothing_waits_for_it_any_more() {
+fn task_that_began_is_kept_though_nothing_waits_for_it() {
     let mut world = warmed();
     world.create(1, json!({})).unwrap();
     world.settle();

@@ -313,7 +313,7 @@ enum Happening {
     Running(u64),
     Manual(Option<u64>),
     Retry(u64),
-    /// Agents tell an outcome of every hook.
+    /// Agents report an outcome of every hook.
     Agents(Outcome),
 }
 

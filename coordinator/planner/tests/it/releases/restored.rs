@@ -34,7 +34,7 @@ fn restored_store_blocks_releases_and_grants() {
     assert_eq!(reported.kind, "restored");
     assert!(reported.blocked_on.contains("pantry-api/n1 obeyed term elsewhere"), "{}", reported.blocked_on);
     assert_eq!(reported.next_step.as_deref(), Some("tidegate fleet reconcile"));
-    assert!(ask::reconciled(world.store.fleet(), &moment).is_err(), "no wish is granted");
+    assert!(ask::reconciled(world.store.fleet(), &moment).is_err(), "no request is accepted");
 
     let asker = super::fixture::asker("the disk died");
     let choices = Choices::default();

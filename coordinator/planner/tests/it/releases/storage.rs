@@ -20,7 +20,7 @@ fn needs_2() -> serde_json::Value {
     json!({"requires": {"pantry-api": 2}})
 }
 
-/// The storage is at 2, the floor is committed, and the upgrade can still be turned back.
+/// The storage is at 2, the floor is committed, and the upgrade can still be rolled back.
 fn in_remove() -> World {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"approvals": ["remove"]}))).unwrap();
@@ -50,7 +50,7 @@ fn floor(world: &World) -> u32 {
 }
 
 #[test]
-fn it_waits_for_the_last_storage_node_and_goes_out_by_itself() {
+fn release_waits_for_the_last_storage_node_and_goes_out() {
     let mut world = World::at_version_1(3);
     world.create(9057, needs_2()).unwrap();
     let waiting = world.settle();
@@ -206,7 +206,7 @@ fn storage_that_is_only_watched_is_compared_by_its_inventory() {
     world.create(1, json!({"requires": {"pantry-api": 1}})).unwrap();
     let planned = commits(&world);
     world.join(7, 1);
-    assert!(planned.iter().all(|commit| !world.store.commit(commit)), "somebody was admitted meanwhile");
+    assert!(planned.iter().all(|commit| !world.store.commit(commit)), "an instance was admitted meanwhile");
     world.settle();
     assert_eq!(world.deployed(), Some(1));
     world.fall_silent(1);
@@ -257,7 +257,7 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
     let lacks = |waiting: &[Reason]| waiting.iter().map(ToString::to_string).collect::<Vec<_>>();
     let none = |tag: &str| format!("no evidence that release-1 works with {tag}, which is in use");
     assert_eq!(lacks(&world.settle()[&1]), [none("pantry-1.0.0"), none("pantry-2.0.0")]);
-    let tell = |world: &mut World, storage: &str, verdict| {
+    let record = |world: &mut World, storage: &str, verdict| {
         let (compute, storage) = ("release-1".parse().unwrap(), storage.parse().unwrap());
         let commit = release::evidence(
             world.store.fleet(),
@@ -271,15 +271,15 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
         assert!(world.store.commit(&commit.unwrap()));
         world.events += 1;
     };
-    tell(&mut world, "pantry-1.0.0", Verdict::Pass);
-    tell(&mut world, "pantry-2.0.0", Verdict::Inconclusive);
+    record(&mut world, "pantry-1.0.0", Verdict::Pass);
+    record(&mut world, "pantry-2.0.0", Verdict::Inconclusive);
     assert_eq!(
         lacks(&world.settle()[&1]),
         ["the compatibility run of release-1 with pantry-2.0.0, which is in use, ended with inconclusive"]
     );
-    tell(&mut world, "pantry-2.0.0", Verdict::Pass);
+    record(&mut world, "pantry-2.0.0", Verdict::Pass);
     let planned = commits(&world);
-    tell(&mut world, "pantry-2.0.0", Verdict::Fail);
+    record(&mut world, "pantry-2.0.0", Verdict::Fail);
     assert!(planned.iter().all(|commit| !world.store.commit(commit)), "the evidence is compared");
     let mut unread = world.store.fleet().clone();
     let (compute, storage): (ReleaseTag, ReleaseTag) =
@@ -290,7 +290,7 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
     let again =
         release::evidence(&unread, &world.moment(), &compute, &storage, Verdict::Pass, None, &asker).unwrap();
     assert!(again.when.contains(&Precondition::At(key, Revision(9_999))), "it is replaced");
-    tell(&mut world, "pantry-2.0.0", Verdict::Pass);
+    record(&mut world, "pantry-2.0.0", Verdict::Pass);
     world.settle();
     assert_eq!(world.status(1), ReleaseStatus::Deployed);
 }
@@ -361,7 +361,7 @@ fn needs_written_before_floors_followed_them_are_caught_up_with() {
 }
 
 #[test]
-fn what_serves_below_the_need_is_named() {
+fn instance_that_serves_below_the_need_is_named() {
     let mut world = World::at_version_1(2);
     world.release(1, json!({}));
     world.create(2, json!({"requires": {"pantry-api": 2}, "branch": "never-let-out"})).unwrap();

@@ -310,7 +310,7 @@ impl World {
         };
         match (disposition, step) {
             (Disposition::Drain | Disposition::Replace { .. }, _) if held => {
-                let reason = "a balancer does not let go".into();
+                let reason = "a balancer still sends requests".into();
                 let at = if heedless { NOT_LEFT } else { "draining" };
                 go(Step::Failed { at: at.into(), reason }, Rotation::In, health)
             }
@@ -363,7 +363,7 @@ impl World {
 
     fn replace(&mut self, n: &NodeId, release: &Release) {
         let agent = self.agents.get_mut(n).unwrap();
-        assert!(agent.staged.contains(release), "{n} is told to run {} and does not have it", release.tag);
+        assert!(agent.staged.contains(release), "{n} is ordered to run {} and does not have it", release.tag);
         agent.release = release.clone();
         let admitted = self.admit(n);
         let agent = self.agents.get_mut(n).unwrap();

@@ -82,7 +82,7 @@ impl World {
         self.look();
         let made = certify(self.store.fleet(), &self.moment(), &upgrade_id(), evidence)?;
         for commit in &made.commits {
-            assert!(self.store.commit(commit), "nobody wrote between the read and the commit");
+            assert!(self.store.commit(commit), "nothing was written between the read and the commit");
             self.events += 1;
         }
         self.certificate = Some(made.certificate);

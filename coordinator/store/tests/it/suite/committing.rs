@@ -113,7 +113,7 @@ fn change(name: &str) -> Commit {
     Commit::new().when(Precondition::At(budget_key(name), Revision::ABSENT)).put(budget_key(name), budget(7))
 }
 
-pub(crate) async fn a_commit_whose_answer_is_lost_is_read_back_and_never_sent_twice(world: &World) {
+pub(crate) async fn commit_with_lost_answer_is_read_back_and_never_resent(world: &World) {
     let direct = world.store().await;
     let (store, proxy) = world.over_proxy().await;
     let unconditional = Commit::new().put(budget_key("c"), budget(7));
@@ -124,7 +124,11 @@ pub(crate) async fn a_commit_whose_answer_is_lost_is_read_back_and_never_sent_tw
     let cases = [("a", change("a")), ("c", unconditional), ("d", with_event), ("e", with_term)];
     for (name, commit) in cases {
         let made = lose_the_answer(&direct, &store, &proxy, &commit, name, true).await;
-        assert_eq!(taken(&direct, name).await, Some((7, made)), "{name} is there once, at the revision told");
+        assert_eq!(
+            taken(&direct, name).await,
+            Some((7, made)),
+            "{name} is there once, at the revision of the answer"
+        );
         let entry = direct.get(&budget_key(name)).await.unwrap().unwrap();
         assert_eq!(entry.create_revision, entry.mod_revision, "{name} was written twice");
     }

@@ -47,7 +47,7 @@ pub(crate) async fn lease_is_kept_alive_and_its_loss_is_reported(world: &World) 
     assert_eq!(lease.state(), LeaseState::Held);
 
     raw.lease_revoke(lease.id()).await.unwrap();
-    timeout(LIMIT, lease.lost()).await.expect("its loss is not told");
+    timeout(LIMIT, lease.lost()).await.expect("its loss is not signalled");
     assert_eq!(lease.state(), LeaseState::Lost);
     let refused = store.commit_leased(&leader_of("t"), &lease).await.unwrap_err();
     assert!(matches!(refused, CommitError::Store(_)) && !refused.retryable(), "{refused:?}");
@@ -62,7 +62,7 @@ pub(crate) async fn a_paused_lease_lapses_and_takes_its_keys_along(world: &World
     no_leader(&store).await;
     assert_eq!(lease.state(), LeaseState::Overdue);
     lease.pause_keep_alive(false);
-    timeout(LIMIT, lease.lost()).await.expect("its loss is not told");
+    timeout(LIMIT, lease.lost()).await.expect("its loss is not signalled");
 }
 
 pub(crate) async fn a_lease_outlives_a_cut_connection(world: &World) {
@@ -77,7 +77,7 @@ pub(crate) async fn a_lease_outlives_a_cut_connection(world: &World) {
     assert!(store.get(&Key::Leader).await.unwrap().is_some());
 }
 
-pub(crate) async fn the_second_candidate_leads_when_the_first_is_cut_off_and_the_fence_holds(world: &World) {
+pub(crate) async fn second_candidate_leads_when_first_is_cut_off_and_fenced(world: &World) {
     let (first, line) = world.over_proxy().await;
     let second = world.store().await;
     let one = campaign(&first, "one").await;
@@ -105,7 +105,7 @@ pub(crate) async fn the_second_candidate_leads_when_the_first_is_cut_off_and_the
     }
 }
 
-pub(crate) async fn a_leader_whose_key_is_gone_knows_it_and_a_resigned_one_makes_room(world: &World) {
+pub(crate) async fn leader_without_key_knows_it_and_resigned_one_makes_room(world: &World) {
     let (store, mut raw) = (world.store().await, world.raw().await);
     let one = campaign(&store, "one").await;
     raw.delete("/tidegate/leader", None).await.unwrap();

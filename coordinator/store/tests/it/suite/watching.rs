@@ -197,7 +197,7 @@ pub(crate) async fn silent_watch_reports_progress_where_that_is_sure(world: &Wor
     assert!(matches!(stream.recv().await, Some(Seen::Listed(_))));
     let elsewhere = raw.put("/elsewhere", "", None).await.unwrap();
     let far = Revision(elsewhere.header().unwrap().revision());
-    match timeout(LIMIT, stream.recv()).await.expect("nothing is told") {
+    match timeout(LIMIT, stream.recv()).await.expect("nothing is seen") {
         Some(Seen::Progress { revision }) => assert_eq!(revision, far),
         other => panic!("{other:?}"),
     }

@@ -30,7 +30,7 @@ fn mariadb_under_a_procedure_is_taken() {
 }
 
 #[test]
-fn what_mariadb_cannot_have_is_named_with_its_place() {
+fn fields_refused_with_mariadb_have_their_place() {
     let commands = on_mariadb().lines().last().unwrap().to_owned();
     let migrations = "schema: {migrations: .}";
     for (old, new, begin, expected) in [

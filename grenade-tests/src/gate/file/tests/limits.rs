@@ -24,7 +24,7 @@ const LIMITS: [(&str, &str, &str, &str); 13] = [
 ];
 
 #[test]
-fn number_beyond_its_limits_is_refused_with_the_limits_by_reader_and_schema() {
+fn reader_and_schema_refuse_number_beyond_its_limits() {
     let schema = jsonschema::draft202012::new(&schema()).unwrap();
     for (old, new, field, limits) in LIMITS {
         assert!(GOOD.contains(old), "{old}");

@@ -11,7 +11,7 @@ fn required_field_of_wrong_kind_is_not_missing_too() {
 }
 
 #[test]
-fn method_that_is_none_is_the_only_finding_and_says_what_is_allowed() {
+fn unknown_method_is_the_only_finding() {
     let text = GOOD.replace("method: POST", "method: FE TCH");
     let said = findings(&text);
     let expected = "load.steps[0].request.method: `FE TCH` is no HTTP method; one word is, such as GET, POST, PUT, PATCH or DELETE";
@@ -38,7 +38,7 @@ fn survival_step_that_is_wrong_hides_no_variable_of_it() {
 }
 
 #[test]
-fn existing_objects_that_no_step_reads_are_refused_with_their_place() {
+fn existing_objects_that_no_step_reads_are_refused() {
     let existing = "load:\n  existing:\n    - kind: thing\n      objects: [{id: \"1\"}]\n";
     let text = GOOD.replacen("load:\n", existing, 1);
     let said = findings(&text);

@@ -87,7 +87,7 @@ impl Noise {
         self.each(runs, seed, &|dice, seed| self.looked_at(dice, seed, looks, effect))
     }
 
-    /// What is said of a run at the last look: it goes on for another one where the judge cannot tell.
+    /// What is said of a run at the last look: it goes on for another one where the judge is inconclusive.
     fn looked_at(&self, dice: &mut StdRng, seed: u64, looks: Looks, effect: Effect) -> Word {
         let (mut run, mut drains, mut word) = (Drawn::begin(dice), Vec::new(), Word::Inconclusive);
         for look in 0..looks.most {
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::gate::impact::simulated::Machine;
 
-    /// Blocks of one pool are faster or slower by turns: one look cannot tell, because its interval is wider than the margin.
+    /// Blocks of one pool are faster or slower by turns: one look is inconclusive, its interval being wider than the margin.
     #[test]
     fn run_that_is_undecided_is_looked_at_again() {
         let uneven = |at_ms: f64, latency: f64| {

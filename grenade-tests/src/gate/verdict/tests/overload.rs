@@ -17,7 +17,7 @@ fn not_sent_at(seq: u64, at: f64) -> Entry {
 }
 
 #[test]
-fn upgrade_that_is_rolled_back_without_a_failed_request_does_not_pass() {
+fn rollback_without_a_failed_request_does_not_pass() {
     let mut up = upgraded(load());
     up.ended = ended("rolled-back", Some("node-2: not healthy within 20 s"));
     up.changes.push(change(4_000.0, Some(2), false));
@@ -98,7 +98,7 @@ fn request_of_a_mix_that_was_not_sent_is_of_no_version() {
 }
 
 #[test]
-fn unfinished_upgrade_is_inconclusive_on_an_overloaded_machine_unless_a_process_ended() {
+fn overload_excuses_an_unfinished_upgrade_without_a_death() {
     let mut up = upgraded(load());
     up.host = busy();
     up.ended = ended("rolled-back", Some("node-2: not healthy within 20 s"));
@@ -122,7 +122,7 @@ fn unfinished_upgrade_is_inconclusive_on_an_overloaded_machine_unless_a_process_
 }
 
 #[test]
-fn instance_left_at_another_version_fails_on_an_overloaded_machine() {
+fn instance_at_another_version_fails_despite_overload() {
     let mut up = upgraded(load());
     up.host = busy();
     up.changes.push(change(4_000.0, Some(2), false));
@@ -132,7 +132,7 @@ fn instance_left_at_another_version_fails_on_an_overloaded_machine() {
 }
 
 #[test]
-fn object_that_could_not_be_read_is_inconclusive_on_an_overloaded_machine_only() {
+fn overload_alone_excuses_an_unread_object() {
     let mut up = upgraded(load());
     let unread = vec!["a item written by version 1: no answer in 10 s".to_owned()];
     up.sweep = Some(Sweep { read: 50, unread, ..Sweep::default() });
@@ -146,7 +146,7 @@ fn object_that_could_not_be_read_is_inconclusive_on_an_overloaded_machine_only()
 }
 
 #[test]
-fn late_start_and_survival_are_inconclusive_on_an_overloaded_machine_only() {
+fn overload_alone_excuses_late_start_and_survival() {
     let verdict = |of_time, host| {
         let wrong = Wrong { what: "waited 30s for offline-1 to be ready".to_owned(), of_time };
         let survived = Survived {

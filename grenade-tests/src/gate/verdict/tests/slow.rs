@@ -75,7 +75,7 @@ fn judged(impact: &Impact) -> TagVerdict {
 }
 
 #[test]
-fn version_that_is_a_fifth_slower_fails_with_node_version_and_first_request() {
+fn slower_version_fails_with_node_version_and_first_request() {
     let impact = pools(3, 1.2);
     let judged = judged(&impact);
     assert_eq!(judged.verdict, Word::Fail, "{judged:#?}");

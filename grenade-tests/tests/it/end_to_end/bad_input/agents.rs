@@ -64,5 +64,5 @@ async fn tried(fleet: &Fleet, wrong: &mut Wrong, verb: &str, text: &str, code: i
     let mut said = run(command).await;
     // `check` lists its findings as its output.
     said.err.push_str(&said.out);
-    wrong.told(text, &said, code, words);
+    wrong.answered(text, &said, code, words);
 }

@@ -39,7 +39,7 @@ pub(crate) async fn certificate(fleet: &Fleet, sealed: &str) {
     for (from, to, part) in ALTERED {
         let altered = body.replacen(from, to, 1);
         assert_ne!(altered, body, "{from} is not in {body}");
-        wrong.told(
+        wrong.answered(
             from,
             &verify(fleet, &sealed.replacen(body, &altered, 1)).await,
             1,
@@ -47,11 +47,11 @@ pub(crate) async fn certificate(fleet: &Fleet, sealed: &str) {
         );
         let digest = hex::encode(Sha256::digest(altered.as_bytes()));
         let resealed = format!("{{\"certificate\":{altered},\"digest\":\"{digest}\"}}");
-        wrong.told(to, &verify(fleet, &resealed).await, 1, &["not true", part]);
+        wrong.answered(to, &verify(fleet, &resealed).await, 1, &["not true", part]);
     }
-    wrong.told("no certificate", &verify(fleet, "{}").await, 1, &["no certificate", "certificate"]);
-    wrong.told("half of it", &verify(fleet, &sealed[..sealed.len() / 2]).await, 1, &["no certificate"]);
+    wrong.answered("no certificate", &verify(fleet, "{}").await, 1, &["no certificate", "certificate"]);
+    wrong.answered("half of it", &verify(fleet, &sealed[..sealed.len() / 2]).await, 1, &["no certificate"]);
     let more = sealed.replacen("{\"format\"", "{\"remark\":1,\"format\"", 1);
-    wrong.told("one field more", &verify(fleet, &more).await, 1, &["no certificate", "remark"]);
+    wrong.answered("one field more", &verify(fleet, &more).await, 1, &["no certificate", "remark"]);
     std::mem::take(wrong).nothing();
 }

@@ -20,8 +20,8 @@ pub(super) async fn close_gates(fleet: &Fleet, wrong: &mut Wrong) {
     for (why, bytes) in cases {
         etcdctl(fleet, &["put", KEY], Some(&bytes)).await;
         let seen = |said: &Said| said.out.contains("reports/pantry-api/node-9") && said.out.contains(why);
-        fleet.until("the record is told of", &["fleet", "spread", "pantry-api"], seen).await;
-        wrong.told(why, &fleet.ask(&start).await, 3, &["node-9"]);
+        fleet.until("the record is named", &["fleet", "spread", "pantry-api"], seen).await;
+        wrong.answered(why, &fleet.ask(&start).await, 3, &["node-9"]);
     }
     etcdctl(fleet, &["del", KEY], None).await;
     let clean = |said: &Said| said.code == Some(0) && !said.out.contains("unreadable");

@@ -45,7 +45,7 @@ async fn not_started(fleet: &Fleet, wrong: &mut Wrong, text: &str, code: i32, wo
     let path = fleet.rig.world.path("wrong.yaml");
     std::fs::write(&path, text).unwrap();
     let said = fleet.ask(&["upgrade", "start", path.to_str().unwrap()]).await;
-    wrong.told(text, &said, code, words);
+    wrong.answered(text, &said, code, words);
 }
 
 /// The database has no server.
@@ -64,7 +64,7 @@ async fn waits_for_its_database(fleet: &Fleet, variable: &str, id: &str, reason:
     std::fs::write(&path, fleet.spec("").replace("PANTRY_DATABASE_URL", variable)).unwrap();
     let said = fleet.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", id]).await;
     let mut wrong = Wrong::default();
-    wrong.told("a database that does not answer", &said, 0, &["waits in preflight", variable, reason]);
+    wrong.answered("a database that does not answer", &said, 0, &["waits in preflight", variable, reason]);
     wrong.nothing();
     fleet.explains(id, &[": phase preflight", variable, reason]).await;
     fleet.must(&["upgrade", "rollback", id, "--why", "the URL is wrong"]).await;

@@ -17,5 +17,5 @@ pub(super) fn is_caught(good: &Trace) {
     let mut trace = good.clone();
     one_is_drained_again(&mut trace).expect("a completed upgrade drains");
     assert!(!trace.needless_drains().is_empty(), "an instance at the new version is drained: not found out");
-    println!("falsified histories: {} told, {} found out", records.len() + 1, records.len() + 1);
+    println!("falsified histories: {} made, {} found out", records.len() + 1, records.len() + 1);
 }

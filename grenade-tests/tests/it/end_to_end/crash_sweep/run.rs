@@ -9,7 +9,7 @@ use grenade_tests::trace::{Tally, Trace};
 use tidegate_proto::{Key, Prefix};
 
 use super::super::fleet::{Fleet, Ground, ID, LIMIT, Watched};
-use super::super::watchman::Watchman;
+use super::super::rotation_monitor::RotationMonitor;
 use super::database::{self, Done};
 
 const SPEC: &str = "min_in_service: 2\nmax_unavailable: 1";
@@ -67,7 +67,7 @@ pub(super) async fn run(ends: Ends, ground: Ground, plan: Plan) -> Run {
     let broken_from = if ends == Ends::RolledBack { 2 } else { u32::MAX };
     let mut fleet = Fleet::watched(ground, Watched { reaper: reaper.clone(), broken_from }).await;
     database::watch(&fleet.database).await;
-    let (load, watchman) = (fleet.load(RATE), Watchman::before(&fleet));
+    let (load, monitor) = (fleet.load(RATE), RotationMonitor::before(&fleet));
     fleet.wakes_the_reaper();
     let phase = to_its_end(&mut fleet, ends).await;
     reaper.rests();
@@ -75,7 +75,7 @@ pub(super) async fn run(ends: Ends, ground: Ground, plan: Plan) -> Run {
     // The last that was killed is started once more.
     let end = Instant::now() + LIMIT;
     while !fleet.leads(0).await {
-        assert!(Instant::now() < end, "nobody leads after the end\n{}", fleet.logs());
+        assert!(Instant::now() < end, "no coordinator leads after the end\n{}", fleet.logs());
         fleet.revive();
         tokio::time::sleep(LOOK_EVERY).await;
     }
@@ -91,7 +91,7 @@ pub(super) async fn run(ends: Ends, ground: Ground, plan: Plan) -> Run {
         tally: trace.tally_from(begin(&trace)),
         trace,
         requests,
-        times_out: watchman.times_out(),
+        times_out: monitor.times_out(),
         starts: starts(&fleet),
         done: database::done(&fleet.database).await,
     }

@@ -33,7 +33,7 @@ impl Fleet {
 
     /// One command that must succeed; its output. Without a leader it is retried, as the command itself says.
     pub(in crate::end_to_end) async fn must(&self, args: &[&str]) -> String {
-        let said = self.until("somebody leads", args, |said| said.code != Some(AWAY)).await;
+        let said = self.until("a coordinator leads", args, |said| said.code != Some(AWAY)).await;
         assert_eq!(said.code, Some(0), "tidegate {}: {said:#?}", args.join(" "));
         said.out
     }
@@ -88,7 +88,7 @@ impl Fleet {
         self.until("the approval is taken", &approve, |said| said.code == Some(0)).await;
     }
 
-    /// Says, as a person, what SQLite cannot tell; the wait for it comes first.
+    /// Approves, as a person, what SQLite cannot show; the wait for it comes first.
     pub(in crate::end_to_end) async fn accept_sessions(&self) {
         self.waits_for(&["accepts what cannot be proved"]).await;
         self.must(&["upgrade", "approve", ID, "contract", "--accept", "sessions"]).await;

@@ -76,7 +76,7 @@ pub(super) enum Operation {
     TimeToLive(i64),
     Leases,
     Watch(Watch),
-    /// Ask every watch for all it has to tell so far.
+    /// Ask every watch for all that it has so far.
     Drain,
     /// Drain, end every watch, and close and open a store that is on disk.
     Restart,

@@ -63,7 +63,7 @@ pub(super) fn count(change: &Change<'_>) -> Option<Step> {
     due.then_some(Step { words: None })
 }
 
-/// The words of computes about what is no canary any more are removed, a batch at a time.
+/// The signals of computes about what is no longer a canary are removed, a batch at a time.
 pub(super) fn forget_signals(fleet: &Fleet, name: &StreamName) -> Option<Action> {
     let canary = fleet.stream(name)?.canary.as_ref().map(|head| head.release.revision);
     let (subject, computes) = fleet

@@ -19,7 +19,7 @@ const READY: Duration = Duration::from_secs(60);
 
 /// One place where an instance lives.
 #[derive(Debug, Clone)]
-pub(super) struct Berth {
+pub(super) struct Place {
     /// Its node.
     pub node: String,
     /// Its directory.
@@ -28,7 +28,7 @@ pub(super) struct Berth {
     pub address: SocketAddr,
 }
 
-impl Berth {
+impl Place {
     fn disable_file(&self) -> PathBuf {
         self.home.join("disable")
     }
@@ -36,7 +36,7 @@ impl Berth {
 
 /// The files that both fleets share.
 #[derive(Debug)]
-pub(super) struct Harbour {
+pub(super) struct Fleets {
     stop: PathBuf,
     start: PathBuf,
     artifacts: PathBuf,
@@ -45,10 +45,10 @@ pub(super) struct Harbour {
 
 /// The tag of the release with a version.
 pub(super) fn tag(version: u32) -> String {
-    format!("buoy-{version}.0.0")
+    format!("service-{version}.0.0")
 }
 
-impl Harbour {
+impl Fleets {
     /// Writes hooks and the artifacts of `versions` releases.
     ///
     /// # Errors
@@ -66,9 +66,9 @@ impl Harbour {
         // as can be: it counts as no side's overhead.
         let ended = format!("read -r pid <\"$1/pid\"\nkill \"$pid\"\nexec sleep {seconds}\n");
         let begun = format!(
-            "{buoy} --listen \"$2\" --carries \"$3\" --disable-file \"$1/disable\" >>\"$1/log\" 2>&1 </dev/null &\n\
+            "{service} --listen \"$2\" --carries \"$3\" --disable-file \"$1/disable\" >>\"$1/log\" 2>&1 </dev/null &\n\
              echo $! >\"$1/pid\"\nexec sleep {seconds}\n",
-            buoy = shell(&program::own("tidegate-buoy")?),
+            service = shell(&program::own("tidegate-bench-service")?),
         );
         std::fs::write(&stop, ended).context("could not write the stop hook")?;
         std::fs::write(&start, begun).context("could not write the start hook")?;
@@ -79,14 +79,14 @@ impl Harbour {
     ///
     /// # Errors
     /// When no port is free or a directory cannot be made.
-    pub(super) fn berths(world: &World, fleet: &str, count: u32) -> anyhow::Result<Vec<Berth>> {
-        let berth = |n| {
+    pub(super) fn places(world: &World, fleet: &str, count: u32) -> anyhow::Result<Vec<Place>> {
+        let place = |n| {
             let node = format!("{fleet}-{n:02}");
             let home = world.path("nodes").join(&node);
             std::fs::create_dir_all(&home).context("could not make a node's directory")?;
-            Ok(Berth { node, home, address: port::free()? })
+            Ok(Place { node, home, address: port::free()? })
         };
-        (1..=count).map(berth).collect()
+        (1..=count).map(place).collect()
     }
 
     /// The digest of the release with a version.
@@ -94,12 +94,12 @@ impl Harbour {
         Digest::of(artifact(version).as_bytes())
     }
 
-    /// The configuration of the agent at a berth. No wait is configured: there is no balancer to wait for, so the
+    /// The configuration of the agent at a place. No wait is configured: there is no balancer to wait for, so the
     /// shortest check is set.
-    pub(super) fn agent(&self, berth: &Berth, store: &[String]) -> String {
-        let at = |path: &str| text(format!("http://{}{path}", berth.address));
+    pub(super) fn agent(&self, place: &Place, store: &[String]) -> String {
+        let at = |path: &str| text(format!("http://{}{path}", place.address));
         let hook = |script: &Path, version: &str| {
-            json!(["/bin/sh", script, berth.home, berth.address.to_string(), version]).to_string()
+            json!(["/bin/sh", script, place.home, place.address.to_string(), version]).to_string()
         };
         let artifacts: String = (1..=self.versions)
             .map(|version| {
@@ -113,15 +113,15 @@ impl Harbour {
              disable_file = {disable}\nin_flight = {{ url = {in_flight} }}\n\
              check = {{ interval = \"0s\", fall = 1, rise = 1 }}\ninitial_release = {first}\n\n\
              [service.{SERVICE}.driver.command]\nstop = {stop}\nstart = {start}\n\n{artifacts}",
-            node = text(&berth.node),
-            state = path(&berth.home.join("state")),
-            run = path(&berth.home.join("run")),
+            node = text(&place.node),
+            state = path(&place.home.join("state")),
+            run = path(&place.home.join("run")),
             store = json!(store),
             version = at("/version"),
             ready = at("/ready"),
             health = at("/healthcheck"),
             in_flight = at("/in-flight"),
-            disable = path(&berth.disable_file()),
+            disable = path(&place.disable_file()),
             first = text(tag(1)),
             stop = hook(&self.stop, "{version}"),
             start = hook(&self.start, "{version}"),
@@ -129,13 +129,13 @@ impl Harbour {
     }
 
     /// What a person writes who has no coordinator: batch by batch, side by side within a batch, and on the same
-    /// evidence. Its arguments: the version, then the sizes of the batches; the berths are a list in a file.
+    /// evidence. Its arguments: the version, then the sizes of the batches; the places are a list in a file.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub(super) fn shell_loop(&self, world: &World, berths: &[Berth]) -> anyhow::Result<PathBuf> {
+    pub(super) fn shell_loop(&self, world: &World, places: &[Place]) -> anyhow::Result<PathBuf> {
         let list: String =
-            berths.iter().map(|berth| format!("{} {}\n", berth.home.display(), berth.address)).collect();
+            places.iter().map(|place| format!("{} {}\n", place.home.display(), place.address)).collect();
         let (nodes, script) = (world.path("shell-nodes"), world.path("loop.sh"));
         std::fs::write(&nodes, list).context("could not write the list of the shell's nodes")?;
         let text = format!(
@@ -169,11 +169,11 @@ impl Harbour {
         Ok(script)
     }
 
-    /// The command that starts an instance at version 1 at a berth that has no agent.
-    pub(super) fn launch(&self, berth: &Berth) -> [String; 4] {
-        let words = [&self.start, &berth.home].map(|path| path.display().to_string());
+    /// The command that starts an instance at version 1 at a place that has no agent.
+    pub(super) fn launch(&self, place: &Place) -> [String; 4] {
+        let words = [&self.start, &place.home].map(|path| path.display().to_string());
         let [script, home] = words;
-        [script, home, berth.address.to_string(), "1".to_owned()]
+        [script, home, place.address.to_string(), "1".to_owned()]
     }
 }
 
@@ -181,9 +181,9 @@ impl Harbour {
 ///
 /// # Errors
 /// When it printed none.
-pub(super) fn took(told: &str) -> anyhow::Result<f64> {
+pub(super) fn took(output: &str) -> anyhow::Result<f64> {
     let nanoseconds: u64 =
-        told.lines().last().unwrap_or_default().parse().context("the shell loop told no time")?;
+        output.lines().last().unwrap_or_default().parse().context("the shell loop printed no time")?;
     Ok(Duration::from_nanos(nanoseconds).as_secs_f64())
 }
 
@@ -194,11 +194,11 @@ const POLL: f64 = 0.02;
 ///
 /// # Errors
 /// When one does not in time; it is named.
-pub(super) async fn all_carry(berths: &[Berth], version: u32) -> anyhow::Result<()> {
-    for berth in berths {
-        wait::wait_for(&format!("{} to carry version {version}", berth.node), READY, || async {
-            let (_, carries) = wait::get(berth.address, "/version").await?;
-            let (health, _) = wait::get(berth.address, "/healthcheck").await?;
+pub(super) async fn all_carry(places: &[Place], version: u32) -> anyhow::Result<()> {
+    for place in places {
+        wait::wait_for(&format!("{} to carry version {version}", place.node), READY, || async {
+            let (_, carries) = wait::get(place.address, "/version").await?;
+            let (health, _) = wait::get(place.address, "/healthcheck").await?;
             match (health, carries.trim() == version.to_string()) {
                 (200, true) => Ok(()),
                 _ => Err(format!("version {carries}, health check {health}")),
@@ -210,7 +210,7 @@ pub(super) async fn all_carry(berths: &[Berth], version: u32) -> anyhow::Result<
 }
 
 fn artifact(version: u32) -> String {
-    format!("release {version} of the buoy\n")
+    format!("release {version} of the service\n")
 }
 
 /// JSON's strings are TOML's basic strings.

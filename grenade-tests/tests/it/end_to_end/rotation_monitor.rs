@@ -1,4 +1,4 @@
-//! The watchman: from outside, it asks the balancer where it sends requests, and as a client, which server answers, and
+//! The monitor: from outside, it asks the balancer where it sends requests, and as a client, which server answers, and
 //! writes down when. It knows nothing of store, coordinator or agents.
 
 use std::collections::BTreeMap;
@@ -41,12 +41,12 @@ impl Book {
     }
 }
 
-pub(super) struct Watchman {
+pub(super) struct RotationMonitor {
     book: Arc<Mutex<Book>>,
     task: JoinHandle<()>,
 }
 
-impl Watchman {
+impl RotationMonitor {
     pub(super) fn before(fleet: &Fleet) -> Self {
         let book = Arc::new(Mutex::new(Book::default()));
         let (socket, target, written) =
@@ -91,7 +91,7 @@ impl Watchman {
     }
 }
 
-impl Drop for Watchman {
+impl Drop for RotationMonitor {
     fn drop(&mut self) {
         self.task.abort();
     }

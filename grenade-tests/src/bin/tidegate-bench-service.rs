@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
-use grenade_tests::bench::overhead::buoy::{Buoy, serve};
+use grenade_tests::bench::overhead::service::{SmallService, serve};
 
 /// Answers a version, readiness, a health check that a file disables, and how much is in flight.
 #[derive(Debug, Parser)]
@@ -23,5 +23,5 @@ struct Arguments {
 
 fn main() -> std::io::Result<()> {
     let Arguments { listen, carries, disable_file } = Arguments::parse();
-    serve(listen, &Buoy { version: carries, disable_file })
+    serve(listen, &SmallService { version: carries, disable_file })
 }
