@@ -254,10 +254,8 @@ fn settled(written: GateFile, here: &Path, origin: &Origin, findings: &mut Findi
         companions: Vec::new(),
         is_companion: false,
     };
-    for flaw in gate.faults.iter().flat_map(|faults| faults.flaws(&gate)) {
-        let flaw = flaw.replacen("steps", "faults", 1);
-        let (field, what) = flaw.split_once(": ").unwrap_or(("faults", &flaw));
-        findings.add(field, what);
+    if let Some(faults) = &gate.faults {
+        findings.add_all(faults.flaws(&gate, "faults"));
     }
     Some(gate.beside(companions))
 }

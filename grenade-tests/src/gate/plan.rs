@@ -1,6 +1,7 @@
 //! A plan: in which groups instances are upgraded, and what happens meanwhile. It is drawn from a seed, can be read and
 //! edited, and is run again from its file.
 
+mod event;
 pub mod shrink;
 mod step;
 
@@ -11,11 +12,12 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tidegate_planner::document;
+use tidegate_planner::document::{self, Finding};
 use tidegate_proto::Span;
 use tidegate_proto::spec::Strategy;
 
-pub use step::{Event, PlanStep, When};
+pub use event::Event;
+pub use step::{PlanStep, When};
 
 use crate::gate::file::Gate;
 use crate::gate::file::spec::spec;
@@ -24,6 +26,9 @@ use crate::gate::written::upgrade::UpgradeFields;
 use crate::load::findings::Findings;
 use crate::load::whole::whole_if_any;
 
+/// A whole plan, for errors about others.
+const EXAMPLE: &str = "{seed: 1, strategy: {rolling: {batch: 1}}, max_unavailable: 1, order: 1, steps: [{when: {upgraded: 1}, do: \
+                       roll-back}]}";
 /// The most steps that are drawn.
 const MOST_STEPS: u32 = 4;
 /// The highest number of an order of nodes.
@@ -97,14 +102,18 @@ impl Plan {
     pub fn load(path: &Path, gate: &Gate) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| anyhow::anyhow!("could not read the plan {}: {error}", path.display()))?;
-        let plan: Self =
-            document::read(&text).map_err(|finding| anyhow::anyhow!("{}:{finding}", path.display()))?;
-        let mut wrong = plan.flaws(gate);
+        let in_file = |findings: &[Finding]| {
+            let each = findings.iter().map(|finding| format!("{}:{finding}", path.display()));
+            anyhow::anyhow!("{}", each.collect::<Vec<_>>().join("\n"))
+        };
         if text.trim().is_empty() {
-            wrong.push("is empty; `grenade plan` prints one".to_owned());
+            let what = "is empty; `grenade plan` prints one".to_owned();
+            return Err(in_file(&[Finding { line: 1, column: 1, what }]));
         }
-        anyhow::ensure!(wrong.is_empty(), "{}:\n  {}", path.display(), wrong.join("\n  "));
-        Ok(plan)
+        let (plan, located): (Self, _) =
+            document::checked(&text, EXAMPLE).map_err(|findings| in_file(&findings))?;
+        let flaws = plan.flaws(gate, "steps").located(&located);
+        if flaws.is_empty() { Ok(plan) } else { Err(in_file(&flaws)) }
     }
 
     /// As its file.
@@ -115,35 +124,36 @@ impl Plan {
         Ok(serde_saphyr::to_string(self)?)
     }
 
-    /// Everything that does not fit the gate.
-    pub(super) fn flaws(&self, gate: &Gate) -> Vec<String> {
-        let mut flaws = Vec::new();
+    /// Everything that does not fit the gate; `steps` is what its list of steps is called.
+    pub(super) fn flaws(&self, gate: &Gate, steps: &str) -> Findings {
+        let mut flaws = Findings::default();
         if gate.procedure.is_some() {
-            flaws.push("a plan is for Tidegate; this gate has a `procedure`".to_owned());
+            flaws.add(steps, "are for Tidegate; this gate has a `procedure`");
         }
         if let Some(out) = self.max_unavailable
             && !(1..gate.instances).contains(&out)
         {
             let most = gate.instances - 1;
-            flaws.push(format!("max_unavailable: {out} is not allowed; 1 to {most} is"));
+            flaws.add("max_unavailable", format!("{out} is not allowed; 1 to {most} is"));
         }
         let mut findings = Findings::default();
         let fields = UpgradeFields { strategy: self.strategy.clone(), ..UpgradeFields::default() };
         spec(&fields, gate.instances, &mut findings);
-        flaws.extend(findings.all().iter().map(|found| found.trim_start_matches("upgrade.").to_owned()));
+        flaws.add_all(findings.without("upgrade."));
         for (n, step) in self.steps.iter().enumerate() {
             if let When::Upgraded(count) = step.when
                 && !(1..=gate.instances).contains(&count)
             {
-                flaws.push(format!("steps[{n}].when.upgraded: {count}; 1 to {} is allowed", gate.instances));
+                let what = format!("{count}; 1 to {} is allowed", gate.instances);
+                flaws.add(&format!("{steps}[{n}].when.upgraded"), what);
             }
+            let event = format!("{steps}[{n}].do");
             match step.event {
                 Event::KillAgent(node) | Event::StallAgent(node) if !(1..=gate.instances).contains(&node) => {
-                    flaws
-                        .push(format!("steps[{n}].do: there is no node-{node}; 1 to {} are", gate.instances));
+                    flaws.add(&event, format!("there is no node-{node}; 1 to {} are", gate.instances));
                 }
                 Event::Verify if gate.survival.is_none() => {
-                    flaws.push(format!("steps[{n}].do: the gate has no `survival` that could be verified"));
+                    flaws.add(&event, "the gate has no `survival` that could be verified");
                 }
                 _ => {}
             }

@@ -36,9 +36,6 @@ use tidegate_proto::GateTag;
 /// The form of the JSON; raised when a field changes its meaning.
 const FORM: u32 = 1;
 
-/// What a report says of a tag in [`GateReport::not_decided`].
-pub const NOT_DECIDED: &str = "presupposed by a tag above, and not asserted by this gate file";
-
 /// The whole report.
 #[derive(Debug, Clone, Serialize)]
 pub struct GateReport {
@@ -271,6 +268,12 @@ impl GateReport {
         let plan = plan.map(|plan| (plan, PlanFrom::CommandLine));
         let plan = plan.or(faults.map(|faults| (faults, PlanFrom::GateFile)));
         Self { plan: plan.map(|(plan, _)| plan.clone()), plan_from: plan.map(|(_, from)| from), ..self }
+    }
+
+    /// Why there is nothing about the tags that are not decided, for each of them.
+    pub fn why_not_decided(&self) -> String {
+        let strongest = self.tags.iter().map(|tag| tag.tag).max().map(GateTag::word).unwrap_or_default();
+        format!("{strongest} presupposes it, and this gate file does not assert it")
     }
 
     /// Between which versions, in words.

@@ -17,6 +17,18 @@ impl Findings {
         self.0.extend(inner.0.into_iter().map(|(below, what)| (format!("{field}.{below}"), what)));
     }
 
+    /// Those of another reading too.
+    pub fn add_all(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// The same, with fields that do not have this prefix.
+    #[must_use]
+    pub fn without(self, prefix: &str) -> Self {
+        let short = |field: String| field.strip_prefix(prefix).map(str::to_owned).unwrap_or(field);
+        Self(self.0.into_iter().map(|(field, what)| (short(field), what)).collect())
+    }
+
     /// Everything that was found.
     pub fn all(&self) -> Vec<String> {
         self.0.iter().map(|(field, what)| format!("{field}: {what}")).collect()

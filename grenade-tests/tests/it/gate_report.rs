@@ -101,7 +101,7 @@ fn presupposed_tags_that_are_not_asserted_are_in_every_form() {
     let report = report(&gate, &evidence);
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["not_decided"], json!(["rolling", "supports-upgrade"]));
-    let said = "presupposed by a tag above, and not asserted by this gate file";
+    let said = "zero-downtime presupposes it, and this gate file does not assert it";
     contains(&text::text(&report, Path::new("/artifacts")), &["\nnot decided   rolling\n", said]);
     contains(&html::html(&report, &evidence, SPEC), &["<h2>not decided: rolling</h2>", said]);
     let xml = junit::xml(&report);

@@ -12,10 +12,11 @@ use crate::gate::exit::{BAD_INPUT, INCONCLUSIVE, NOT_RUN, print, span};
 use crate::gate::file::Gate;
 use crate::gate::impact::calibrate::Calibration;
 use crate::gate::plan::Plan;
-use crate::gate::report::text;
+use crate::gate::report::{junit, text};
 use crate::gate::run::{self, Asked};
 use crate::gate::verdict::Word;
 use crate::gate::written::Arrangement;
+use crate::world::place::PlaceError;
 use tidegate_proto::GateTag;
 
 #[derive(Debug, clap::Args)]
@@ -76,13 +77,6 @@ impl Run {
             let mix = |target| Arrangement { base: gate.instances - target, target };
             gate.arrangements = (1..gate.instances).map(mix).collect();
         }
-        // The directory of the artifacts is made, or emptied, when the run begins.
-        let is_within = |path: &PathBuf| path.starts_with(&self.artifacts);
-        if let Some(path) = self.junit.as_ref().filter(|path| !is_within(path))
-            && let Err(source) = std::fs::File::create(path)
-        {
-            return not_run(&Unwritable { path: path.clone(), source }.into());
-        }
         let plan = self.plan.as_deref().map(|path| Plan::load(path, &gate)).transpose();
         let calibration = self.calibration.as_deref().map(|path| read_calibration(path, &gate)).transpose();
         let (plan, calibration) = match plan.and_then(|plan| Ok((plan, calibration?))) {
@@ -92,6 +86,13 @@ impl Run {
                 return ExitCode::from(BAD_INPUT);
             }
         };
+        // The directory of the artifacts is made, or emptied, when the run begins.
+        let is_within = |path: &PathBuf| path.starts_with(&self.artifacts);
+        if let Some(path) = self.junit.as_ref().filter(|path| !is_within(path))
+            && let Err(source) = std::fs::File::create(path)
+        {
+            return not_run(&Unwritable { path: path.clone(), source }.into());
+        }
         let asked =
             Asked { artifacts: self.artifacts, junit: self.junit, plan, calibration, most: self.max_time };
         let report = match in_a_world(&asked.artifacts, asked.most, async |world| {
@@ -100,7 +101,17 @@ impl Run {
         .await
         {
             Ok(report) => report,
-            Err(error) => return not_run(&error),
+            Err(error) => {
+                let xml = junit::not_run(&gate.name, &format!("{error:#}"));
+                // A directory that is not a run's is left as it is.
+                let is_own = error.downcast_ref::<PlaceError>().is_none();
+                let own = is_own.then(|| asked.artifacts.join("junit.xml"));
+                for path in asked.junit.into_iter().chain(own) {
+                    // Where it cannot be written, that is the error already, or there is no such directory.
+                    let _ = std::fs::write(path, &xml);
+                }
+                return not_run(&error);
+            }
         };
         let said = match self.json {
             true => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",

@@ -109,6 +109,9 @@ pub fn service(
     })
 }
 
+/// Where an instance listens: one of these places must be in the command or the environment of a version.
+const LISTENS: [&str; 2] = ["port", "address"];
+
 fn version(
     field: &str,
     written: written::Version,
@@ -121,10 +124,6 @@ fn version(
     let mut places: Vec<&str> = OF_NODE.into_iter().chain(of_service).collect();
     places.retain(|place| *place != "source" || source.is_some());
     let command = command(&format!("{field}.command"), &written.command, &places, findings);
-    if command.as_ref().is_some_and(|command| !command.reads(&["port", "address"])) {
-        let field = format!("{field}.command");
-        findings.add(&field, "has neither {port} nor {address}: each instance must know where to listen");
-    }
     let mut env = Vec::new();
     for (name, text) in &written.env {
         let field = format!("{field}.env.{name}");
@@ -138,6 +137,12 @@ fn version(
             known(&field, value.variables(), &places, findings);
             env.push((name.clone(), value));
         }
+    }
+    let mut in_env = env.iter().flat_map(|(_, value)| value.variables());
+    let is_in_env = in_env.any(|place| LISTENS.contains(&place));
+    if command.as_ref().is_some_and(|command| !command.reads(&LISTENS) && !is_in_env) {
+        let what = "has neither {port} nor {address}, nor has `env`: each instance must know where to listen";
+        findings.add(&format!("{field}.command"), what);
     }
     Some(Version { number: written.number, command: command?, env, source })
 }

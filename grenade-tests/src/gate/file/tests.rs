@@ -1,5 +1,6 @@
 mod companions;
 mod databases;
+mod environment;
 mod limits;
 mod steps;
 mod tags;

@@ -16,7 +16,8 @@ fn same_seed_draws_the_same_and_every_event_is_drawn() {
     for seed in 0..200 {
         let plan = Plan::draw(seed, &gate);
         assert_eq!(plan, Plan::draw(seed, &gate));
-        assert!(plan.flaws(&gate).is_empty(), "seed {seed}: {:?}", plan.flaws(&gate));
+        let flaws = plan.flaws(&gate, "steps").all();
+        assert!(flaws.is_empty(), "seed {seed}: {flaws:?}");
         let said = serde_json::to_value(&plan).unwrap();
         for step in said["steps"].as_array().unwrap() {
             let event = &step["do"];
@@ -50,7 +51,17 @@ fn plan_that_does_not_fit_the_gate_has_what_is_allowed() {
         ("steps:\n  - {when: {upgraded: -1}, do: roll-back}\n", vec!["a whole number from 1 to 24"]),
         ("steps:\n  - {when: {upgraded: 25}, do: roll-back}\n", vec!["25", "a whole number from 1 to 24"]),
         ("steps:\n  - {when: {upgraded: 1}, do: {kill-agent: x}}\n", vec!["a whole number from 1 to 24"]),
-        ("order: 0\n", vec!["a whole number from 1 to 9999"]),
+        ("order: 0\n", vec![":1:8: order: ", "a whole number from 1 to 9999"]),
+        (
+            "steps:\n  - when: {upgraded: 1}\n    do: pause\n",
+            vec![":3:9: ", "`pause` needs a time: `{pause: 2s}`"],
+        ),
+        (
+            "steps:\n  - {when: {upgraded: 1}, do: kill-agent}\n",
+            vec!["steps.0.do", "`kill-agent` needs the number of a node: `{kill-agent: 1}`"],
+        ),
+        ("steps:\n  - {when: {upgraded: 1}, do: {verify: 1}}\n", vec!["`verify` has no value"]),
+        ("steps:\n  - {when: {upgraded: 4}, do: verify}\n", vec![":2:12: steps[0].when.upgraded: 4"]),
         ("max_unavailable: 0\n", vec!["a whole number from 1 to 23"]),
         (" \n", vec!["is empty", "grenade plan"]),
         ("strategy: {rolling: {batch: 0}}\n", vec!["strategy.rolling.batch", "1 or more"]),

@@ -14,7 +14,7 @@ use crate::gate::mixed::Memory;
 use crate::gate::report::chart::{self, Span, latency, versions};
 use crate::gate::report::junit::{escaped, lines};
 use crate::gate::report::percentiles::{Curve, around, percentiles};
-use crate::gate::report::{Died, GateReport, Load, NOT_DECIDED};
+use crate::gate::report::{Died, GateReport, Load};
 use crate::gate::verdict::Evidence;
 use crate::load::entry::Entry;
 
@@ -89,7 +89,7 @@ fn tags(page: &mut String, report: &GateReport) {
         page.push_str("</table>");
     }
     for tag in &report.not_decided {
-        let _ = write!(page, "<h2>not decided: {}</h2><p>It is {NOT_DECIDED}.</p>", tag.word());
+        let _ = write!(page, "<h2>not decided: {}</h2><p>{}.</p>", tag.word(), report.why_not_decided());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::gate::report::{Died, GateReport, NOT_DECIDED};
+use crate::gate::report::{Died, GateReport};
 use crate::gate::verdict::{Check, Word};
 
 /// The document. An inconclusive check is an error, which builds distinguish from a failure.
@@ -42,9 +42,10 @@ pub fn xml(report: &GateReport) -> String {
     for tag in &report.not_decided {
         let _ = writeln!(
             xml,
-            "    <testcase classname=\"{}.{}\" name=\"the tag as a whole\"><skipped message=\"{NOT_DECIDED}\"/></testcase>",
+            "    <testcase classname=\"{}.{}\" name=\"the tag as a whole\"><skipped message=\"{}\"/></testcase>",
             escaped(&report.gate),
-            tag.word()
+            tag.word(),
+            report.why_not_decided()
         );
     }
     if !report.deaths.is_empty() {
@@ -54,6 +55,17 @@ pub fn xml(report: &GateReport) -> String {
     }
     xml.push_str("  </testsuite>\n</testsuites>\n");
     xml
+}
+
+/// The document of a run that came to no verdict, and why.
+pub fn not_run(gate: &str, why: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"{gate}\" tests=\"1\" failures=\"0\" \
+         errors=\"1\" skipped=\"0\">\n    <testcase classname=\"{gate}\" name=\"the gate is run to a verdict\"><error \
+         type=\"not-run\" message=\"{}\"/></testcase>\n  </testsuite>\n</testsuites>\n",
+        escaped(why),
+        gate = escaped(gate)
+    )
 }
 
 /// Escaped, with its lines kept.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::gate::report::{Died, GateReport, Load, NOT_DECIDED};
+use crate::gate::report::{Died, GateReport, Load};
 use crate::gate::verdict::{Check, Word};
 use tidegate_proto::printable::one_line;
 
@@ -25,7 +25,8 @@ pub fn text(report: &GateReport, artifacts: &Path) -> String {
         text.push_str(&checks(&tag.checks));
     }
     for tag in &report.not_decided {
-        let _ = writeln!(text, "\n{:<13} {}\n          {NOT_DECIDED}", "not decided", tag.word());
+        let why = report.why_not_decided();
+        let _ = writeln!(text, "\n{:<13} {}\n          {why}", "not decided", tag.word());
     }
     text.push('\n');
     for (name, load) in report.loads() {

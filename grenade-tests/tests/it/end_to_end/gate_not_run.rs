@@ -19,6 +19,8 @@ async fn version_that_answers_another_number_is_no_verdict() {
     let place =
         place(&gate, "  base:", "number:") + "service.base.number: the command of version 1 starts one";
     contains(&done.said, &["the base alone", &place, "that says it is version 2"]);
+    let junit = std::fs::read_to_string(done.artifacts.join("junit.xml")).unwrap();
+    contains(&junit, &["errors=\"1\"", "<error type=\"not-run\"", "that says it is version 2"]);
 }
 
 #[tokio::test]
