@@ -75,7 +75,7 @@ pub fn words(entry: &Entry) -> String {
     let version =
         entry.version.map_or("an unknown version".to_owned(), |version| format!("version {version}"));
     let by = match entry.node.as_str() {
-        "" => "no instance".to_owned(),
+        "" => "the instance is not known".to_owned(),
         node => format!("{node} at {version}"),
     };
     let written =
@@ -85,6 +85,7 @@ pub fn words(entry: &Entry) -> String {
         entry.kind,
         entry.seq,
         entry.scheduled_ms / 1e3,
-        entry.reason
+        // A kind without a detail.
+        entry.reason.trim_end_matches(": ")
     )
 }
