@@ -138,8 +138,8 @@ fn version(
             env.push((name.clone(), value));
         }
     }
-    let mut in_env = env.iter().flat_map(|(_, value)| value.variables());
-    let is_in_env = in_env.any(|place| LISTENS.contains(&place));
+    let listens = |value: &Template| value.variables().any(|place| LISTENS.contains(&place));
+    let is_in_env = env.iter().any(|(_, value)| listens(value));
     if command.as_ref().is_some_and(|command| !command.reads(&LISTENS) && !is_in_env) {
         let what = "has neither {port} nor {address}, nor has `env`: each instance must know where to listen";
         findings.add(&format!("{field}.command"), what);
