@@ -25,11 +25,11 @@ pub(super) struct Args {
 
 const AFTER: &str = "\
 Examples:
-  tidegate metadata set edge edge.yaml --service pantry-api              to all at once, without waiting for signals
-  tidegate metadata set edge edge.yaml --pattern rolling --timeout 2m    one instance after the other signalled success
+  tidegate metadata set edge edge.yaml --service pantry-api            to all at once
+  tidegate metadata set edge edge.yaml --pattern rolling --timeout 2m  one after the other
   tidegate metadata set edge edge.yaml --pattern canary --tolerate 2% --expect timeout
-  tidegate metadata explain edge                                         which instances have not signalled yet
-  tidegate metadata cancel edge --why \"wrong file\"                       all are back at the former document
+  tidegate metadata explain edge                                       what it is waiting on
+  tidegate metadata cancel edge --why \"wrong file\"                     the former document again
 
 Rolling and canary: a batch is exposed, each of its instances signals success or failure, then the next batch is exposed.
 When more fail than is tolerated, all are returned to the former document.";
