@@ -330,7 +330,12 @@ impl UpgradeSequence {
         self.failed += 1;
         let shares = world.scenario.services[service].schema.is_some()
             && world.scenario.owned_schema(service).is_none();
-        if self.failed < if shares { ATTEMPTS } else { 2 } {
+        let attempts = match world.scenario.upgrades[current.plan].tried_once {
+            true => 1,
+            false if shares => ATTEMPTS,
+            false => 2,
+        };
+        if self.failed < attempts {
             self.ended.push((current.plan, over.to_owned()));
             self.begin(world).await;
         } else {
