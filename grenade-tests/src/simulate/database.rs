@@ -174,6 +174,13 @@ impl Database {
         self.history.follow(term, rows)
     }
 
+    /// Whether a text says that an upgrade was started on the schema that it holds.
+    pub(super) async fn is_named_in(&mut self, what: &str) -> bool {
+        let started_on = what.rsplit("was started on ").next().unwrap_or_default();
+        let id = self.texts("tidegate_schema", ("schema_id", "schema_id")).await;
+        id.is_ok_and(|id| id.first().is_some_and(|(id, _)| started_on.contains(id.as_str())))
+    }
+
     /// Once every row is filled: a program of `version` finds its own form of every row in every column that it knows, and
     /// no row that was not written.
     ///
