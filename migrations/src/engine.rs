@@ -19,7 +19,6 @@ pub use status::{MigrationStatus, PhaseState, Status};
 
 use crate::database::{DatabaseUrl, Session};
 use crate::error::Error;
-use crate::history;
 use crate::identity::{SchemaId, SchemaIdentity};
 use crate::leader::{self, Leader};
 use crate::progress::{PhaseProgress, ProgressSender};
@@ -86,9 +85,9 @@ impl Engine {
     /// [`Error::Unreachable`], [`Error::Authentication`].
     pub async fn connect(url: &DatabaseUrl) -> Result<Engine, Error> {
         let engine = Engine { url: url.clone(), schema: None, idle: Arc::default() };
-        let mut session = engine.look().await?;
-        let answer = session.read("SELECT 1", &[]).await.map_err(|f| Error::of(f, "SELECT 1"));
-        engine.looked(session, answer).await.map(|_| engine)
+        // A connection is made once the database has accepted user and password.
+        let session = engine.look().await?;
+        engine.looked(session, Ok(())).await.map(|()| engine)
     }
 
     /// The same, for this schema alone: what changes a database is refused where that holds another schema, or none, as
@@ -109,16 +108,7 @@ impl Engine {
     /// The schema's id and last term. Only looks.
     pub async fn identity(&self) -> Result<SchemaIdentity, Error> {
         let mut session = self.look().await?;
-        let answer = async {
-            if !history::present(&mut session).await? {
-                return Ok(SchemaIdentity { id: None, term: None });
-            }
-            let stored = history::stored(&mut session).await?;
-            // Revision 0 means that there is no term yet.
-            let term = (stored.term.revision > 0).then_some(stored.term);
-            Ok(SchemaIdentity { id: Some(SchemaId(stored.schema_id)), term })
-        }
-        .await;
+        let answer = status::identity(&mut session).await;
         self.looked(session, answer).await
     }
 
@@ -153,6 +143,20 @@ impl Engine {
     pub async fn status_by_history(&self, set: &MigrationSet) -> Result<Status, Error> {
         let mut session = self.look().await?;
         let answer = status::by_history(&mut session, set).await;
+        self.looked(session, answer).await
+    }
+
+    /// [`Engine::status`], or the same by the history alone, and [`Engine::identity`], in one look.
+    ///
+    /// # Errors
+    /// The same as those of [`Engine::status`].
+    pub async fn state(
+        &self,
+        set: &MigrationSet,
+        counts_rows: bool,
+    ) -> Result<(Status, SchemaIdentity), Error> {
+        let mut session = self.look().await?;
+        let answer = status::state(&mut session, set, counts_rows).await;
         self.looked(session, answer).await
     }
 
@@ -342,12 +346,14 @@ impl Engine {
             .map_err(|f| Error::of(f, "connect"))
     }
 
-    /// Ends a look: its session is used for the next one, unless this one failed.
-    async fn looked<T>(&self, session: Session, answer: Result<T, Error>) -> Result<T, Error> {
+    /// Ends a look: its session is used for the next one, unless this one failed. The next one finds out by itself
+    /// whether there is a history.
+    async fn looked<T>(&self, mut session: Session, answer: Result<T, Error>) -> Result<T, Error> {
         if answer.is_err() {
             session.close().await;
             return answer;
         }
+        session.history_is_complete = false;
         let former = self.idle().replace(Idle { session, since: Instant::now() });
         if let Some(former) = former {
             former.session.close().await;

@@ -20,44 +20,51 @@ use crate::error::Error;
 /// The step number under which a phase itself is recorded.
 pub(crate) const PHASE: i64 = -1;
 
-/// Whether the tables are there.
-pub(crate) async fn present(session: &mut Session) -> Result<bool, Error> {
+/// Which tables are there, and in which form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// None of them.
+    Missing,
+    /// As a program made them before owners were recorded.
+    WithoutOwners,
+    /// As this program makes them.
+    Complete,
+}
+
+/// The layout: one question, and none where this session has seen it complete. The tables and their columns are never
+/// taken away while it lasts.
+pub(crate) async fn layout(session: &mut Session) -> Result<Layout, Error> {
+    if session.history_is_complete {
+        return Ok(Layout::Complete);
+    }
     let sql = match session.dialect() {
         Dialect::Postgres => {
-            "SELECT count(*) FROM (VALUES (to_regclass('tidegate_schema')), (to_regclass('tidegate_history'))) v(t) \
-             WHERE t IS NOT NULL"
+            "SELECT (SELECT count(*) FROM (VALUES (to_regclass('tidegate_schema')), (to_regclass('tidegate_history'))) v(t) \
+             WHERE t IS NOT NULL), (SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('tidegate_history') \
+             AND attname = 'owner' AND NOT attisdropped)"
         }
         Dialect::Sqlite => {
-            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('tidegate_schema', 'tidegate_history')"
+            "SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('tidegate_schema', \
+             'tidegate_history')), (SELECT count(*) FROM pragma_table_info('tidegate_history') WHERE name = 'owner')"
         }
     };
     let rows = read(session, sql, &[]).await?;
-    match rows.first().and_then(|r| r.first()).and_then(Value::int) {
-        Some(2) => Ok(true),
-        Some(0) => Ok(false),
-        _ => Err(Error::History { found: "one of tidegate_schema and tidegate_history is missing".into() }),
-    }
-}
-
-/// Whether rows can name their owner. Tables that were made before owners were recorded cannot yet.
-pub(crate) async fn owner_column(session: &mut Session) -> Result<bool, Error> {
-    let sql = match session.dialect() {
-        Dialect::Postgres => {
-            "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('tidegate_history') \
-             AND attname = 'owner' AND NOT attisdropped"
+    let layout = match rows.first().map(Vec::as_slice) {
+        Some([Value::Int(0), _]) => Layout::Missing,
+        Some([Value::Int(2), Value::Int(0)]) => Layout::WithoutOwners,
+        Some([Value::Int(2), _]) => Layout::Complete,
+        _ => {
+            let found = "one of tidegate_schema and tidegate_history is missing".into();
+            return Err(Error::History { found });
         }
-        Dialect::Sqlite => "SELECT count(*) FROM pragma_table_info('tidegate_history') WHERE name = 'owner'",
     };
-    let rows = read(session, sql, &[]).await?;
-    Ok(rows.first().and_then(|r| r.first()).and_then(Value::int) == Some(1))
+    session.history_is_complete = layout == Layout::Complete;
+    Ok(layout)
 }
 
-/// Brings tables of an earlier program to the form of this one; earlier programs can still write to them. Inside a
-/// transaction, under the lock. Rows that are there keep no owner.
-pub(crate) async fn complete(session: &mut Session) -> Result<(), Error> {
-    if owner_column(session).await? {
-        return Ok(());
-    }
+/// Adds the column of owners to tables of an earlier program, which can still write to them. Inside a transaction, under
+/// the lock. Rows that are there keep no owner.
+pub(crate) async fn add_owners(session: &mut Session) -> Result<(), Error> {
     let sql = "ALTER TABLE tidegate_history ADD COLUMN owner TEXT";
     session.run(sql).await.map_err(|f| Error::of(f, sql))
 }

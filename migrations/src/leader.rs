@@ -5,7 +5,7 @@ use crate::blocker::{self, BlockerProbe};
 use crate::crash;
 use crate::database::{DatabaseUrl, Dialect, Kind, Session, Value};
 use crate::error::{Error, Holder};
-use crate::history::{self, Stored};
+use crate::history::{self, Layout, Stored};
 use crate::identity::SchemaId;
 use crate::ladder::{LOCK_LIMIT, Ladder};
 use crate::mutant;
@@ -151,24 +151,22 @@ impl Leader {
     }
 
     async fn open(&mut self) -> Result<(), Error> {
-        self.session.begin().await.map_err(|f| Error::of(f, "begin"))?;
-        if self.session.dialect() == Dialect::Postgres {
-            let limit = format!("SET LOCAL lock_timeout = {}", LOCK_LIMIT.as_millis());
-            self.session.run(&limit).await.map_err(|f| Error::of(f, &limit))?;
-        }
-        Ok(())
+        self.session.begin(LOCK_LIMIT).await.map_err(|f| Error::of(f, "begin"))
     }
 
     async fn raise(&mut self, schema: Option<&SchemaId>) -> Result<Stored, Error> {
         self.open().await?;
-        if !history::present(&mut self.session).await? {
-            if let Some(expected) = schema {
-                return Err(Error::OtherSchema { expected: expected.clone(), found: None });
+        match history::layout(&mut self.session).await? {
+            Layout::Missing => {
+                if let Some(expected) = schema {
+                    return Err(Error::OtherSchema { expected: expected.clone(), found: None });
+                }
+                let id = uuid::Uuid::new_v4().to_string();
+                history::create(&mut self.session, &id).await?;
             }
-            let id = uuid::Uuid::new_v4().to_string();
-            history::create(&mut self.session, &id).await?;
+            Layout::WithoutOwners => history::add_owners(&mut self.session).await?,
+            Layout::Complete => {}
         }
-        history::complete(&mut self.session).await?;
         let stored = history::stored_locked(&mut self.session).await?;
         if let Some(expected) = schema.filter(|expected| expected.0 != stored.schema_id) {
             let found = Some(SchemaId(stored.schema_id));
@@ -179,6 +177,7 @@ impl Leader {
             history::raise(&mut self.session, &self.term).await?;
         }
         self.commit("the term").await?;
+        self.session.history_is_complete = true;
         Ok(stored)
     }
 

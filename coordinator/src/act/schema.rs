@@ -8,10 +8,10 @@ mod certify;
 mod job;
 mod sessions;
 
-pub(crate) use bind::{bind, look_only};
+pub(crate) use bind::{Preview, bind, look_only};
 pub(crate) use bound::{BY_HAND, Unbound};
 pub(crate) use job::lacks;
-pub(crate) use sessions::{recorded, warnings};
+pub(crate) use sessions::recorded;
 
 use crate::context::Context;
 use crate::leadership::{Leadership, held};

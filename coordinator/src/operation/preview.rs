@@ -1,7 +1,7 @@
 //! Preview of an upgrade (`--dry-run`): any coordinator answers, and nothing is changed.
 
 use super::{OperationError, answer, spec};
-use crate::act::schema::{self, Unbound};
+use crate::act::schema::{self, Preview, Unbound};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use tidegate_planner::gate::preflight;
@@ -43,13 +43,13 @@ pub(super) async fn look(
     spec: &Spec,
 ) -> Result<Looked, OperationError> {
     let (seen, away) = unless_away(schema::look_only(context, leadership, id, spec).await)?;
-    let (schema, obstacles) = seen.map_or((None, Vec::new()), |(schema, found)| (Some(schema), found));
+    let (schema, obstacles, warned) = match seen {
+        Some(Preview { binding, obstacles, warnings }) => (Some(binding), obstacles, warnings),
+        None => (None, Vec::new(), Vec::new()),
+    };
     let (mut findings, waves) = previewed(&context.mirror.view().fleet, id, spec, schema.as_ref());
-    if away.is_none() {
-        let warned = schema::warnings(context, id, spec).await.unwrap_or_else(|unread| vec![unread]);
-        let warning = |what| Finding { blocking: false, what: format!("contract will wait: {what}") };
-        findings.extend(warned.into_iter().take(WARNED).map(warning));
-    }
+    let warning = |what| Finding { blocking: false, what: format!("contract will wait: {what}") };
+    findings.extend(warned.into_iter().take(WARNED).map(warning));
     findings.extend(away);
     findings.extend(obstacles.iter().map(|what| Finding { blocking: true, what: what.clone() }));
     Ok(Looked { schema, obstacles, reply: PreviewUpgradeReply { findings, waves } })

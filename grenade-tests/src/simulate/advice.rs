@@ -42,8 +42,11 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
             }
             command.clone()
         }
-        // A person put it there, and takes it away at the end of what they do.
-        Command::Uncordon(_) => return false,
+        // A person put it there, and takes it away at the end of what they do; a store that was restored may not know that.
+        Command::Uncordon(_) if !world.store_lost || world.testbed.now() < current.since + MISFORTUNE => {
+            return false;
+        }
+        Command::Uncordon(_) => command.clone(),
         Command::Resume(id) if bad || current.resumptions >= RESUMPTIONS => Command::RollBack(id.clone()),
         Command::Resume(_) => {
             current.resumptions += 1;
@@ -107,8 +110,9 @@ pub(super) fn is_of_another_database(what: &str) -> bool {
     what.contains("restore the database") || what.contains("it was restored, or the URL")
 }
 
-/// A database that is an older copy: people go back where that is possible, and else find the right one.
-pub(super) async fn restored(world: &mut World, current: &Current) {
+/// A database that is an older copy: people go back where that is possible, and else find the right one. Where it is back
+/// already, the coordinator has not looked since.
+pub(super) async fn restored(world: &mut World, current: &Current, what: &str) {
     let command = Command::RollBack(current.id.clone());
     let done = within(Operator::new(&world.coordinators).act(&command)).await;
     world.testbed.log(format!("the database is older: {command:?}: {done:?}"));
@@ -118,6 +122,9 @@ pub(super) async fn restored(world: &mut World, current: &Current) {
         world.databases[schema].stays_older();
     } else {
         let (now, database) = (world.testbed.now(), &mut world.databases[schema]);
+        if database.is_named_in(what).await {
+            return;
+        }
         match database.put_right_one_back(now).await {
             Ok(true) => world.testbed.log("the database in use before is put back"),
             Ok(false) => {}

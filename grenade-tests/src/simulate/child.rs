@@ -6,10 +6,20 @@ use super::scenario::Scenario;
 use super::world::{schema_name, variable};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A schedule that takes longer than this, of real time, hangs.
 const HANGS: Duration = Duration::from_secs(120);
+
+/// Ends this process with exit code 1 where it hangs. The process that started it waits for the end of its output, and
+/// needs no clock.
+pub(super) fn end_where_it_hangs() {
+    std::thread::spawn(|| {
+        std::thread::sleep(HANGS);
+        eprintln!("it did not end within {} s", HANGS.as_secs());
+        std::process::exit(1);
+    });
+}
 
 /// Names the guard that is switched off to `tidegate_proto::mutant`.
 const GUARD: &str = "TIDEGATE_MUTANT";
@@ -87,29 +97,15 @@ fn try_run(guards: Guards<'_>, play: Play<'_>, log: bool, core: Option<usize>) -
     for schema in 0..4 {
         command.env(variable(schema), format!("sqlite://{}.sqlite", schema_name(schema)));
     }
-    let errors = directory.path().join("errors");
     let logs = std::env::var_os("RUST_LOG").is_some();
-    let stderr = if logs { Stdio::inherit() } else { Stdio::from(std::fs::File::create(&errors)?) };
-    let out = directory.path().join("outcome");
-    command.stdin(Stdio::null()).stdout(std::fs::File::create(&out)?).stderr(stderr);
-    let mut process = command.spawn()?;
-    let end = Instant::now() + HANGS;
-    let status = loop {
-        if let Some(status) = process.try_wait()? {
-            break status;
-        }
-        if Instant::now() >= end {
-            process.kill()?;
-            process.wait()?;
-            return Ok(Became::Broke(format!("it did not end within {} s", HANGS.as_secs())));
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
-    if !status.success() {
-        let said = std::fs::read_to_string(&errors).unwrap_or_default();
-        return Ok(Became::Broke(format!("{status}: {}", said.trim())));
+    let stderr = if logs { Stdio::inherit() } else { Stdio::piped() };
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
+    let ended = command.spawn()?.wait_with_output()?;
+    if !ended.status.success() {
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        return Ok(Became::Broke(format!("{}: {}", ended.status, said.trim())));
     }
-    Ok(Became::Over(Box::new(serde_json::from_str(&std::fs::read_to_string(&out)?)?)))
+    Ok(Became::Over(Box::new(serde_json::from_slice(&ended.stdout)?)))
 }
 
 /// A directory in memory where there is one.

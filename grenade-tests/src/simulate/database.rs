@@ -6,9 +6,10 @@
 mod falsified;
 mod form;
 mod history;
+mod rows;
 
 use super::scenario::SchemaPlan;
-use form::{added, column, form, migration};
+use form::{added, column, migration};
 use history::History;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
@@ -35,9 +36,6 @@ pub(super) fn statement() -> Duration {
 pub(super) fn set_slow(slow: bool) {
     SLOWEST_MS.store(if slow { SLOW_MS } else { USUAL_MS }, Ordering::SeqCst);
 }
-
-/// How many rows programs make.
-const ROWS: u64 = 48;
 
 /// One database with the programs' knowledge of it.
 pub(super) struct Database {
@@ -120,9 +118,7 @@ impl Database {
             let _ = write!(columns, ", b{n} TEXT");
         }
         made.run(&format!("CREATE TABLE items ({columns})")).await.map_err(|e| anyhow::anyhow!(e.0))?;
-        for _ in 0..plan.rows {
-            made.write(first).await.map_err(|e| anyhow::anyhow!(e.0))?;
-        }
+        made.first_rows(first).await.map_err(|e| anyhow::anyhow!(e.0))?;
         Ok(made)
     }
 
@@ -167,60 +163,6 @@ impl Database {
         found.try_into().map_err(|_| wrong(&"another number of tables was read"))
     }
 
-    /// A program of `version` writes: a new row, and once there are many, another value into one that there is.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub(super) async fn write(&mut self, version: u32) -> Asked<()> {
-        self.next += 1;
-        let (id, value) = (format!("row-{}", self.next % ROWS), format!("value-{}", self.next));
-        let (column, form) = (column(&self.plan, version), form(&self.plan, version, &value));
-        if self.rows.contains_key(&id) {
-            self.run(&format!("UPDATE items SET {column} = '{form}' WHERE id = '{id}'")).await?;
-            self.rows.insert(id, value);
-            return Ok(());
-        }
-        let mut columns = format!("id, {column}");
-        let mut values = format!("'{id}', '{form}'");
-        for n in added(&self.plan, version) {
-            let _ = write!(columns, ", b{n}");
-            values += ", 'b'";
-        }
-        self.run(&format!("INSERT INTO items ({columns}) VALUES ({values})")).await?;
-        self.rows.insert(id, value);
-        Ok(())
-    }
-
-    /// A program of `version` reads every row. Where rows are filled only after the roll, `unfilled` ones are read in their
-    /// former form.
-    ///
-    /// # Errors
-    /// What the database says, or which row it does not find as it was written.
-    pub(super) async fn read_all(&mut self, version: u32, unfilled: bool) -> Asked<()> {
-        let column = column(&self.plan, version);
-        // Every column that the program knows is asked for.
-        let mut columns = column.clone();
-        for n in added(&self.plan, version) {
-            let _ = write!(columns, ", b{n}");
-        }
-        let items = format!("(SELECT id, {columns} FROM items)");
-        let found: BTreeMap<_, _> = self.texts(&items, ("id", &column)).await?.into_iter().collect();
-        for (id, value) in &self.rows {
-            let wanted = form(&self.plan, version, value);
-            match found.get(id) {
-                Some(Some(found)) if *found == wanted => {}
-                Some(None) if unfilled => {}
-                Some(other) => {
-                    return Err(Wrong(format!(
-                        "version {version} reads {other:?} in {column} of {id}, which holds {wanted:?}"
-                    )));
-                }
-                None => return Err(Wrong(format!("row {id} is lost"))),
-            }
-        }
-        Ok(())
-    }
-
     /// Looks at the history that coordinators keep in it: what was written since a higher term was obeyed, under a lower
     /// one.
     pub(super) async fn written_by_the_deposed(&mut self) -> Option<String> {
@@ -230,6 +172,13 @@ impl Database {
         let [term, rows] = self.texts_of([term, (rows, ("CAST(seq AS TEXT)", "row"))]).await.ok()?;
         let term = term.first()?.1.as_ref()?.parse().ok()?;
         self.history.follow(term, rows)
+    }
+
+    /// Whether a text says that an upgrade was started on the schema that it holds.
+    pub(super) async fn is_named_in(&mut self, what: &str) -> bool {
+        let started_on = what.rsplit("was started on ").next().unwrap_or_default();
+        let id = self.texts("tidegate_schema", ("schema_id", "schema_id")).await;
+        id.is_ok_and(|id| id.first().is_some_and(|(id, _)| started_on.contains(id.as_str())))
     }
 
     /// Once every row is filled: a program of `version` finds its own form of every row in every column that it knows, and

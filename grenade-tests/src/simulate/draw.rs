@@ -1,65 +1,53 @@
 //! Draws a scenario from a seed.
 
+mod faults;
+
+pub use faults::{PHASES, kinds};
+
 use super::dice::Dice;
 use super::metadata_plan;
 use super::scenario::{
-    Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
+    Change, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
 };
-use super::slot::Hiccup;
 use super::stream_plan;
+use faults::{faults, operators};
 use serde_json::json;
 use tidegate_proto::GateTag;
-
-/// The phases in which something can happen.
-pub const PHASES: [&str; 8] =
-    ["preflight", "stage", "expand", "migrate", "roll", "remove", "contract", "rolling-back"];
-
-/// In which phases faults are drawn, with their weights for an upgrade that changes a schema and for one that does not: the
-/// phases that are short, or that many upgrades never reach, weigh more.
-const WEIGHTS: [(&str, usize, usize); 8] = [
-    ("preflight", 5, 4),
-    ("stage", 7, 4),
-    ("expand", 8, 0),
-    ("migrate", 10, 0),
-    ("roll", 7, 8),
-    ("remove", 10, 6),
-    ("contract", 13, 0),
-    ("rolling-back", 6, 5),
-];
 
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
     let mut dice = Dice::of(seed, "world");
-    // Small ones find most and cost least; one in a hundred is large.
-    let nodes = match dice.below(100) {
+    // Small ones find most and cost least; one in two hundred is large.
+    let nodes = match dice.below(200) {
         0 => dice.within(13, 40),
-        1..=8 => dice.within(7, 12),
-        _ => dice.within(1, 5),
+        1..=6 => dice.within(7, 12),
+        _ => *dice.pick(&[1, 2, 2, 3, 3, 3, 4, 5]).unwrap_or(&3),
     };
-    let spare = if dice.percent(30) { dice.within(1, 2) } else { 0 };
+    let spare = if dice.percent(25) { dice.within(1, 2) } else { 0 };
     let zones =
         (0..nodes + spare).map(|node| ["a", "b", "c"][usize::try_from(node % 3).unwrap_or(0)].to_owned());
     let mut zones: Vec<String> = zones.collect();
     let mut schemas: Vec<SchemaPlan> = (0..dice.within(1, 2)).map(|_| schema(&mut dice)).collect();
     made_by_hand(&mut Dice::of(seed, "baseline"), &mut schemas);
-    let count = match dice.below(20) {
-        0..=14 => 1,
-        15..=18 => 2,
+    let count = match dice.below(100) {
+        0..=88 => 1,
+        89..=97 => 2,
         _ => 3,
     };
     let mut services: Vec<ServicePlan> = Vec::new();
     for n in 0..count {
-        let own = (n < schemas.len() && dice.percent(75)).then_some(n);
-        // The first schema is shared as often as not.
+        let own = (n < schemas.len() && dice.percent(70)).then_some(n);
+        // Most services share the first schema.
         let first = services.first().and_then(|first| first.schema);
-        let schema = if n > 0 && dice.percent(45) { first.or(own) } else { own };
+        let schema = if n > 0 && dice.percent(60) { first.or(own) } else { own };
         services.push(service(&mut dice, n, (nodes, spare), schema));
     }
+    forget_unused(&mut schemas, &mut services);
     let mut upgrades = Vec::new();
     for (place, service) in services.iter().enumerate() {
         let (before, hops) = match service.schema.map(|schema| &schemas[schema]) {
             Some(schema) => (schema.contracted, schema.generations.len() - schema.contracted),
-            None => (0, 1 + usize::from(dice.percent(20))),
+            None => (0, 1 + usize::from(dice.percent(10))),
         };
         // What shares a schema goes as far as that goes.
         let shares = services[..place].iter().any(|other| other.schema == service.schema);
@@ -69,9 +57,13 @@ pub fn scenario(seed: u64) -> Scenario {
             upgrades.push(upgrade(&mut dice, place, from, (service, changes)));
         }
     }
+    if let [only] = &mut upgrades[..] {
+        // Most people who went back once leave it at that.
+        only.tried_once = dice.percent(75);
+    }
     let mut gates = Dice::of(seed, "gates");
     upgrades.iter_mut().for_each(|upgrade| upgrade.requires_gate = required(&mut gates));
-    let coordinators = if dice.percent(40) { 2 } else { 1 };
+    let coordinators = if dice.percent(35) { 2 } else { 1 };
     let mut faults = faults(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
     faults.extend(operators(&mut Dice::of(seed, "persons"), &upgrades, &services));
     let joins = faults.iter().any(|fault| matches!(fault.what, What::NodeJoins(_)));
@@ -114,8 +106,14 @@ pub fn scenario_with(seed: u64, kinds: &[String]) -> anyhow::Result<Scenario> {
 }
 
 fn schema(dice: &mut Dice) -> SchemaPlan {
-    let count = *dice.pick(&[1, 1, 1, 1, 1, 2, 2, 3, 4]).unwrap_or(&1);
-    let generations = (0..count).map(|_| Generation {
+    let hops = match dice.below(100) {
+        0..=88 => 1,
+        89..=94 => 2,
+        95..=97 => 3,
+        _ => 4,
+    };
+    let contracted = if dice.percent(15) { dice.within(1, 3) } else { 0 };
+    let generations = (0..contracted + hops).map(|_| Generation {
         change: if dice.percent(70) { Change::Rename } else { Change::Add },
         old_reads: dice.percent(80),
         after_roll: dice.percent(30),
@@ -123,9 +121,19 @@ fn schema(dice: &mut Dice) -> SchemaPlan {
         irreversible: dice.percent(15),
     });
     let generations: Vec<Generation> = generations.collect();
-    let contracted = if dice.percent(25) { dice.below(generations.len() as u64) } else { 0 };
     let contracted = usize::try_from(contracted).unwrap_or(0);
     SchemaPlan { generations, rows: dice.within(0, 40), contracted, by_hand: false }
+}
+
+/// No database is made for a schema that no service reads.
+fn forget_unused(schemas: &mut Vec<SchemaPlan>, services: &mut [ServicePlan]) {
+    for n in (0..schemas.len()).rev() {
+        if services.iter().all(|service| service.schema != Some(n)) {
+            schemas.remove(n);
+            let later = services.iter_mut().filter_map(|service| service.schema.as_mut());
+            later.filter(|schema| **schema > n).for_each(|schema| *schema -= 1);
+        }
+    }
 }
 
 /// Half of what was there before Tidegate's first upgrade was made by hand.
@@ -206,8 +214,9 @@ fn upgrade(
         approvals: approvals.into_iter().map(str::to_owned).collect(),
         requires_gate: Vec::new(),
         release,
-        drain_deadline: dice.within(5, 20) * 1000,
-        healthy_time: dice.within(1, 4) * 1000,
+        drain_deadline: dice.within(5, 10) * 1000,
+        healthy_time: dice.within(1, 2) * 1000,
+        tried_once: false,
         // Where nothing counts requests that is refused.
         fails_on_deadline: dice.percent(30) && (service.counts || service.asks_balancer),
         order: None,
@@ -224,150 +233,39 @@ fn required(dice: &mut Dice) -> Vec<GateTag> {
     }
 }
 
-fn faults(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Fault> {
-    let count = match dice.below(10) {
-        0 => 0,
-        1..=3 => dice.within(1, 2),
-        4..=6 => dice.within(3, 6),
-        _ => dice.within(5, 9),
-    };
-    let mut faults = Vec::new();
-    for _ in 0..count {
-        let (upgrade, phases) = one_of(dice, upgrades, services);
-        let phase = *dice.pick(&phases).unwrap_or(&"roll");
-        let what = what(dice, &services[upgrades[upgrade].service]);
-        if phase == "rolling-back" && dice.percent(70) {
-            // Most upgrades would not come there.
-            let (phase, after) = ("roll".to_owned(), dice.below(6_000));
-            faults.push(Fault { upgrade, phase, after, lasts: 200, what: What::RollBack });
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fifth_of_the_worlds_has_more_than_one_upgrade() {
+        let drawn: Vec<Scenario> = (1..=2_000).map(scenario).collect();
+        let share =
+            |is_it: fn(&Scenario) -> bool| drawn.iter().filter(|one| is_it(one)).count() * 100 / 2_000;
+        let shares = [
+            ("more than one upgrade", share(|one| one.upgrades.len() > 1), 17..=24),
+            ("several services", share(|one| one.services.len() > 1), 9..=14),
+            ("a schema", share(|one| !one.schemas.is_empty()), 66..=76),
+            ("generations before", share(|one| one.schemas.iter().any(|s| s.contracted > 0)), 8..=18),
+            ("two coordinators", share(|one| one.coordinators > 1), 30..=40),
+            ("a stream", share(|one| one.stream.is_some()), 20..=30),
+            ("a group", share(|one| one.metadata.is_some()), 7..=13),
+        ];
+        for (what, found, expected) in shares {
+            assert!(expected.contains(&found), "{what}: {found} %, expected {expected:?}");
         }
-        let lasts = match what {
-            // It comes back after all others have moved.
-            What::NodeLeaves(_) if dice.percent(50) => dice.within(30_000, 120_000),
-            _ if dice.percent(50) => dice.within(200, 4000),
-            _ => dice.within(4000, 30_000),
-        };
-        faults.push(Fault {
-            upgrade,
-            phase: phase.to_owned(),
-            // Every phase but a roll is short.
-            after: match phase {
-                "preflight" => 0,
-                "roll" if dice.percent(60) => dice.below(15_000),
-                "rolling-back" if dice.percent(40) => dice.below(4_000),
-                _ if dice.percent(50) => 0,
-                _ => dice.below(400),
-            },
-            lasts,
-            what,
-        });
+        assert!(
+            drawn.iter().any(|one| one.zones.len() > 12) && drawn.iter().any(|one| one.upgrades.len() > 4)
+        );
     }
-    faults
-}
 
-/// One of the upgrades, and its phases, each as often as it weighs.
-fn one_of(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> (usize, Vec<&'static str>) {
-    let upgrade = usize::try_from(dice.below(upgrades.len() as u64)).unwrap_or(0);
-    let changes = services[upgrades[upgrade].service].schema.is_some();
-    let each = WEIGHTS.into_iter().flat_map(|(phase, with_schema, without)| {
-        std::iter::repeat_n(phase, if changes { with_schema } else { without })
-    });
-    (upgrade, each.collect())
-}
-
-/// People who ask for all sorts of things, in about a third of the worlds.
-fn operators(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Fault> {
-    let count = if dice.percent(35) { dice.within(1, 3) } else { 0 };
-    let mut faults = Vec::new();
-    for _ in 0..count {
-        let (upgrade, phases) = one_of(dice, upgrades, services);
-        let phase = *dice.pick(&phases).unwrap_or(&"roll");
-        if phase == "rolling-back" && dice.percent(70) {
-            let (phase, after) = ("roll".to_owned(), dice.below(6_000));
-            faults.push(Fault { upgrade, phase, after, lasts: 200, what: What::RollBack });
+    #[test]
+    fn every_schema_that_is_drawn_is_read_by_a_service() {
+        for one in (1..=500).map(scenario) {
+            let is_read = |n: usize| one.services.iter().any(|service| service.schema == Some(n));
+            assert!((0..one.schemas.len()).all(is_read), "seed {}", one.seed);
+            let is_there = |service: &ServicePlan| service.schema.is_none_or(|n| n < one.schemas.len());
+            assert!(one.services.iter().all(is_there), "seed {}", one.seed);
         }
-        let after = if phase == "roll" { dice.below(8_000) } else { 0 };
-        let what = if dice.percent(50) { What::Person } else { What::TwoPersons };
-        faults.push(Fault { upgrade, phase: phase.to_owned(), after, lasts: dice.within(500, 15_000), what });
     }
-    faults
-}
-
-/// Every kind of fault, at a node; those twice that are twice as likely.
-pub fn kinds(node: usize) -> Vec<What> {
-    vec![
-        What::BadNetwork,
-        What::AgentCut(node),
-        What::CoordinatorCut(node),
-        What::StreamsEnd,
-        What::Compaction,
-        What::CoordinatorKilled(node),
-        What::CoordinatorKilled(node),
-        What::CoordinatorStalled(node),
-        What::AgentKilled(node),
-        What::AgentKilled(node),
-        What::AgentStalled(node),
-        What::JournalLost(node),
-        What::DiskFull(node),
-        What::DiskSlow(node),
-        What::NodeDies(node),
-        What::OneHiccup(node, Hiccup::Health),
-        What::OneHiccup(node, Hiccup::Ready),
-        What::OneHiccup(node, Hiccup::Hangs),
-        What::OneHiccup(node, Hiccup::Lies),
-        What::OneHiccup(node, Hiccup::Heedless),
-        What::OneHiccup(node, Hiccup::Works),
-        What::AllHiccup(Hiccup::Health),
-        What::AllHiccup(Hiccup::Ready),
-        What::AllHiccup(Hiccup::Hangs),
-        What::AllHiccup(Hiccup::Lies),
-        What::AllHiccup(Hiccup::Heedless),
-        What::AllHiccup(Hiccup::Works),
-        What::Crash(node),
-        What::HooksHang(node),
-        What::HooksHang(node),
-        What::HooksFail(node),
-        What::HooksFail(node),
-        What::HooksLie(node),
-        What::HooksLie(node),
-        What::LateRow,
-        What::LateRow,
-        What::LyingAgent(node),
-        What::PersonHides(node),
-        What::DatabaseAway,
-        What::DatabaseAway,
-        What::DatabaseSlow,
-        What::DatabaseOlder,
-        What::DatabaseOlder,
-        What::StoreRestored,
-        What::StoreBlank,
-        What::NodeLeaves(node),
-        What::NodeJoins(node),
-        What::Labels(node),
-        What::Garbage(node),
-        What::Unreadable(node),
-        What::SecondAgent(node),
-        What::Pause,
-        What::RollBack,
-        What::WrongCommands,
-        What::Cordon(node),
-        What::Person,
-        What::TwoPersons,
-    ]
-}
-
-fn what(dice: &mut Dice, service: &ServicePlan) -> What {
-    let node = usize::try_from(dice.below(40)).unwrap_or(0);
-    let can_happen = |what: &&What| match what {
-        What::DatabaseAway | What::DatabaseSlow | What::DatabaseOlder | What::LateRow => {
-            service.schema.is_some()
-        }
-        What::HooksHang(_) | What::HooksFail(_) | What::HooksLie(_) => service.hooks,
-        // Drawn from dice of their own.
-        What::Person | What::TwoPersons => false,
-        _ => true,
-    };
-    let all = kinds(node);
-    let possible: Vec<&What> = all.iter().filter(can_happen).collect();
-    dice.pick(&possible).map_or(What::Compaction, |what| (*what).clone())
 }

@@ -7,13 +7,14 @@ use super::database;
 use super::draw;
 use super::falsify::report::judge_the_judge;
 use super::judge::Breach;
-use super::run::{Outcome, run};
+use super::run::run;
 use super::scenario::Scenario;
 use super::seeded;
 use super::shrink::{Kind, shrink};
 use super::source::Source;
 use clap::Parser;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -134,23 +135,27 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
         // Where that is not allowed it is slower, and the same.
         let _ = rustix::thread::sched_setaffinity(None, &only);
     }
+    child::end_where_it_hangs();
     hold_the_runtime(Simulated { takes: database::statement, goes_on: coordinator::goes_on });
     // A thread of its own: tables that were made before have other keys.
-    let play = move || -> anyhow::Result<Outcome> {
+    let play = move || -> anyhow::Result<Infallible> {
         (fix.chance)(scenario.seed);
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-        runtime.block_on(async {
+        let outcome = runtime.block_on(async {
             (fix.clock)();
             run(scenario, Path::new("."), log).await
-        })
+        })?;
+        println!("{}", serde_json::to_string(&outcome)?);
+        std::io::stdout().flush()?;
+        // What is left of the world ends with the process: to take it apart first is work for nothing.
+        std::process::exit(0)
     };
     let played = std::thread::Builder::new().stack_size(STACK).spawn(play)?;
-    let outcome = played.join().map_err(|_| anyhow::anyhow!("it broke"))??;
-    println!("{}", serde_json::to_string(&outcome)?);
-    // What is left of the world ends with the process.
-    std::io::stdout().flush()?;
-    Ok(ExitCode::SUCCESS)
+    match played.join() {
+        Ok(Err(error)) => Err(error),
+        Err(_) => anyhow::bail!("it broke"),
+    }
 }
 
 fn cores() -> usize {
@@ -312,11 +317,12 @@ impl Tally {
         let seconds = took.as_secs_f64().max(0.001);
         #[expect(clippy::cast_precision_loss, reason = "a rate that people read")]
         let rate = self.done as f64 / seconds / cores as f64;
+        let done = self.done.max(1);
         println!(
-            "{} schedules in {seconds:.1} s: {rate:.1} per second and core; {} h simulated, {} revisions",
+            "{} schedules in {seconds:.1} s: {rate:.1} per second and core; the mean one lasts {} s and writes {} revisions",
             self.done,
-            self.simulated_ms / 3_600_000,
-            self.revisions
+            self.simulated_ms / 1_000 / done,
+            self.revisions / done
         );
         println!("reached, by schedules:");
         self.reached.iter().for_each(|(phase, n)| println!("  {phase:<14} {n}"));

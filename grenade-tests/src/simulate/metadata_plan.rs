@@ -30,13 +30,13 @@ pub struct DocumentUpdate {
     pub returns: bool,
 }
 
-/// The group of a world, in about a seventh of them.
+/// The group of a world, in a tenth of them.
 pub fn draw(dice: &mut Dice, services: &[ServicePlan]) -> Option<MetadataPlan> {
-    if !dice.percent(15) {
+    if !dice.percent(10) {
         return None;
     }
     let on = usize::try_from(dice.below(services.len() as u64)).unwrap_or(0);
-    let count = dice.within(2, 6);
+    let count = dice.within(2, 4);
     let mut updates: Vec<DocumentUpdate> = (0..count).map(|_| update(dice)).collect();
     updates.sort_by_key(|update| update.at);
     Some(MetadataPlan { on, hook: dice.percent(70), updates })
@@ -49,7 +49,7 @@ fn update(dice: &mut Dice) -> DocumentUpdate {
         _ => "immediate",
     };
     DocumentUpdate {
-        at: dice.within(2_000, 90_000),
+        at: dice.within(2_000, 60_000),
         pattern: pattern.to_owned(),
         batch: dice.within(1, 3),
         timeout: if dice.percent(50) { dice.within(1_000, 3_000) } else { 15_000 },

@@ -86,6 +86,7 @@ fn upgrade(gate: &Gate, plan: &Plan) -> UpgradePlan {
         release: ReleasePlan::Good,
         drain_deadline: 30_000,
         healthy_time: 1_000,
+        tried_once: false,
         fails_on_deadline: true,
         order: plan.order,
     }

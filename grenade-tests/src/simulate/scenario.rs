@@ -153,6 +153,9 @@ pub struct UpgradePlan {
     pub drain_deadline: u64,
     /// Healthy for so long, in milliseconds.
     pub healthy_time: u64,
+    /// Its people do not start it again after a rollback.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tried_once: bool,
     /// A drain that has not ended by its deadline is a failure, instead of going on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fails_on_deadline: bool,

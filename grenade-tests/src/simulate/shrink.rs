@@ -212,7 +212,7 @@ fn simpler_services(scenario: &Scenario) -> Vec<Scenario> {
 }
 
 fn simpler_upgrades(scenario: &Scenario) -> Vec<Scenario> {
-    let edits: [fn(&mut UpgradePlan); 10] = [
+    let edits: [fn(&mut UpgradePlan); 11] = [
         |upgrade| upgrade.strategy = serde_json::json!("immediate"),
         |upgrade| upgrade.strategy = serde_json::json!({"rolling": {"batch": 1}}),
         |upgrade| upgrade.approvals.clear(),
@@ -223,6 +223,7 @@ fn simpler_upgrades(scenario: &Scenario) -> Vec<Scenario> {
         |upgrade| upgrade.drain_deadline = 5000,
         |upgrade| upgrade.healthy_time = 1000,
         |upgrade| upgrade.fails_on_deadline = false,
+        |upgrade| upgrade.tried_once = true,
     ];
     // Nothing is simpler than `immediate`, which is a text; the others are objects.
     let may_change = |strategy: &serde_json::Value| strategy.is_object();

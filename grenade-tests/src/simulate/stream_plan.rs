@@ -70,9 +70,9 @@ pub enum StreamCommand {
     Wrong(u64),
 }
 
-/// The stream of a world, in about a third of them.
+/// The stream of a world, in a quarter of them.
 pub fn draw(dice: &mut Dice, services: &[ServicePlan]) -> Option<StreamPlan> {
-    if !dice.percent(33) {
+    if !dice.percent(25) {
         return None;
     }
     let on = usize::try_from(dice.below(services.len() as u64)).unwrap_or(0);
@@ -81,9 +81,9 @@ pub fn draw(dice: &mut Dice, services: &[ServicePlan]) -> Option<StreamPlan> {
     if dice.percent(30) {
         nodes.clear();
     }
-    let count = dice.within(5, 18);
+    let count = dice.within(4, 12);
     let mut steps: Vec<StreamStep> = (0..count)
-        .map(|_| StreamStep { at: dice.within(2_000, 160_000), what: command(dice, &nodes) })
+        .map(|_| StreamStep { at: dice.within(2_000, 100_000), what: command(dice, &nodes) })
         .collect();
     steps.sort_by_key(|step| step.at);
     Some(StreamPlan {

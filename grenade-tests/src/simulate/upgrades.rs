@@ -257,8 +257,9 @@ impl UpgradeSequence {
             let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
             world.testbed.state().facts.breach(now, 0, text);
         }
-        if explained.reasons.iter().any(|reason| is_of_another_database(&reason.blocked_on)) {
-            restored(world, current).await;
+        let other = explained.reasons.iter().find(|reason| is_of_another_database(&reason.blocked_on));
+        if let Some(reason) = other {
+            restored(world, current, &reason.blocked_on).await;
         }
         for reason in &explained.reasons {
             if let Some(command) = &reason.next_step
@@ -316,10 +317,13 @@ impl UpgradeSequence {
         let to = world.scenario.upgrades[current.plan].from + 1;
         let sharing = world.scenario.sharing(service);
         let is_needed = sharing.into_iter().any(|other| world.testbed.highest(other) >= to);
+        let ended = world.testbed.state().facts.phases.get(&current.id).map_or(0, |(_, at)| *at);
         if let Some(schema) = world.scenario.owned_schema(service)
             && (over == "completed" || !is_needed)
         {
-            world.databases[schema].older = false;
+            let database = &mut world.databases[schema];
+            // It may have been replaced since the upgrade ended.
+            database.older &= database.replaced_at.is_some_and(|at| at > ended);
         }
         if over == "completed" {
             self.failed = 0;
@@ -331,7 +335,12 @@ impl UpgradeSequence {
         self.failed += 1;
         let shares = world.scenario.services[service].schema.is_some()
             && world.scenario.owned_schema(service).is_none();
-        if self.failed < if shares { ATTEMPTS } else { 2 } {
+        let attempts = match world.scenario.upgrades[current.plan].tried_once {
+            true => 1,
+            false if shares => ATTEMPTS,
+            false => 2,
+        };
+        if self.failed < attempts {
             self.ended.push((current.plan, over.to_owned()));
             self.begin(world).await;
         } else {

@@ -62,6 +62,8 @@ pub(crate) struct Session {
     cancel: CancellationToken,
     /// A statement was left unanswered: nothing more is said on it.
     left: bool,
+    /// The engine's history was seen complete in it, see `history::layout`.
+    pub(crate) history_is_complete: bool,
 }
 
 impl Session {
@@ -84,7 +86,8 @@ impl Session {
         let connection = answer.unwrap_or_else(|_| {
             Err(Failure::new(Kind::Unreachable, format!("no answer in {} s", CONNECT_LIMIT.as_secs())))
         })?;
-        Ok(Session { connection, name: name.to_owned(), cancel: cancel.clone(), left: false })
+        let (name, cancel) = (name.to_owned(), cancel.clone());
+        Ok(Session { connection, name, cancel, left: false, history_is_complete: false })
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -133,11 +136,14 @@ impl Session {
         within(&cancel, &mut self.left, answer).await
     }
 
-    /// Opens a transaction that may write. SQLite takes its write lock here, so that what is read
-    /// inside is what is written upon.
-    pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
+    /// Opens a transaction that may write, and that waits for a lock no longer than `lock_limit`: one round trip. SQLite
+    /// takes its write lock here, so that what is read inside is what is written upon; how long it waits for that lock
+    /// is a setting of the connection.
+    pub(crate) async fn begin(&mut self, lock_limit: Duration) -> Result<(), Failure> {
         match self.dialect() {
-            Dialect::Postgres => self.run("BEGIN").await,
+            Dialect::Postgres => {
+                self.run(&format!("BEGIN; SET LOCAL lock_timeout = {}", lock_limit.as_millis())).await
+            }
             Dialect::Sqlite => self.run("BEGIN IMMEDIATE").await,
         }
     }

@@ -61,10 +61,9 @@ async fn attempt(leader: &mut Leader, write: &Write<'_>) -> Result<Option<Entry>
     let mut kept = None;
     match write {
         Write::Begin { entry, summary, note } => {
-            let entries = history::entries(session).await?;
-            kept = entries.into_iter().find(|e| e.same_place(entry));
-            if kept.is_none() {
-                history::begin_entry(session, entry, summary, *note, &term).await?;
+            // Most rows begin here: the history is read only where this one is there already.
+            if !history::begin_entry(session, entry, summary, *note, &term).await? {
+                kept = history::entries(session).await?.into_iter().find(|e| e.same_place(entry));
             }
         }
         Write::Finish(entry) => history::finish_entry(session, entry, &term).await?,

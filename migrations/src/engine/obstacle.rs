@@ -1,7 +1,7 @@
 //! What forbids to begin an upgrade's migrations, each with the command that helps. Only looks.
 
 use super::command;
-use super::order::{self, Record};
+use super::order::Record;
 use super::present;
 use super::status::{self, MigrationStatus, PhaseState};
 use crate::database::Session;
@@ -12,9 +12,8 @@ use crate::unit::{MigrationSet, Phase};
 /// All of them, in words; none where the set's own migrations may begin, or go on.
 pub(super) async fn all(session: &mut Session, set: &MigrationSet) -> Result<Vec<String>, Error> {
     let dialect = session.dialect();
-    let status = status::by_history(session, set).await?;
     let entries = status::live(session).await?;
-    order::drift(&entries, set, dialect)?;
+    let status = status::of_entries(session, set, &entries, false).await?;
     let baseline = status.migrations.iter().filter(|m| !m.own && !m.is_finished());
     let mut found: Vec<String> = baseline.map(|m| unfinished(m, &Record::of(&entries, &m.id))).collect();
     for migration in set.own() {

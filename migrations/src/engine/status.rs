@@ -4,7 +4,8 @@ use super::left;
 use super::order::{self, Record};
 use crate::database::{Dialect, Session, Value};
 use crate::error::Error;
-use crate::history::{self, Entry};
+use crate::history::{self, Entry, Layout};
+use crate::identity::{SchemaId, SchemaIdentity};
 use crate::mutant;
 use crate::unit::{Migration, MigrationSet, Phase};
 
@@ -77,13 +78,44 @@ pub(super) async fn by_history(session: &mut Session, set: &MigrationSet) -> Res
     read(session, set, false).await
 }
 
+/// The same with the schema's id and last term.
+pub(super) async fn state(
+    session: &mut Session,
+    set: &MigrationSet,
+    counts_rows: bool,
+) -> Result<(Status, SchemaIdentity), Error> {
+    let status = read(session, set, counts_rows).await?;
+    Ok((status, identity(session).await?))
+}
+
+/// The schema's id and last term.
+pub(super) async fn identity(session: &mut Session) -> Result<SchemaIdentity, Error> {
+    if history::layout(session).await? == Layout::Missing {
+        return Ok(SchemaIdentity { id: None, term: None });
+    }
+    let stored = history::stored(session).await?;
+    // Revision 0 means that there is no term yet.
+    let term = (stored.term.revision > 0).then_some(stored.term);
+    Ok(SchemaIdentity { id: Some(SchemaId(stored.schema_id)), term })
+}
+
 async fn read(session: &mut Session, set: &MigrationSet, counts_rows: bool) -> Result<Status, Error> {
     let entries = live(session).await?;
-    order::drift(&entries, set, session.dialect())?;
+    of_entries(session, set, &entries, counts_rows).await
+}
+
+/// The same, of a history that has been read.
+pub(super) async fn of_entries(
+    session: &mut Session,
+    set: &MigrationSet,
+    entries: &[Entry],
+    counts_rows: bool,
+) -> Result<Status, Error> {
     let dialect = session.dialect();
+    order::drift(entries, set, dialect)?;
     let mut migrations = Vec::new();
     for migration in set.iter() {
-        let record = Record::of(&entries, &migration.id);
+        let record = Record::of(entries, &migration.id);
         let own = set.own().any(|m| m.id == migration.id);
         let state = |phase| match (record.done(phase), record.begun(phase)) {
             (true, _) => PhaseState::Done,
@@ -191,5 +223,8 @@ pub(super) async fn pending(session: &mut Session, migration: &Migration) -> Res
 }
 
 pub(super) async fn live(session: &mut Session) -> Result<Vec<Entry>, Error> {
-    if history::present(session).await? { history::entries(session).await } else { Ok(Vec::new()) }
+    match history::layout(session).await? {
+        Layout::Missing => Ok(Vec::new()),
+        Layout::WithoutOwners | Layout::Complete => history::entries(session).await,
+    }
 }

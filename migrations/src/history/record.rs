@@ -1,6 +1,6 @@
 //! The rows of the history: begun, gone on, ended.
 
-use super::{change, owner_column, read};
+use super::{Layout, change, layout, read};
 use crate::database::{Session, Value};
 use crate::error::Error;
 use crate::mutant;
@@ -63,7 +63,7 @@ impl Entry {
 /// All live rows, in the order in which they began.
 pub(crate) async fn entries(session: &mut Session) -> Result<Vec<Entry>, Error> {
     // Read-only callers also meet a table to which no leader has added the column yet.
-    let owner = if owner_column(session).await? { "owner" } else { "NULL" };
+    let owner = if layout(session).await? == Layout::Complete { "owner" } else { "NULL" };
     let sql = format!(
         "SELECT migration, phase, step, checksum, state, cursor, rows_done, rows_total, {owner}, term_id \
          FROM tidegate_history WHERE state <> 'undone' ORDER BY seq"
@@ -97,14 +97,14 @@ fn parse(row: &[Value]) -> Result<Entry, Error> {
     })
 }
 
-/// Records that a step (or a phase) has begun; one that has already begun is left as it is.
+/// Records that a step (or a phase) has begun; one that has already begun is left as it is. Whether it began now.
 pub(crate) async fn begin_entry(
     session: &mut Session,
     entry: &Entry,
     summary: &str,
     note: Option<&str>,
     term: &Term,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let sql = format!(
         "INSERT INTO tidegate_history \
          (migration, phase, step, summary, checksum, state, term_revision, term_id, note, owner, started) \
@@ -123,8 +123,7 @@ pub(crate) async fn begin_entry(
         note.map_or(Value::Null, Value::from),
         entry.owner.as_deref().map_or(Value::Null, Value::from),
     ];
-    change(session, &sql, &values).await?;
-    Ok(())
+    Ok(change(session, &sql, &values).await? == 1)
 }
 
 /// Records that a step (or a phase) is done, under the term that ended it. One that another process

@@ -1,10 +1,10 @@
 //! The term: which leader may change a schema, and which one is refused.
 
-on_both! { a_lower_term_changes_nothing, another_schema_than_the_one_asked_for_is_not_changed, the_same_revision_with_another_id_is_a_restored_store, looking_changes_nothing }
+on_both! { a_lower_term_changes_nothing, another_schema_than_the_one_asked_for_is_not_changed, the_same_revision_with_another_id_is_a_restored_store, looking_changes_nothing, each_look_finds_the_history_as_it_is }
 
 mod story {
     use crate::support::*;
-    use tidegate_migrations::{Error, PhaseState, SchemaId, Term};
+    use tidegate_migrations::{Error, Phase, PhaseState, SchemaId, Term};
 
     pub(super) async fn a_lower_term_changes_nothing(database: Database) {
         let database = database.seeded(10).await;
@@ -70,5 +70,19 @@ mod story {
         assert!(matches!(engine.pending_rows(&sample()).await, Err(Error::Order { .. })));
         engine.sessions().await.unwrap();
         assert!(client.try_run("SELECT 1 FROM tidegate_schema").await.is_err(), "no table was made");
+    }
+
+    pub(super) async fn each_look_finds_the_history_as_it_is(database: Database) {
+        let database = database.seeded(10).await;
+        let (engine, mut client) = (database.engine().await, database.client().await);
+        assert_eq!(engine.identity().await.unwrap().id, None);
+        let id = database.engine().await.claim(&term(7)).await.unwrap();
+        let (status, identity) = engine.state(&sample(), true).await.unwrap();
+        assert_eq!((identity.id, identity.term), (Some(id), Some(term(7))));
+        assert_eq!(status.next, Some(Phase::Expand));
+        client.run("DROP TABLE tidegate_history").await;
+        let error = engine.identity().await.unwrap_err();
+        assert!(matches!(&error, Error::History { .. }), "{error}");
+        assert!(error.to_string().contains("tidegate_history is missing"), "{error}");
     }
 }

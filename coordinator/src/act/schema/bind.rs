@@ -2,6 +2,7 @@
 
 use super::bound::{Bound, Unbound};
 use super::job;
+use super::sessions::warnings;
 use crate::context::Context;
 use crate::leadership::Leadership;
 use std::collections::BTreeMap;
@@ -11,8 +12,18 @@ use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
 use tidegate_proto::{Revision, SchemaName, ServiceName, ServiceVersion, UpgradeId, mutant};
 
-/// What a spec's schema is and what forbids to begin, without changing anything. A database that was never claimed has no id yet: until then
-/// it stands under the name `unclaimed`.
+/// What a spec's database shows before an upgrade begins.
+pub(crate) struct Preview {
+    /// Its schema.
+    pub binding: SchemaBinding,
+    /// What forbids to begin.
+    pub obstacles: Vec<String>,
+    /// Sessions that contract will wait for, see [`warnings`].
+    pub warnings: Vec<String>,
+}
+
+/// Looks at a spec's database without changing anything. A schema that was never claimed has no id yet: until then its
+/// name is `unclaimed`.
 /// One that obeyed a term which the store does not know is refused; where a leader asks, it is heard as a witness by the
 /// next reconciliation.
 pub(crate) async fn look_only(
@@ -20,7 +31,7 @@ pub(crate) async fn look_only(
     leadership: Option<&Leadership>,
     upgrade: &UpgradeId,
     spec: &Spec,
-) -> Result<Option<(SchemaBinding, Vec<String>)>, Unbound> {
+) -> Result<Option<Preview>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(context, upgrade, spec, schema, None).await?;
     // Drift, and a history that cannot be read, are said before anything begins.
@@ -31,11 +42,11 @@ pub(crate) async fn look_only(
     known(context, schema, &seen)?;
     let identity = bound.engine.identity().await?;
     let id = identity.id.unwrap_or_else(|| SchemaId("unclaimed".to_owned()));
-    let obstacles = bound.obstacles().await?;
-    Ok(Some((binding(&bound, &id, spec)?, obstacles)))
+    let (obstacles, warnings) = (bound.obstacles().await?, warnings(&bound, spec, schema).await);
+    Ok(Some(Preview { binding: binding(&bound, &id, spec)?, obstacles, warnings }))
 }
 
-/// Claims a spec's schema: raises the database's term to ours and makes its history and id where they are missing.
+/// Claims a spec's schema, see [`claim`].
 pub(crate) async fn bind(
     context: &Context,
     leadership: &Leadership,
@@ -44,10 +55,21 @@ pub(crate) async fn bind(
 ) -> Result<Option<SchemaBinding>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(context, upgrade, spec, schema, None).await?;
+    claim(context, leadership, &bound, spec, schema).await.map(Some)
+}
+
+/// Raises the database's term to ours and makes its history and id where they are missing.
+pub(super) async fn claim(
+    context: &Context,
+    leadership: &Leadership,
+    bound: &Bound,
+    spec: &Spec,
+    schema: &SpecSchema,
+) -> Result<SchemaBinding, Unbound> {
     // What it obeyed last is asked before it is made to obey us.
     known(context, schema, &bound.facts(false).await?)?;
     let id = bound.engine.claim(&term_of(context, leadership)?).await?;
-    binding(&bound, &id, spec).map(Some)
+    binding(bound, &id, spec)
 }
 
 /// Whether the store knows the term that the database obeyed last.

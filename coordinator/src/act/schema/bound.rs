@@ -118,20 +118,26 @@ impl Bound {
         binding: Option<&SchemaBinding>,
     ) -> Result<Self, Unbound> {
         let (url, set, digest) = found(context, spec, schema).await?;
-        let owner = Owner::upgrade(upgrade.as_str());
-        let set = match binding {
-            Some(binding) if binding.own.is_empty() => set.owned_by(owner.with_unrecorded()),
-            Some(binding) => set.with_own(|m| binding.own.contains(&m.id)).owned_by(owner),
-            None => set.owned_by(owner),
-        };
+        let set = set.owned_by(Owner::upgrade(upgrade.as_str()));
         let DatabaseSource::FromEnv(variable) = &schema.database;
         let away = |source| Unbound::Away { variable: variable.clone(), source };
         let engine = Engine::connect(&url).await.map_err(away)?;
-        let engine = match binding {
-            Some(binding) => engine.of_schema(SchemaId(binding.id.to_string())),
-            None => engine,
+        let (variable, endpoints) = (variable.clone(), endpoints(schema)?);
+        let bound = Self { engine, set, digest, variable, endpoints };
+        Ok(match binding {
+            Some(binding) => bound.of_schema(upgrade, binding),
+            None => bound,
+        })
+    }
+
+    /// The same for what the upgrade's record says: its own migrations, and no other schema.
+    pub(super) fn of_schema(self, upgrade: &UpgradeId, binding: &SchemaBinding) -> Self {
+        let owner = Owner::upgrade(upgrade.as_str());
+        let set = match binding.own.is_empty() {
+            true => self.set.owned_by(owner.with_unrecorded()),
+            false => self.set.with_own(|m| binding.own.contains(&m.id)).owned_by(owner),
         };
-        Ok(Self { engine, set, digest, variable: variable.clone(), endpoints: endpoints(schema)? })
+        Self { engine: self.engine.of_schema(SchemaId(binding.id.to_string())), set, ..self }
     }
 
     /// What forbids to begin, found in the database and in the files, each with the command that helps.
@@ -142,11 +148,8 @@ impl Bound {
     /// How far the database is, by its own history, and where asked by the number of rows that are left. Where these
     /// are not counted, it does not count as migrated.
     pub(super) async fn facts(&self, counts_rows: bool) -> Result<SchemaFacts, Unbound> {
-        let status = match counts_rows {
-            true => self.engine.status(&self.set).await?,
-            false => self.engine.status_by_history(&self.set).await?,
-        };
-        let obeyed = self.engine.identity().await?.term.filter(|term| term.id != BY_HAND);
+        let (status, identity) = self.engine.state(&self.set, counts_rows).await?;
+        let obeyed = identity.term.filter(|term| term.id != BY_HAND);
         let sessions_unknown = match self.engine.sessions().await? {
             Sessions::Listed(_) => None,
             Sessions::CannotTell { reason } => Some(reason),

@@ -215,9 +215,9 @@ async fn bind(
     if !obstacles.is_empty() {
         return Ok(SchemaFacts { obstacles, ..seen });
     }
-    let found = bind::bind(context, leadership, id, spec).await?;
-    let facts = Bound::open(context, id, spec, schema, found.as_ref()).await?.facts(false).await?;
-    Ok(SchemaFacts { found, ..facts })
+    let found = bind::claim(context, leadership, &bound, spec, schema).await?;
+    let facts = bound.of_schema(id, &found).facts(false).await?;
+    Ok(SchemaFacts { found: Some(found), ..facts })
 }
 
 /// Whether the store knows the term that a database obeyed last; if not, the planner says what that means.

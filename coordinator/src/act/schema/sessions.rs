@@ -1,12 +1,10 @@
 //! The sessions on a schema, on every endpoint that the spec names: what a certificate, an undo and preflight ask for.
 
 use super::bound::{Bound, Unbound};
-use crate::context::Context;
 use crate::telemetry::Chain;
 use std::collections::BTreeSet;
 use tidegate_migrations::{DatabaseUrl, Engine, Error, SessionFact, SessionKind, Sessions};
 use tidegate_planner::certificate::{Session, standing_flaws};
-use tidegate_proto::UpgradeId;
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
 
 /// Another endpoint of the database, under the name of the variable that holds its URL.
@@ -79,17 +77,16 @@ pub(crate) fn recorded(endpoint: &str, session: SessionFact) -> Session {
     }
 }
 
-/// The sessions that contract will wait for unless an operator ends them: preflight warns of them. A database that does
-/// not answer is reported elsewhere.
-///
-/// # Errors
-/// An endpoint does not answer.
-pub(crate) async fn warnings(context: &Context, id: &UpgradeId, spec: &Spec) -> Result<Vec<String>, String> {
-    let Some(schema) = &spec.schema else { return Ok(Vec::new()) };
-    let Ok(bound) = Bound::open(context, id, spec, schema, None).await else { return Ok(Vec::new()) };
-    let Ok(sessions) = sessions_of(&bound).await? else { return Ok(Vec::new()) };
+/// The sessions that contract will wait for unless an operator ends them: preflight warns of them, or of an endpoint that
+/// does not answer.
+pub(super) async fn warnings(bound: &Bound, spec: &Spec, schema: &SpecSchema) -> Vec<String> {
+    let sessions = match sessions_of(bound).await {
+        Ok(Ok(sessions)) => sessions,
+        Ok(Err(_)) => return Vec::new(),
+        Err(unread) => return vec![unread],
+    };
     let sharing = schema.shared_with.keys().chain([&spec.service]).cloned();
     let allowed = schema.allow_sessions.iter().cloned().collect();
     let found = standing_flaws(sharing, &allowed, &sessions);
-    Ok(found.iter().map(|flaw| flaw.why.clone()).collect())
+    found.iter().map(|flaw| flaw.why.clone()).collect()
 }

@@ -80,6 +80,7 @@ fn upgrade(from: u32) -> UpgradePlan {
         release: ReleasePlan::Good,
         drain_deadline: 20_000,
         healthy_time: 2_000,
+        tried_once: false,
         fails_on_deadline: false,
         order: None,
     }

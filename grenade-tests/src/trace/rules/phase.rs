@@ -5,7 +5,7 @@ use tidegate_proto::key::Subject;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::upgrade::{Phase, PhaseName, RollbackStep, Upgrade};
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Artifact, GateHop, Key, ServiceVersion, UpgradeId, Value};
+use tidegate_proto::{Artifact, GateHop, Key, NodeId, ServiceVersion, UpgradeId, Value};
 
 use super::Judge;
 use crate::trace::revision::Written;
@@ -81,12 +81,11 @@ impl Judge<'_> {
     }
 
     fn all_serve(&mut self, rule: u8, id: &UpgradeId, upgrade: &Upgrade, version: ServiceVersion) {
-        let others: Vec<String> = self
-            .after
-            .fleet(&upgrade.spec.service)
-            .filter(|(_, instance)| !instance.serves(version))
-            .map(|(node, _)| node.to_string())
-            .collect();
+        // No coordinator had to know yet of an agent that was started again a moment ago.
+        let restarted = |node: &NodeId| self.restarts.iter().any(|(of, at)| of == node && *at >= self.known);
+        let fleet = self.after.fleet(&upgrade.spec.service).filter(|(_, instance)| !instance.serves(version));
+        let others = fleet.filter(|(node, i)| !(i.fell_out_after(self.known) && restarted(node)));
+        let others: Vec<String> = others.map(|(node, _)| node.to_string()).collect();
         self.holds(rule, others.is_empty(), || {
             format!("{id} ended in {}, and {} do not serve at {version}", upgrade.phase, others.join(", "))
         });

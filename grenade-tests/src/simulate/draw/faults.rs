@@ -1,0 +1,173 @@
+//! Draws what goes wrong, and when.
+
+use super::super::dice::Dice;
+use super::super::scenario::{Fault, ServicePlan, UpgradePlan, What};
+use super::super::slot::Hiccup;
+
+/// The phases in which something can happen.
+pub const PHASES: [&str; 8] =
+    ["preflight", "stage", "expand", "migrate", "roll", "remove", "contract", "rolling-back"];
+
+/// In which phases faults are drawn, with their weights for an upgrade that changes a schema and for one that does not: the
+/// phases that are short, or that many upgrades never reach, weigh more.
+const WEIGHTS: [(&str, usize, usize); 8] = [
+    ("preflight", 5, 4),
+    ("stage", 7, 4),
+    ("expand", 8, 0),
+    ("migrate", 10, 0),
+    ("roll", 7, 8),
+    ("remove", 10, 6),
+    ("contract", 13, 0),
+    ("rolling-back", 6, 5),
+];
+
+/// What goes wrong.
+pub(super) fn faults(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Fault> {
+    let count = match dice.below(20) {
+        0 => 0,
+        1..=5 => dice.within(1, 2),
+        6..=12 => dice.within(3, 6),
+        _ => dice.within(5, 9),
+    };
+    let mut faults = Vec::new();
+    for _ in 0..count {
+        let (upgrade, phases) = one_of(dice, upgrades, services);
+        let phase = *dice.pick(&phases).unwrap_or(&"roll");
+        let what = what(dice, &services[upgrades[upgrade].service]);
+        if phase == "rolling-back" && dice.percent(70) {
+            // Most upgrades would not come there.
+            let (phase, after) = ("roll".to_owned(), dice.below(6_000));
+            faults.push(Fault { upgrade, phase, after, lasts: 200, what: What::RollBack });
+        }
+        let lasts = match what {
+            // It comes back after all others have moved.
+            What::NodeLeaves(_) if dice.percent(50) => dice.within(30_000, 60_000),
+            _ if dice.percent(50) => dice.within(200, 4000),
+            // Longer than every lease.
+            _ if dice.percent(70) => dice.within(4000, 10_000),
+            _ => dice.within(10_000, 30_000),
+        };
+        faults.push(Fault {
+            upgrade,
+            phase: phase.to_owned(),
+            // Every phase but a roll is short.
+            after: match phase {
+                "preflight" => 0,
+                "roll" if dice.percent(60) => dice.below(15_000),
+                "rolling-back" if dice.percent(40) => dice.below(4_000),
+                _ if dice.percent(50) => 0,
+                _ => dice.below(400),
+            },
+            lasts,
+            what,
+        });
+    }
+    faults
+}
+
+/// One of the upgrades, and its phases, each as often as it weighs.
+fn one_of(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> (usize, Vec<&'static str>) {
+    let upgrade = usize::try_from(dice.below(upgrades.len() as u64)).unwrap_or(0);
+    let changes = services[upgrades[upgrade].service].schema.is_some();
+    let each = WEIGHTS.into_iter().flat_map(|(phase, with_schema, without)| {
+        std::iter::repeat_n(phase, if changes { with_schema } else { without })
+    });
+    (upgrade, each.collect())
+}
+
+/// People who ask for all sorts of things, in three of ten worlds.
+pub(super) fn operators(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Fault> {
+    let count = if dice.percent(30) { dice.within(1, 3) } else { 0 };
+    let mut faults = Vec::new();
+    for _ in 0..count {
+        let (upgrade, phases) = one_of(dice, upgrades, services);
+        let phase = *dice.pick(&phases).unwrap_or(&"roll");
+        if phase == "rolling-back" && dice.percent(70) {
+            let (phase, after) = ("roll".to_owned(), dice.below(6_000));
+            faults.push(Fault { upgrade, phase, after, lasts: 200, what: What::RollBack });
+        }
+        let after = if phase == "roll" { dice.below(8_000) } else { 0 };
+        let what = if dice.percent(50) { What::Person } else { What::TwoPersons };
+        faults.push(Fault { upgrade, phase: phase.to_owned(), after, lasts: dice.within(500, 15_000), what });
+    }
+    faults
+}
+
+/// Every kind of fault, at a node; those twice that are twice as likely.
+pub fn kinds(node: usize) -> Vec<What> {
+    vec![
+        What::BadNetwork,
+        What::AgentCut(node),
+        What::CoordinatorCut(node),
+        What::StreamsEnd,
+        What::Compaction,
+        What::CoordinatorKilled(node),
+        What::CoordinatorKilled(node),
+        What::CoordinatorStalled(node),
+        What::AgentKilled(node),
+        What::AgentKilled(node),
+        What::AgentStalled(node),
+        What::JournalLost(node),
+        What::DiskFull(node),
+        What::DiskSlow(node),
+        What::NodeDies(node),
+        What::OneHiccup(node, Hiccup::Health),
+        What::OneHiccup(node, Hiccup::Ready),
+        What::OneHiccup(node, Hiccup::Hangs),
+        What::OneHiccup(node, Hiccup::Lies),
+        What::OneHiccup(node, Hiccup::Heedless),
+        What::OneHiccup(node, Hiccup::Works),
+        What::AllHiccup(Hiccup::Health),
+        What::AllHiccup(Hiccup::Ready),
+        What::AllHiccup(Hiccup::Hangs),
+        What::AllHiccup(Hiccup::Lies),
+        What::AllHiccup(Hiccup::Heedless),
+        What::AllHiccup(Hiccup::Works),
+        What::Crash(node),
+        What::HooksHang(node),
+        What::HooksHang(node),
+        What::HooksFail(node),
+        What::HooksFail(node),
+        What::HooksLie(node),
+        What::HooksLie(node),
+        What::LateRow,
+        What::LateRow,
+        What::LyingAgent(node),
+        What::PersonHides(node),
+        What::DatabaseAway,
+        What::DatabaseAway,
+        What::DatabaseSlow,
+        What::DatabaseOlder,
+        What::DatabaseOlder,
+        What::StoreRestored,
+        What::StoreBlank,
+        What::NodeLeaves(node),
+        What::NodeJoins(node),
+        What::Labels(node),
+        What::Garbage(node),
+        What::Unreadable(node),
+        What::SecondAgent(node),
+        What::Pause,
+        What::RollBack,
+        What::WrongCommands,
+        What::Cordon(node),
+        What::Person,
+        What::TwoPersons,
+    ]
+}
+
+fn what(dice: &mut Dice, service: &ServicePlan) -> What {
+    let node = usize::try_from(dice.below(40)).unwrap_or(0);
+    let can_happen = |what: &&What| match what {
+        What::DatabaseAway | What::DatabaseSlow | What::DatabaseOlder | What::LateRow => {
+            service.schema.is_some()
+        }
+        What::HooksHang(_) | What::HooksFail(_) | What::HooksLie(_) => service.hooks,
+        // Drawn from dice of their own.
+        What::Person | What::TwoPersons => false,
+        _ => true,
+    };
+    let all = kinds(node);
+    let possible: Vec<&What> = all.iter().filter(can_happen).collect();
+    dice.pick(&possible).map_or(What::Compaction, |what| (*what).clone())
+}
