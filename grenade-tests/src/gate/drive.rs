@@ -8,11 +8,12 @@ use tidegate_proto::Span;
 use tidegate_proto::wire::v1::UpgradeStatusReply;
 use tokio::time::Instant;
 
+use crate::gate::course::Course;
 use crate::gate::file::{Command, Gate, Schema};
 use crate::gate::ground::Ground;
 use crate::gate::launcher::Places;
 use crate::gate::picture::{Picture, UpgradeSeen};
-use crate::gate::plan::{Event, Plan, PlanStep, When};
+use crate::gate::plan::{Event, PlanStep, When};
 use crate::gate::spectator::Spectator;
 use crate::gate::steps;
 use crate::gate::survival::Survivors;
@@ -45,51 +46,6 @@ pub struct Ended {
     pub read: Duration,
     /// Steps of the plan that were not reached, or refused.
     pub left_out: Vec<String>,
-}
-
-/// Where an upgrade goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Course<'a> {
-    /// To its end.
-    Through,
-    /// Back to the base, from here.
-    BackFrom(TurningPoint),
-    /// To its end, by a plan.
-    Planned(&'a Plan),
-}
-
-impl<'a> Course<'a> {
-    /// The phase before which it must wait, so that it can be rolled back there.
-    pub fn waits_before(self) -> Option<&'static str> {
-        match self {
-            Self::Through | Self::Planned(_) | Self::BackFrom(TurningPoint::Roll) => None,
-            Self::BackFrom(point) => Some(point.word()),
-        }
-    }
-
-    /// Its plan, where it has one.
-    pub fn plan(self) -> Option<&'a Plan> {
-        match self {
-            Self::Planned(plan) => Some(plan),
-            _ => None,
-        }
-    }
-
-    /// The ID of its upgrade. Tidegate draws the order of the nodes from it.
-    pub fn upgrade_id(self, gate: &Gate) -> String {
-        match self.plan().and_then(|plan| plan.order) {
-            Some(order) => format!("{}-{order}", gate.upgrade_id),
-            None => gate.upgrade_id.clone(),
-        }
-    }
-
-    /// As a name of databases and directories.
-    pub fn name(self) -> String {
-        match self {
-            Self::Through | Self::Planned(_) => "upgrade".to_owned(),
-            Self::BackFrom(point) => format!("rollback_{}", point.word()),
-        }
-    }
 }
 
 /// Lets the spectator see one instant. Before the start there is no status.

@@ -4,8 +4,8 @@
 use anyhow::Context;
 use serde::Serialize;
 
+use crate::gate::course::Course;
 use crate::gate::databases::Databases;
-use crate::gate::drive::Course;
 use crate::gate::file::Gate;
 use crate::gate::mixed::Health;
 use crate::gate::plan::Plan;

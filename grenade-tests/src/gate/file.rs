@@ -39,11 +39,10 @@ use tags::{asserted, of_command, unused};
 
 use crate::gate::impact::judge::FEWEST_DRAINS;
 use crate::gate::init::EXAMPLE;
+use crate::gate::limits::MOST_INSTANCES;
 use crate::gate::plan::Plan;
 use crate::gate::written::upgrade::UpgradeFields;
-use crate::gate::written::{
-    Arrangement, Balancer, Engine, GateFile, HostBounds, MOST_INSTANCES, Store, TurningPoint,
-};
+use crate::gate::written::{Arrangement, Balancer, Engine, GateFile, HostBounds, Store, TurningPoint};
 use crate::load::findings::Findings;
 use crate::load::script::Script;
 use tidegate_proto::GateTag;

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::gate::drive::{Course, hold};
+use crate::gate::course::Course;
+use crate::gate::drive::hold;
 use crate::gate::file::{Command, Gate};
 use crate::gate::ground::Ground;
 use crate::gate::launcher::{Data, Node};

@@ -13,8 +13,8 @@ use sha2::{Digest, Sha256};
 
 use crate::balancer::server::ServerAddress;
 use crate::gate::by_hand::ByHand;
+use crate::gate::course::Course;
 use crate::gate::databases::run_all;
-use crate::gate::drive::Course;
 use crate::gate::file::{Gate, Schema, Version};
 use crate::gate::launcher::{Data, Node, Places};
 use crate::gate::written::{Balancer, Store};
@@ -304,7 +304,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::{Release, spec_of};
-    use crate::gate::drive::Course;
+    use crate::gate::course::Course;
     use crate::gate::file;
     use crate::gate::init::EXAMPLE;
 

@@ -9,9 +9,10 @@ use anyhow::Context;
 use tokio::time::Instant;
 
 use crate::gate::beside::of_companion;
+use crate::gate::course::Course;
 use crate::gate::databases::Databases;
 use crate::gate::deaths::{Death, DeathWatch};
-use crate::gate::drive::{Course, Drive, Ended};
+use crate::gate::drive::{Drive, Ended};
 use crate::gate::file::Gate;
 use crate::gate::ground::{self, Ground};
 use crate::gate::host::{HostSeen, Machine};

@@ -21,7 +21,7 @@ pub use step::{PlanStep, When};
 
 use crate::gate::file::Gate;
 use crate::gate::file::spec::spec;
-use crate::gate::written::MOST_INSTANCES;
+use crate::gate::limits::MOST_INSTANCES;
 use crate::gate::written::upgrade::UpgradeFields;
 use crate::load::findings::Findings;
 use crate::load::whole::whole_if_any;

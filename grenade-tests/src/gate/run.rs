@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::gate::course::Course;
 use crate::gate::databases::Databases;
-use crate::gate::drive::Course;
 use crate::gate::file::{Gate, Schema};
 use crate::gate::impact::calibrate::{self, Calibration};
 use crate::gate::impact::{self};

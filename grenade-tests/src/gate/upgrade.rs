@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::gate::beside::Beside;
+use crate::gate::course::Course;
 use crate::gate::databases::Databases;
 use crate::gate::deaths::{Death, DeathWatch};
-use crate::gate::drive::{Course, Drive, Ended};
+use crate::gate::drive::{Drive, Ended};
 use crate::gate::file::{Gate, Schema};
 use crate::gate::fleet::Fleet;
 use crate::gate::host::{HostSeen, Machine};

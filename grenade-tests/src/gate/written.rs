@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::{GateTag, ServiceName, ServiceVersion, Span};
 
+use crate::gate::limits::{FEWEST_INSTANCES, MOST_INSTANCES};
 use crate::gate::plan::PlanStep;
 use crate::gate::written::companion::Companion;
 use crate::gate::written::survival::Survival;
@@ -17,10 +18,6 @@ use crate::gate::written::upgrade::UpgradeFields;
 use crate::load::whole::{whole, whole_if_any};
 use crate::load::written::{Load, MOST_RATE};
 
-/// The fewest instances of a gate: one serves while the other one is upgraded.
-pub const FEWEST_INSTANCES: u64 = 2;
-/// The most instances of a gate, and of a frozen mix.
-pub const MOST_INSTANCES: u64 = 24;
 /// The lowest rate at which zero-impact can be measured, in requests per second: a block of five seconds needs 200.
 pub const LOWEST_IMPACT_RATE: u64 = 40;
 /// The most looks of the judge of zero-impact.

@@ -17,7 +17,7 @@ pub struct Edition {
     /// The field of its own that an answer carries beside the stable form: name and value.
     pub own_field: fn(Audience) -> (&'static str, serde_json::Value),
     /// Reads the edition's own field in a request body: is the image to be public? `None` when the field is absent.
-    pub own_visibility: fn(&serde_json::Map<String, serde_json::Value>) -> Result<Option<bool>, String>,
+    pub own_audience: fn(&serde_json::Map<String, serde_json::Value>) -> Result<Option<bool>, String>,
     /// The name of that field, for the sentence that lists what a body may hold.
     pub own_field_name: &'static str,
 }

@@ -144,7 +144,7 @@ fn public_of(body: &Map<String, Value>, edition: &Edition) -> Result<bool, Malfo
         Some(Value::Bool(public)) => Some(*public),
         Some(other) => return Err(Malformed(format!("`public` is {other}; true or false is allowed"))),
     };
-    let own = (edition.own_visibility)(body).map_err(Malformed)?;
+    let own = (edition.own_audience)(body).map_err(Malformed)?;
     match (stable, own) {
         (Some(a), Some(b)) if a != b => {
             Err(Malformed(format!("`public` and `{}` contradict each other", edition.own_field_name)))

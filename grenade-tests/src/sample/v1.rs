@@ -28,7 +28,7 @@ pub static EDITION: Edition = Edition {
         unready_means: "an image without an id",
     },
     own_field: |audience| ("is_public", Value::Bool(audience == Audience::Public)),
-    own_visibility: |body| match body.get("is_public") {
+    own_audience: |body| match body.get("is_public") {
         None => Ok(None),
         Some(Value::Bool(public)) => Ok(Some(*public)),
         Some(other) => Err(format!("`is_public` is {other}; true or false is allowed")),

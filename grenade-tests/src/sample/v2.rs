@@ -36,7 +36,7 @@ pub static EDITION: Edition = Edition {
         unready_means: "rows without a visibility: migrate has not finished",
     },
     own_field: |audience| ("visibility", Value::String(audience.as_str().to_owned())),
-    own_visibility: |body| match body.get("visibility") {
+    own_audience: |body| match body.get("visibility") {
         None => Ok(None),
         Some(Value::String(word)) if word == "public" => Ok(Some(true)),
         Some(Value::String(word)) if word == "private" => Ok(Some(false)),

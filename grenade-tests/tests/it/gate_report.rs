@@ -107,7 +107,11 @@ fn presupposed_tags_that_are_not_asserted_are_in_every_form() {
     let xml = junit::xml(&report);
     contains(
         &xml,
-        &[" skipped=\"2\"", "classname=\"items.rolling\" name=\"the tag as a whole\"><skipped message", said],
+        &[
+            " skipped=\"2\"",
+            "classname=\"items on SQLite.rolling\" name=\"the tag as a whole\"><skipped message",
+            said,
+        ],
     );
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::Instant;
 
+use crate::gate::course::Course;
 use crate::gate::databases::Databases;
-use crate::gate::drive::{Course, Drive};
+use crate::gate::drive::Drive;
 use crate::gate::file::Gate;
 use crate::gate::fleet::Fleet;
 use crate::gate::host::{HostSeen, Machine};

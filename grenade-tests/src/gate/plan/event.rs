@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize as DeriveDeserialize, Serialize};
 use tidegate_proto::Span;
 
-use crate::gate::written::MOST_INSTANCES;
+use crate::gate::limits::MOST_INSTANCES;
 use crate::load::whole::whole;
 
 /// What happens.

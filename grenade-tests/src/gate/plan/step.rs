@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::Span;
 
+use crate::gate::limits::MOST_INSTANCES;
 use crate::gate::plan::event::Event;
-use crate::gate::written::MOST_INSTANCES;
 use crate::load::whole::whole;
 
 /// Something that happens.

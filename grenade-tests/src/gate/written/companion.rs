@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::gate::limits::{FEWEST_INSTANCES, MOST_INSTANCES};
 use crate::gate::written::upgrade::UpgradeFields;
-use crate::gate::written::{FEWEST_INSTANCES, MOST_INSTANCES, SchemaSteps, Service};
+use crate::gate::written::{SchemaSteps, Service};
 use crate::load::whole::whole_if_any;
 
 /// A service that works together with the service of the gate, and is upgraded too: before it and after it.
