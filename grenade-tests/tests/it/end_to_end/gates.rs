@@ -225,7 +225,7 @@ async fn plan_from_its_file_shows_more_than_the_upgrade_alone() {
         "the operator rolls back",
         "the agent of node-2 is killed",
         "pauses for 1s",
-        "--id gate-7\n",
+        "--id gate-7 ",
     ];
     contains(&done.said, &steps);
     assert!(
