@@ -90,8 +90,12 @@ impl Trace {
         let options =
             WatchOptions::new().with_prefix().with_start_revision(1).with_progress_notify().with_fragment();
         let mut stream = client.watch(prefix.all(), Some(options)).await?;
-        let mut read = 0;
-        while read < whole {
+        let (mut read, mut is_whole) = (0, false);
+        while !is_whole {
+            if read >= whole {
+                // The last revision may come in several messages: a sign of progress comes after all of them.
+                stream.request_progress().await?;
+            }
             let next = tokio::time::timeout(LIMIT, stream.message()).await;
             let message = next.map_err(|_| TraceError::Short { read, whole })??;
             let message = message.ok_or(TraceError::Short { read, whole })?;
@@ -106,8 +110,9 @@ impl Trace {
                 }
             }
             if message.events().is_empty() && !message.created() {
-                // A sign of progress: what the store has beyond its last word is not under this prefix.
+                // What the store has beyond the last event is not under this prefix.
                 read = read.max(message.header().map_or(0, etcd_client::ResponseHeader::revision));
+                is_whole = read >= whole;
             }
         }
         Ok(trace)
