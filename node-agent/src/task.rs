@@ -157,7 +157,7 @@ impl Worker {
         let stage = match found {
             None if task.settled.is_some() => None,
             None => Some(self.begin(&id, &task)),
-            Some(entry) => self.claimed_before(&id, &entry),
+            Some(entry) => self.claimed_before(&id, &task, &entry),
         };
         match stage {
             Some(stage) => self.keep(Active { id, task, order: at, stage })?,
@@ -168,9 +168,8 @@ impl Worker {
 
     /// The first stage of an unclaimed task.
     fn begin(&self, id: &TaskId, task: &Task) -> Stage {
-        if let Some(outcome) = self.ledger.remembers(id, task) {
-            tracing::warn!(task = %id, "this task has ended here before: the store was restored; its result is reported again, and it is not run again");
-            return Stage::Ended { claim: Revision::ABSENT, end: TaskEnd::short(outcome) };
+        if let Some(ended) = self.ended_before(id, task, Revision::ABSENT) {
+            return ended;
         }
         if self.hooks.contains_key(&task.hook) {
             return Stage::Taking;
@@ -184,8 +183,15 @@ impl Worker {
         Stage::Ended { claim: Revision::ABSENT, end: TaskEnd::short(Outcome::Failed { why }) }
     }
 
+    /// Reports again how a task ended here, where the store has lost that.
+    fn ended_before(&self, id: &TaskId, task: &Task, claim: Revision) -> Option<Stage> {
+        let outcome = self.ledger.remembers(id, task)?;
+        tracing::warn!(task = %id, "this task has ended here before: the store was restored; its result is reported again, and it is not run again");
+        Some(Stage::Ended { claim, end: TaskEnd::short(outcome) })
+    }
+
     /// What to do with a task that has a result but is not in the journal.
-    fn claimed_before(&self, id: &TaskId, entry: &Entry) -> Option<Stage> {
+    fn claimed_before(&self, id: &TaskId, task: &Task, entry: &Entry) -> Option<Stage> {
         let Ok(Value::TaskResult(result)) = &entry.value else {
             tracing::error!(task = %id, "its result cannot be read; it is left alone");
             return None;
@@ -196,6 +202,9 @@ impl Worker {
         if !self.is_ours(&result.body) {
             tracing::warn!(task = %id, by = ?result.body.by, "another agent of this node has claimed it; it is left alone");
             return None;
+        }
+        if let Some(ended) = self.ended_before(id, task, entry.mod_revision) {
+            return Some(ended);
         }
         let why = "this agent has claimed it, and its journal knows nothing of that: it was lost".to_owned();
         Some(Stage::Ended { claim: entry.mod_revision, end: TaskEnd::short(Outcome::Unknown { why }) })
@@ -295,16 +304,20 @@ impl Worker {
             let task = Key::Task(self.node.clone(), active.id.clone());
             commit = commit.when(Precondition::At(task, active.order));
         }
-        match store.commit(&commit).await {
-            Ok(_) => {}
-            // Reported already, and the answer was lost; or the task is gone.
-            Err(CommitError::Conflict { .. }) => {
-                tracing::debug!(task = %active.id, "its result is not needed, or was reported");
-            }
+        let conflict = match store.commit(&commit).await {
+            Ok(_) => false,
+            Err(CommitError::Conflict { .. }) => true,
             Err(error) => return Err(error.into()),
-        }
+        };
         self.ledger.note(&active.id, &active.task, &end.outcome);
-        self.drop_active()?;
+        if conflict && claim != Revision::ABSENT {
+            // Reported already, and the answer was lost; or the task is gone; or a restored store knows nothing of the claim
+            // and still asks for the result: what it has is looked at again.
+            tracing::debug!(task = %active.id, "its claim is not in the store any more");
+            self.write(self.ledger.with(None))?;
+        } else {
+            self.drop_active()?;
+        }
         self.runs.forget(&active.id);
         Ok(Continue(()))
     }

@@ -14,7 +14,7 @@ pub struct Drain {
     /// With evidence `settle`: how long the balancers' checks need to see the 503 (interval × fall).
     #[serde(default = "six_seconds")]
     pub settle: Span,
-    /// How long a drain may take.
+    /// How long a drain may take, counted by the agent from when the disable-file is there.
     #[serde(default = "one_minute")]
     pub deadline: Span,
     /// What follows when it takes longer.

@@ -23,7 +23,7 @@ use crate::world::World;
 use crate::world::wait::wait_for;
 
 /// From one look at the upgrade to the next.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long the coordinator may give no answer.
 const SILENCE: Duration = Duration::from_secs(15);
 /// How long a command of the operator may take to be seen in the status.

@@ -12,6 +12,15 @@ pub const NOT_RUN: u8 = 4;
 /// What a shell gives to a program that Ctrl-C has ended.
 pub const INTERRUPTED: u8 = 130;
 
+/// What an inconclusive verdict counts as, where that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum OnInconclusive {
+    /// Exit with 1.
+    Fail,
+    /// Exit with 0.
+    Pass,
+}
+
 /// A length of time as it is typed.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use anyhow::Context;
 
 use crate::gate::course::Course;
 use crate::gate::databases::Databases;
+use crate::gate::exit::OnInconclusive;
 use crate::gate::file::{Gate, Schema};
 use crate::gate::impact::calibrate::{self, Calibration};
 use crate::gate::impact::{self};
@@ -37,6 +38,8 @@ pub struct Asked {
     pub calibration: Option<Calibration>,
     /// How long all of it may take.
     pub most: Duration,
+    /// What an inconclusive verdict counts as.
+    pub on_inconclusive: Option<OnInconclusive>,
 }
 
 /// Tries each version alone; answers what was seen of the health checks.
@@ -155,9 +158,10 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
     write(&world.path("report.json"), serde_json::to_string_pretty(&report)?)?;
     write(&world.path("report.html"), html::html(&report, &evidence, &spec))?;
     write(&world.path("report.txt"), text::text(&report, world.dir()))?;
-    write(&world.path("junit.xml"), junit::xml(&report))?;
+    let xml = junit::xml(&report, asked.on_inconclusive);
     if let Some(junit) = &asked.junit {
-        write(junit, junit::xml(&report))?;
+        write(junit, xml.clone())?;
     }
+    write(&world.path("junit.xml"), xml)?;
     Ok(report)
 }

@@ -26,29 +26,40 @@ const BUILT: &str = ".grenade-built";
 /// Checks out and builds what the gate names by commit.
 ///
 /// # Errors
-/// When a reference does not exist or a build fails, with its last lines.
+/// When a reference does not exist, both are the same commit and start in the same way, or a build fails, with its last lines.
 pub async fn prepare(world: &World, gate: &Gate, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
+    let mut base: Option<(&Commit, String)> = None;
     for (name, version) in [("base", &gate.service.base), ("target", &gate.service.target)] {
         if let Source::Git(commit) = &version.source {
-            let made = checked_out(world, gate, name, commit, say);
-            let made = made.await.with_context(|| {
-                format!("{}: {}", gate.origin.at(&format!("service.{name}.git")), commit.reference)
-            })?;
-            commit.is_in(made);
+            let at = || format!("{}: {}", gate.origin.at(&format!("service.{name}.git")), commit.reference);
+            let git = Git { world, here: &gate.here, name };
+            let top = git.asks("top", &["rev-parse", "--show-toplevel"]).await.with_context(at)?;
+            let id = resolved(&git, &top, commit).await.with_context(at)?;
+            if let Some((other, same)) = base.replace((commit, id.clone()))
+                && same == id
+                && gate.service.base.starts_like(&gate.service.target)
+            {
+                bail!(
+                    "{}: this and service.base.git ({}) are the same commit, {}, and start by the same command, so nothing would be \
+                     upgraded: run the gate on the commit that changes the service, or name a tag that was released before",
+                    at(),
+                    other.reference,
+                    short(&id)
+                );
+            }
+            commit.is_in(checked_out(&git, gate, &top, &id, commit, say).await.with_context(at)?);
         }
     }
     Ok(())
 }
 
-async fn checked_out(
-    world: &World,
-    gate: &Gate,
-    name: &str,
-    commit: &Commit,
-    say: &(dyn Fn(&str) + Sync),
-) -> anyhow::Result<PathBuf> {
-    let git = Git { world, here: &gate.here, name };
-    let top = git.asks("top", &["rev-parse", "--show-toplevel"]).await?;
+/// As people write the ID of a commit.
+fn short(id: &str) -> &str {
+    &id[..12.min(id.len())]
+}
+
+/// The ID of a commit of the repository at `top`.
+async fn resolved(git: &Git<'_>, top: &str, commit: &Commit) -> anyhow::Result<String> {
     let id = match commit.reference.strip_prefix(MERGE_BASE) {
         Some(branch) => git.asks("commit", &["merge-base", "HEAD", branch.trim()]).await,
         None => {
@@ -56,14 +67,24 @@ async fn checked_out(
             git.asks("commit", &["rev-parse", "--verify", "--quiet", "--end-of-options", &asked]).await
         }
     };
-    let id = match id {
-        Ok(id) => id,
-        Err(error) => return Err(error.context(missing(&git, &top).await)),
-    };
+    match id {
+        Ok(id) => Ok(id),
+        Err(error) => Err(error.context(missing(git, top).await)),
+    }
+}
+
+async fn checked_out(
+    git: &Git<'_>,
+    gate: &Gate,
+    top: &str,
+    id: &str,
+    commit: &Commit,
+    say: &(dyn Fn(&str) + Sync),
+) -> anyhow::Result<PathBuf> {
     let words = format!("{top}\n{:?}", commit.build);
     let digest = hex::encode(&Sha256::digest(words.as_bytes())[..6]);
     let cache = cache()?;
-    let directory = cache.join(format!("{}-{digest}", &id[..12.min(id.len())]));
+    let directory = cache.join(format!("{}-{digest}", short(id)));
     if directory.join(BUILT).is_file() {
         return Ok(directory);
     }
@@ -74,20 +95,15 @@ async fn checked_out(
     if directory.join(BUILT).is_file() {
         return Ok(directory);
     }
-    say(&format!(
-        "checking out {} ({}) to {}",
-        commit.reference,
-        &id[..12.min(id.len())],
-        directory.display()
-    ));
+    say(&format!("checking out {} ({}) to {}", commit.reference, short(id), directory.display()));
     if directory.exists() {
         std::fs::remove_dir_all(&directory).context("could not remove a checkout that was not built")?;
     }
     let path = directory.display().to_string();
     git.asks("prune", &["worktree", "prune"]).await?;
-    git.asks("add", &["worktree", "add", "--detach", "--force", &path, &id]).await?;
-    submodules(&git, &directory, say).await?;
-    build(world, gate, name, commit, &directory, say).await?;
+    git.asks("add", &["worktree", "add", "--detach", "--force", &path, id]).await?;
+    submodules(git, &directory, say).await?;
+    build(git, gate, commit, &directory, say).await?;
     std::fs::write(directory.join(BUILT), words).context("could not mark a checkout as built")?;
     Ok(directory)
 }
@@ -122,13 +138,13 @@ async fn submodules(git: &Git<'_>, directory: &Path, say: &(dyn Fn(&str) + Sync)
 
 /// Runs the commands that build a checkout.
 async fn build(
-    world: &World,
+    git: &Git<'_>,
     gate: &Gate,
-    name: &str,
     commit: &Commit,
     directory: &Path,
     say: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<()> {
+    let Git { world, name, .. } = git;
     for (n, command) in commit.build.iter().enumerate() {
         let words = command.words(&|place| launcher::place_of_build(gate, directory, place));
         let words = words.map_err(|name| anyhow::anyhow!("`{{{name}}}` has no value in a build"))?;

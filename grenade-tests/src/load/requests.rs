@@ -88,6 +88,15 @@ impl Drawn {
     }
 }
 
+/// Through which instance something was read, where its answer said so.
+fn through(outcome: &Outcome) -> String {
+    match (outcome.node.as_str(), outcome.version) {
+        ("", _) => String::new(),
+        (node, None) => format!(", read through {node}"),
+        (node, Some(version)) => format!(", read through {node} at version {version}"),
+    }
+}
+
 impl Requests {
     /// Of this script to this target, with objects of its own.
     pub fn new(script: Arc<Script>, target: Target) -> Self {
@@ -157,12 +166,12 @@ impl Requests {
             let drawn = Drawn { step, object: Some(object), chosen: Vec::new(), instance, keep: false };
             let due = Due { seq: sweep.read as u64, at: Instant::now() };
             sweep.read += 1;
-            match self.carry_out(due, drawn).await.0.failure {
-                None => {
-                    let what =
-                        format!("a {kind} that was ended through version {by} is still there ({shown})");
-                    sweep.wrong.push(what);
-                }
+            let outcome = self.carry_out(due, drawn).await.0;
+            let through = through(&outcome);
+            match outcome.failure {
+                None => sweep.wrong.push(format!(
+                    "a {kind} that was ended through version {by} is still there{through} ({shown})"
+                )),
                 Some(failure) if failure.is_of_time() => {
                     let what = format!("a {kind} that was ended through version {by}");
                     sweep.unread.push(said(&what, &failure, &shown));
@@ -197,15 +206,10 @@ impl Requests {
                     Drawn { step: at, object: Some(object), chosen: Vec::new(), instance: 0, keep: false };
                 let (outcome, _) = self.carry_out(due, drawn).await;
                 sweep.read += 1;
-                let Some(failure) = outcome.failure else { continue };
+                let Some(failure) = &outcome.failure else { continue };
                 let by = written.written_by.map_or("?".to_owned(), |version| version.to_string());
-                let through = match (outcome.node.as_str(), outcome.version) {
-                    ("", _) => String::new(),
-                    (node, None) => format!(", read through {node}"),
-                    (node, Some(version)) => format!(", read through {node} at version {version}"),
-                };
-                let what = format!("a {kind} written by version {by}{through}");
-                let text = said(&what, &failure, &Value::Object(written.variables));
+                let what = format!("a {kind} written by version {by}{}", through(&outcome));
+                let text = said(&what, failure, &Value::Object(written.variables));
                 let list = if failure.is_of_time() { &mut sweep.unread } else { &mut sweep.wrong };
                 list.push(text);
             }

@@ -1,7 +1,6 @@
 //! What must be as it was before once an upgrade has been rolled back.
 
-use super::scenario::What;
-use super::slot::{At, Slot};
+use super::slot::{At, Running, Slot};
 use super::upgrades::Current;
 use super::world::World;
 
@@ -52,13 +51,15 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
             world.testbed.state().facts.breach(now, 10, text);
         }
     }
-    // Without its journal, no agent can know what a program is that reports another version.
-    let lost = world.scenario.faults.iter().any(|fault| matches!(fault.what, What::JournalLost(_)));
     let mut state = world.testbed.state();
+    // Without its journal, no agent can know what a program is that reports another version.
+    let lied = |(_, node): &At, slot: &Running| {
+        state.facts.journals_lost.contains(node) && slot.is.says == Some(plan.from)
+    };
     let others: Vec<String> = (state.slots.iter())
         .filter(|((service, node), _)| *service == plan.service && !state.facts.byzantine.contains(node))
         .filter_map(|(at, slot)| Some((at, slot.alive(now)?)))
-        .filter(|(_, run)| run.is.version != plan.from && !(lost && run.is.says == Some(plan.from)))
+        .filter(|(at, run)| run.is.version != plan.from && !lied(at, run))
         .map(|(at, run)| format!("{} runs {}", world.testbed.names().instance(*at), run.tag))
         .collect();
     if over == "rolled-back" && !others.is_empty() {

@@ -82,6 +82,8 @@ pub(super) struct Facts {
     pub silent: SilentInstances,
     /// Nodes whose agents lied: what runs there is unknown, and they are not judged.
     pub byzantine: BTreeSet<usize>,
+    /// Nodes whose agents have lost their journals.
+    pub journals_lost: BTreeSet<usize>,
     /// Release streams.
     pub streams: StreamFacts,
     /// When an operator enabled an instance again that they had disabled.

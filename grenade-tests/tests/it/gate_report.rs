@@ -4,10 +4,11 @@ mod seen;
 
 use std::path::{Path, PathBuf};
 
+use grenade_tests::gate::exit::OnInconclusive;
 use grenade_tests::gate::file::Gate;
 use grenade_tests::gate::plan::Plan;
 use grenade_tests::gate::report::{GateReport, html, junit, text};
-use grenade_tests::gate::verdict::{Evidence, judge};
+use grenade_tests::gate::verdict::{Evidence, Word, judge};
 use serde_json::{Value, json};
 use tidegate_proto::GateTag;
 
@@ -104,7 +105,7 @@ fn presupposed_tags_that_are_not_asserted_are_in_every_form() {
     let said = "zero-downtime presupposes it, and this gate file does not assert it";
     contains(&text::text(&report, Path::new("/artifacts")), &["\nnot decided   rolling\n", said]);
     contains(&html::html(&report, &evidence, SPEC), &["<h2>not decided: rolling</h2>", said]);
-    let xml = junit::xml(&report);
+    let xml = junit::xml(&report, None);
     contains(
         &xml,
         &[
@@ -113,6 +114,29 @@ fn presupposed_tags_that_are_not_asserted_are_in_every_form() {
             said,
         ],
     );
+}
+
+#[test]
+fn inconclusive_check_counts_in_junit_as_asked() {
+    let gate = seen::gate("items.yaml", "");
+    let up = seen::upgraded(seen::load(20, 1.0));
+    let evidence = seen::evidence(&up, &[], None);
+    let mut report = report(&gate, &evidence);
+    for check in report.tags.iter_mut().flat_map(|tag| &mut tag.checks) {
+        check.verdict = Word::Pass;
+    }
+    report.tags[0].checks[0].verdict = Word::Inconclusive;
+    for (counts, errors, failures, skipped, element) in [
+        (None, 1, 0, 0, "<error type=\"inconclusive\" "),
+        (Some(OnInconclusive::Fail), 0, 1, 0, "<failure type=\"inconclusive\" "),
+        (Some(OnInconclusive::Pass), 0, 0, 1, "<skipped "),
+    ] {
+        let xml = junit::xml(&report, counts);
+        let sums = format!("failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\"");
+        contains(&xml, &[&sums, element]);
+        let elements = ["<error ", "<failure ", "<skipped "].map(|element| xml.matches(element).count());
+        assert_eq!(elements, [errors, failures, skipped]);
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl Context<'_> {
                 return Act::Enter(Phase::Drained { forced: false });
             }
             Err(Lacks::Refusal) if self.is_not_heeded() => {}
-            _ if self.in_phase_for() < drain.deadline.into() => return Act::Wait,
+            _ if self.drained_for() < drain.deadline.into() => return Act::Wait,
             _ => {}
         }
         Act::Enter(match (deregistered, drain.on_deadline) {
@@ -74,6 +74,12 @@ impl Context<'_> {
             }
             (Err(lacks), _) => self.not_deregistered(lacks, &drain),
         })
+    }
+
+    /// How long it has been drained: under this order, with the disable-file there. Until then requests still come, and those
+    /// in flight have their time before them.
+    fn drained_for(&self) -> Duration {
+        self.in_phase_for().min(self.timers.file_for(self.seen.now))
     }
 
     /// Whether the health URL goes on to answer 200 while the disable-file has been there for long enough.

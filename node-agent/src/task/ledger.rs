@@ -102,6 +102,9 @@ impl Ledger {
 
     /// Remembers how a task ended.
     pub fn note(&mut self, id: &TaskId, task: &Task, outcome: &Outcome) {
+        if self.remembers(id, task).is_some() {
+            return;
+        }
         let short = |why: &String| why.chars().take(SHORT).collect();
         let outcome = match outcome {
             Outcome::Failed { why } => Outcome::Failed { why: short(why) },

@@ -34,9 +34,10 @@ impl Ordered {
     pub(super) fn take_in(&mut self, seen: Seen) {
         match seen {
             Seen::Listed(snapshot) => {
-                let before = std::mem::take(&mut self.tasks);
+                self.tasks.clear();
+                // A store that was restored may have the same tasks without their results: each is looked at again.
+                self.left.clear();
                 snapshot.entries.into_iter().for_each(|entry| self.put(entry));
-                self.left.retain(|id| before.get(id).is_some_and(|old| self.tasks.get(id) == Some(old)));
             }
             Seen::Changed { changes, .. } => {
                 for change in changes {
@@ -68,5 +69,40 @@ impl Ordered {
             Ok(_) => tracing::error!(task = %id, "a newer program ordered this task; it is left alone"),
             Err(error) => tracing::error!(task = %id, %error, "a task cannot be read; it is left alone"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_proto::Record;
+    use tidegate_proto::record::Timestamp;
+    use tidegate_proto::record::task::TaskRelease;
+    use tidegate_store::Snapshot;
+
+    #[test]
+    fn tasks_that_were_left_are_looked_at_again_in_each_listing() {
+        let (node, id): (NodeId, TaskId) = ("n1".parse().unwrap(), "prewarm-1".parse().unwrap());
+        let release = TaskRelease {
+            stream: "compute".parse().unwrap(),
+            revision: "7".parse().unwrap(),
+            tag: "release-7".parse().unwrap(),
+        };
+        let task = Task { hook: "pull".parse().unwrap(), release, at: Timestamp(7), settled: None };
+        let entry = Entry {
+            key: Key::Task(node.clone(), id.clone()),
+            value: Ok(Value::Task(Record::new(task))),
+            bytes_len: 0,
+            mod_revision: Revision(5),
+            create_revision: Revision(5),
+            lease: 0,
+        };
+        let listed = || Seen::Listed(Snapshot { entries: vec![entry.clone()], ..Snapshot::default() });
+        let mut ordered = Ordered::new(node);
+        ordered.take_in(listed());
+        ordered.leave(id.clone());
+        assert_eq!(ordered.oldest(), None);
+        ordered.take_in(listed());
+        assert_eq!(ordered.oldest().map(|(id, _, _)| id), Some(id));
     }
 }

@@ -5,10 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use clap::ValueEnum;
 
 use crate::gate::cli::{Unwritable, in_a_world, load, not_run, say_undecided};
-use crate::gate::exit::{BAD_INPUT, INCONCLUSIVE, NOT_RUN, print, span};
+use crate::gate::exit::{BAD_INPUT, INCONCLUSIVE, NOT_RUN, OnInconclusive, print, span};
 use crate::gate::file::Gate;
 use crate::gate::impact::calibrate::Calibration;
 use crate::gate::plan::Plan;
@@ -49,14 +48,6 @@ pub(super) struct Run {
     on_inconclusive: Option<OnInconclusive>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum OnInconclusive {
-    /// Exit with 1.
-    Fail,
-    /// Exit with 0.
-    Pass,
-}
-
 impl Run {
     /// Runs the gate.
     pub(super) async fn run(self) -> ExitCode {
@@ -93,8 +84,14 @@ impl Run {
         {
             return not_run(&Unwritable { path: path.clone(), source }.into());
         }
-        let asked =
-            Asked { artifacts: self.artifacts, junit: self.junit, plan, calibration, most: self.max_time };
+        let asked = Asked {
+            artifacts: self.artifacts,
+            junit: self.junit,
+            plan,
+            calibration,
+            most: self.max_time,
+            on_inconclusive: self.on_inconclusive,
+        };
         let report = match in_a_world(&asked.artifacts, asked.most, async |world| {
             run::run(world, &gate, &asked).await
         })

@@ -36,6 +36,11 @@ pub struct Command {
 }
 
 impl Command {
+    /// Whether both run the same, wherever they stand in the file.
+    pub fn has_words_of(&self, other: &Self) -> bool {
+        self.words == other.words
+    }
+
     /// Its words, with each variable as `value` has it.
     ///
     /// # Errors

@@ -27,6 +27,13 @@ pub struct Version {
     pub source: Source,
 }
 
+impl Version {
+    /// Whether the other one is started by the same words in the same environment.
+    pub fn starts_like(&self, other: &Self) -> bool {
+        self.command.has_words_of(&other.command) && self.env == other.env
+    }
+}
+
 /// The service.
 #[derive(Debug)]
 pub struct Service {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::gate::databases::Databases;
 use crate::gate::file::Gate;
 use crate::gate::impact::judge::FEWEST_DRAINS;
-use crate::gate::impact::pool::{Pool, Shown, Treatment, wait};
+use crate::gate::impact::pool::{Pool, Shown, Treatment};
 use crate::gate::impact::pools::{PATIENCE, WARM_UP};
 use crate::gate::impact::stretch::Stretch;
 use crate::gate::report::progress::Progress;
@@ -124,8 +124,8 @@ impl<'a> Alternating<'a> {
     async fn left_alone(&mut self, length: Duration, progress: &Progress) -> anyhow::Result<Shown> {
         let (gate, pace) = (self.gate, self.pace());
         progress.say(&format!("the pool is left alone for {:.0} s", length.as_secs_f64()));
-        let idle = async |_: &mut Pool<'a>, _: &_| {
-            wait(length, progress).await;
+        let idle = async |pool: &mut Pool<'a>, _: &_| {
+            pool.left_alone(length, progress).await;
             Ok(())
         };
         Ok(self.pool.loaded(gate, pace, idle).await?.0)

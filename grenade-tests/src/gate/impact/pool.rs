@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::gate::course::Course;
 use crate::gate::databases::Databases;
-use crate::gate::drive::Drive;
+use crate::gate::drive::{Drive, LOOK_EVERY};
 use crate::gate::file::Gate;
 use crate::gate::fleet::Fleet;
 use crate::gate::host::{HostSeen, Machine};
@@ -114,6 +114,23 @@ impl Pool<'_> {
         };
         let because = ended.because.map(|why| format!(": {why}")).unwrap_or_default();
         Ok((ended.word != right).then(|| format!("pass {id} ended {}{because}", ended.word)))
+    }
+
+    /// Waits. The coordinator is asked meanwhile as often as in a pass: what asking costs is no work of an upgrade, and must not
+    /// be in one kind of stretches alone.
+    pub async fn left_alone(&self, length: Duration, progress: &Progress) {
+        let asking = async {
+            let Fleet::Tidegate(ground) = &self.fleet else { return std::future::pending().await };
+            loop {
+                // Before its first upgrade there is no status.
+                let _ = ground.operator.status().await;
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        tokio::select! {
+            () = wait(length, progress) => {}
+            () = asking => {}
+        }
     }
 
     /// Loads it alone while `work` is done to it.

@@ -2,21 +2,29 @@
 
 use std::fmt::Write;
 
+use crate::gate::exit::OnInconclusive;
 use crate::gate::report::{Died, GateReport};
 use crate::gate::verdict::{Check, Word};
 
-/// The document. An inconclusive check is an error, which builds distinguish from a failure.
-pub fn xml(report: &GateReport) -> String {
+/// The document. An inconclusive check is an error, which builds distinguish from a failure; or what it is to count as.
+pub fn xml(report: &GateReport, on_inconclusive: Option<OnInconclusive>) -> String {
     let checks: Vec<&Check> = report.tags.iter().flat_map(|tag| &tag.checks).collect();
     let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
+    let inconclusive = count(Word::Inconclusive);
+    let counted_as = |what| if on_inconclusive == what { inconclusive } else { 0 };
+    let element = match on_inconclusive {
+        None => "error type=\"inconclusive\"",
+        Some(OnInconclusive::Fail) => "failure type=\"inconclusive\"",
+        Some(OnInconclusive::Pass) => "skipped",
+    };
     let mut xml = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" \
          errors=\"{}\" skipped=\"{}\" time=\"{:.3}\">\n",
         escaped(&report.gate),
         checks.len() + report.not_decided.len(),
-        count(Word::Fail),
-        count(Word::Inconclusive),
-        report.not_decided.len(),
+        count(Word::Fail) + counted_as(Some(OnInconclusive::Fail)),
+        counted_as(None),
+        report.not_decided.len() + counted_as(Some(OnInconclusive::Pass)),
         report.context.seconds
     );
     for tag in &report.tags {
@@ -33,9 +41,7 @@ pub fn xml(report: &GateReport) -> String {
             let _ = match check.verdict {
                 Word::Pass => writeln!(xml, "><system-out>{found}</system-out></testcase>"),
                 Word::Fail => writeln!(xml, "><failure message=\"{found}\"/></testcase>"),
-                Word::Inconclusive => {
-                    writeln!(xml, "><error type=\"inconclusive\" message=\"{found}\"/></testcase>")
-                }
+                Word::Inconclusive => writeln!(xml, "><{element} message=\"{found}\"/></testcase>"),
             };
         }
     }

@@ -42,6 +42,7 @@ pub(super) fn lose_journal(world: &mut World, node: usize) -> Vec<Undo> {
     let undo = kill_agent(world, node);
     let mut state = world.testbed.state();
     state.disks[node].files.retain(|path, _| !path.starts_with("/var/agent"));
+    state.facts.journals_lost.insert(node);
     undo
 }
 

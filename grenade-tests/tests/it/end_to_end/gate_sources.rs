@@ -93,10 +93,19 @@ async fn versions_are_checked_out_and_built_once_for_each_commit() {
     assert_eq!(built(), 2, "each commit is built once: {}", done.said);
     let rig = done.rig();
     let wrong = from_git("no-such-tag", "two");
-    let place = place(&wrong, "  base:", "git: no-such-tag");
+    let line = place(&wrong, "  base:", "git: no-such-tag");
     let refused = Gate::with_cache(rig, &wrong, &cache).ends().await;
     assert_eq!(refused.code, Some(4), "{}", refused.said);
-    contains(&refused.said, &[&(place + "service.base.git: no-such-tag"), "there is no such commit in"]);
+    contains(&refused.said, &[&(line + "service.base.git: no-such-tag"), "there is no such commit in"]);
+    let same = from_git("two", "two");
+    let line = place(&same, "  target:", "git: two");
+    let refused = Gate::with_cache(refused.rig(), &same, &cache).ends().await;
+    assert_eq!(refused.code, Some(4), "{}", refused.said);
+    let words = [
+        "service.target.git: two: this and service.base.git (two) are the same commit, ",
+        "nothing would be upgraded",
+    ];
+    contains(&refused.said, &[&(line + words[0]), words[1]]);
     let broken = text.replace("cp number built", "echo the compiler says no; exit 3");
     let refused = Gate::with_cache(refused.rig(), &broken, &cache).ends().await;
     assert_eq!(refused.code, Some(4), "{}", refused.said);

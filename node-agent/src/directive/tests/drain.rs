@@ -64,6 +64,33 @@ fn a_deadline_does_not_excuse_a_health_url_that_never_refused() {
 }
 
 #[test]
+fn deadline_counts_from_the_disable_file_under_this_order() {
+    // The store went away, or the disk was slow, before the file was there.
+    let mut story = Story::serving();
+    story.ordered(order(9, Disposition::Drain));
+    story.seen.in_flight = InFlight::Counted(1);
+    story.seen.store = false;
+    story.pass(3600);
+    story.seen.store = true;
+    assert_eq!(story.act(), Act::Disable);
+    story.disabled().pass(59);
+    assert_eq!(story.act(), Act::Wait, "requests in flight have the whole deadline");
+    story.pass(1);
+    assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: true }));
+    // A person's file was there long before.
+    let mut story = Story::serving();
+    story.disabled();
+    story.seen.file = DisableFile::Foreign;
+    story.pass(3600);
+    story.ordered(order(9, Disposition::Drain));
+    story.seen.in_flight = InFlight::Counted(1);
+    story.pass(59);
+    assert_eq!(story.act(), Act::Wait);
+    story.pass(1);
+    assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: true }));
+}
+
+#[test]
 fn deadline_before_settle_time_does_not_blame_disable_file() {
     let mut story = Story::serving();
     let mut drain = order(9, Disposition::Drain);
