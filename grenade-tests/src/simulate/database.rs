@@ -299,9 +299,11 @@ impl Database {
     /// # Errors
     /// What the file system says.
     pub(super) async fn put_newest_back(&mut self, now: u64) -> std::io::Result<bool> {
-        let Some(rows) = self.newest.take().filter(|_| self.older && !self.is_away()) else {
+        // While it is away, nothing is put in its place; the file is still there afterwards.
+        if self.is_away() {
             return Ok(false);
-        };
+        }
+        let Some(rows) = self.newest.take().filter(|_| self.older) else { return Ok(false) };
         self.connection = None;
         std::fs::copy(&self.path, self.path.with_extension("replaced"))?;
         self.replaced = Some(self.rows.clone());

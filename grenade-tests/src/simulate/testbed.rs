@@ -105,7 +105,7 @@ impl Testbed {
         let now = self.now();
         let mut state = self.state();
         let done = change(state.slots.entry(at).or_default(), now);
-        self.look_at(&mut state, at, now, None);
+        self.look_at(&mut state, at, now);
         done
     }
 

@@ -60,6 +60,17 @@ fn unreadable_schema_record_blocks_rollback_below_floor() {
 }
 
 #[test]
+fn unreadable_window_blocks_rollback() {
+    let world = in_remove();
+    let mut fleet = world.store.fleet().clone();
+    let key = Key::Window(service());
+    fleet.put(key.clone(), Value::decode(&key, b"garbage").map(|_| unreachable!()), Revision(9_999));
+    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+    let refused = ask::roll_back(&fleet, &world.moment(), &upgrade_id(), &asker).unwrap_err();
+    assert!(refused.message.contains(&format!("the record {key}")), "{refused}");
+}
+
+#[test]
 fn nothing_is_started_from_below_it() {
     let mut world = World::at_version_1(3);
     world.contract_elsewhere(2);

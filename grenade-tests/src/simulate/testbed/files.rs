@@ -61,7 +61,7 @@ impl Testbed {
         let mut state = self.state();
         for service in 0..self.names.services.len() {
             if state.slots.contains_key(&(service, node)) {
-                self.look_at(&mut state, (service, node), now, None);
+                self.look_at(&mut state, (service, node), now);
             }
         }
     }

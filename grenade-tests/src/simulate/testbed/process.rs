@@ -23,7 +23,7 @@ impl Testbed {
         if let Some(still) = still {
             state.facts.breach(now, 5, format!("{name} was started at {tag} while {still} ran"));
         }
-        self.look_at(&mut state, at, now, None);
+        self.look_at(&mut state, at, now);
         pid
     }
 
@@ -40,7 +40,7 @@ impl Testbed {
         if ran && (in_flight > 0 || exposed) {
             state.facts.stopped_at_work(now, at, hidden_at, exposed, &name);
         }
-        self.look_at(&mut state, at, now, Some("stop"));
+        self.look_at(&mut state, at, now);
     }
 
     /// A process ends by itself.

@@ -18,7 +18,7 @@ impl Testbed {
         let mut state = self.state();
         let all: Vec<At> = state.slots.keys().copied().collect();
         for at in all {
-            self.look_at(&mut state, at, now, None);
+            self.look_at(&mut state, at, now);
             let Some(slot) = state.slots.get_mut(&at) else { continue };
             let good = slot.serves && !slot.hangs(now);
             let server = &mut slot.server;
@@ -32,8 +32,15 @@ impl Testbed {
         }
     }
 
+    /// Looks at the other instances of the service that were out: one that is well again is not out any more.
+    fn look_at_those_out(&self, state: &mut State, of: At, now: u64) {
+        let others = state.slots.iter().filter(|(at, slot)| at.0 == of.0 && **at != of && slot.out.is_some());
+        let others: Vec<At> = others.map(|(at, _)| *at).collect();
+        others.into_iter().for_each(|at| self.look_at(state, at, now));
+    }
+
     /// Looks whether the health URL of an instance answers 200, and says so where that changed.
-    pub(super) fn look_at(&self, state: &mut State, at: At, now: u64, _by: Option<&str>) {
+    pub(super) fn look_at(&self, state: &mut State, at: At, now: u64) {
         let file = state.disks[at.1].files.get(&disable_file(&self.names.services[at.0]));
         let (hidden, by_agent) = (file.is_some(), file.is_some_and(|file| file.starts_with(BY_AGENT)));
         let Some(slot) = state.slots.get_mut(&at) else { return };
@@ -66,6 +73,7 @@ impl Testbed {
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 no more: {cause:?}"));
                 if cause == Cause::Order {
+                    self.look_at_those_out(state, at, now);
                     let State { slots, facts, .. } = state;
                     facts.taken_out(now, at, slots, &name);
                 }

@@ -12,7 +12,12 @@ impl Judge<'_> {
         for Written { key, put, .. } in &self.revision.writes {
             if matches!(
                 key,
-                Key::Report(..) | Key::Inventory(..) | Key::Leader | Key::Term(_) | Key::TaskResult(..)
+                Key::Report(..)
+                    | Key::Inventory(..)
+                    | Key::GroupSignal(..)
+                    | Key::Leader
+                    | Key::Term(_)
+                    | Key::TaskResult(..)
             ) {
                 continue;
             }

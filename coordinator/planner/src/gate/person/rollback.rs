@@ -4,9 +4,10 @@
 use super::PersonGate;
 use crate::contracted;
 use crate::gate::release::needed::forbids;
+use crate::gate::store::unreadable;
 use crate::gate::{Answer, Reason};
 use crate::upgrade::{View, rollback_path};
-use tidegate_proto::ServiceVersion;
+use tidegate_proto::{Key, ServiceVersion};
 
 /// Whether the rollback may begin.
 pub(crate) fn begins(view: &View<'_>, why: &str) -> Answer {
@@ -25,8 +26,13 @@ pub(crate) fn lowers_raised_floor(view: &View<'_>, floor: ServiceVersion) -> Ans
     }
 }
 
-/// Whether compute releases allow the floor that the rollback lowers.
+/// Whether compute releases allow the floor that the rollback lowers. Where the window cannot be read, it is not known whether
+/// it lowers one.
 pub(crate) fn lowers_floor(view: &View<'_>) -> Answer {
+    let key = Key::Window(view.spec().service.clone());
+    if let Some(why) = view.fleet.unreadable_at(&key) {
+        return Answer::from(unreadable(&key, why));
+    }
     let floor = view.service().and_then(|service| service.window()).map(|window| window.floor);
     let (service, from) = (&view.spec().service, view.spec().from);
     let lowers = view.upgrade.former.is_some() && floor.is_some_and(|floor| from < floor);
