@@ -5,6 +5,7 @@ use super::fault::{self, Undo};
 use super::judge::Breach;
 use super::metadata::{MetadataPeople, judge_falls};
 use super::planned::Steps;
+use super::programs;
 use super::scenario::{Fault, Generation, Scenario, What};
 use super::stream::StreamPeople;
 use super::tamper;
@@ -159,6 +160,7 @@ impl Run {
                 self.clients().await;
             }
             self.look_at_processes();
+            self.end_idle_sessions();
             if self.falsify.is_found(&self.world) {
                 break;
             }
@@ -222,6 +224,7 @@ impl Run {
             self.happens(service, phase, id, &fault).await;
         }
         self.next_of_the_plan().await;
+        programs::connect(&mut self.world);
         for chain in &self.sequences {
             let Some(id) = chain.current.as_ref().map(|current| &current.id) else { continue };
             let phase = self.world.testbed.state().facts.phases.get(id).copied();
@@ -307,6 +310,14 @@ impl Run {
         let Ok(has) = self.world.databases[schema].has_form(to).await else { return };
         let facts = &mut self.world.testbed.state().facts.services[service];
         facts.lacks_since = if has { None } else { facts.lacks_since.or(Some(now)) };
+    }
+
+    /// A coordinator that is stopped in a transaction.
+    fn end_idle_sessions(&mut self) {
+        let now = self.world.testbed.now();
+        if self.world.coordinators.iter().flatten().any(|one| !one.gate.is_open()) {
+            self.world.databases.iter_mut().for_each(|database| database.end_idle(now));
+        }
     }
 
     fn look_at_processes(&mut self) {

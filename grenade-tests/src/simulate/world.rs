@@ -133,7 +133,8 @@ impl World {
         for (n, plan) in scenario.schemas.iter().enumerate() {
             let shares = scenario.owner(n).map(|owner| scenario.sharing(owner)).unwrap_or_default();
             let shares: Vec<&str> = shares.iter().map(|of| scenario.services[*of].name.as_str()).collect();
-            databases.push(Database::make(plan, directory, &schema_name(n), &shares).await?);
+            let (name, url) = (schema_name(n), std::env::var(variable(n))?);
+            databases.push(Database::make(plan, directory, (&name, &url), &shares).await?);
         }
         std::fs::create_dir_all(directory.join("migrations"))?;
         by_hand::adopt_all(&scenario, &directory.join("migrations")).await?;
