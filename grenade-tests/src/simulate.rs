@@ -32,6 +32,7 @@ pub mod many;
 mod metadata;
 pub mod metadata_plan;
 mod names;
+mod old_sessions;
 mod operator;
 mod operators;
 pub mod planned;

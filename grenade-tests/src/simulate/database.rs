@@ -43,6 +43,11 @@ pub(super) fn set_slow(slow: bool) {
     SLOWEST_MS.store(if slow { SLOW_MS } else { USUAL_MS }, Ordering::SeqCst);
 }
 
+/// Whether they are slow.
+pub(super) fn is_slow() -> bool {
+    SLOWEST_MS.load(Ordering::SeqCst) != USUAL_MS
+}
+
 /// One database with the programs' knowledge of it.
 pub(super) struct Database {
     plan: SchemaPlan,
@@ -152,6 +157,14 @@ impl Database {
         let [term, rows] = self.texts_of([term, (rows, ("CAST(seq AS TEXT)", "line"))]).await.ok()?;
         let term = term.first()?.1.as_ref()?.parse().ok()?;
         self.history.follow(term, rows)
+    }
+
+    /// How many steps of contract the engine's history has as done.
+    pub(super) async fn contract_steps(&mut self) -> Option<u64> {
+        let done = "(SELECT 'steps' AS name, CAST(count(*) AS TEXT) AS text FROM tidegate_history \
+                    WHERE phase = 'contract' AND state = 'done' AND step >= 0)";
+        let found = self.texts(done, ("name", "text")).await.ok()?;
+        found.first()?.1.as_ref()?.parse().ok()
     }
 
     /// Whether a text says that an upgrade was started on the schema that it holds.

@@ -19,5 +19,9 @@ pub(super) fn connect(world: &mut World) {
             running.map(name).collect()
         };
         database.set_programs(&names);
+        match database.is_away() {
+            true => world.sessions[schema].end(),
+            false => world.sessions[schema].are(&names, now),
+        }
     }
 }
