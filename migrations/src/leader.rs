@@ -5,6 +5,7 @@ use crate::blocker::{self, BlockerProbe};
 use crate::crash;
 use crate::database::{DatabaseUrl, Dialect, Kind, Session, Value};
 use crate::error::{Error, Holder};
+use crate::held::is_held;
 use crate::history::{self, Layout, Stored};
 use crate::identity::SchemaId;
 use crate::ladder::{LOCK_LIMIT, Ladder};
@@ -32,6 +33,9 @@ const BLOCKERS_POLL: Duration = Duration::from_secs(1);
 /// A stopped leader keeps its rows locked no longer than this. A limit on statements that was meant for a service must
 /// not end a validation or a build that blocks no session.
 const LIMITS: &str = "SET idle_in_transaction_session_timeout = '5s'; SET statement_timeout = 0";
+
+/// Where the runtime's thread is held, the simulation ends the session of a stopped leader, by the clock that is paused.
+const HELD_LIMITS: &str = "SET idle_in_transaction_session_timeout = 0";
 
 /// A session that leads.
 pub(crate) struct Leader {
@@ -183,7 +187,8 @@ impl Leader {
 
     async fn lock(&mut self, progress: &ProgressSender<'_>) -> Result<(), Error> {
         let say = |sql: &'static str| move |f| Error::of(f, sql);
-        self.session.run(LIMITS).await.map_err(say(LIMITS))?;
+        let limits = if is_held() { HELD_LIMITS } else { LIMITS };
+        self.session.run(limits).await.map_err(say(limits))?;
         let who = "SELECT pg_backend_pid()::bigint, (hashtext(current_schema()) & 2147483647)::bigint";
         let rows = self.session.read(who, &[]).await.map_err(say(who))?;
         let (Some(pid), Some(object)) = (int(&rows, 0), int(&rows, 1)) else {

@@ -61,6 +61,7 @@ impl Databases {
         let plan = |name: &str, host: Host| ServerPlan {
             name: name.to_owned(),
             host,
+            socket: false,
             port: Some(PORT),
             settings: SETTINGS.map(str::to_owned).to_vec(),
             env: env.clone(),

@@ -30,8 +30,9 @@ pub(super) async fn expand_and_migrate(
 }
 
 fn url(schema: usize) -> Result<DatabaseUrl, String> {
-    let url = format!("sqlite://{}.sqlite", schema_name(schema));
-    url.parse().map_err(|error| format!("{}: {error}", variable(schema)))
+    let variable = variable(schema);
+    let url = std::env::var(&variable).map_err(|error| format!("{variable}: {error}"))?;
+    url.parse().map_err(|error| format!("{variable}: {error}"))
 }
 
 /// Brings every schema to where it is before the first upgrade: what was contracted before Tidegate came is adopted, or a

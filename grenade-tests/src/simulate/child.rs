@@ -1,9 +1,9 @@
 //! One schedule in a process of its own: nothing of it is left for the next, and one that breaks or hangs is just one that
 //! failed.
 
+use super::databases::Databases;
 use super::run::Outcome;
 use super::scenario::Scenario;
-use super::world::{schema_name, variable};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -55,18 +55,34 @@ pub(super) enum Guards<'a> {
     Without(&'a str),
 }
 
-/// Plays it, on this core only if one is named.
-pub(super) fn run(play: Play<'_>, log: bool, core: Option<usize>) -> Became {
-    run_with(Guards::AsGiven, play, log, core)
+/// What a schedule needs beside what is played.
+#[derive(Clone, Copy)]
+pub(super) struct Setting<'a> {
+    /// Where its schemas lie.
+    pub databases: &'a Databases,
+    /// Which guards are in place.
+    pub guards: Guards<'a>,
+    /// Whether its event log is kept.
+    pub log: bool,
+    /// The core on which alone it runs; none = any.
+    pub core: Option<usize>,
 }
 
-/// The same with these guards.
-pub(super) fn run_with(guards: Guards<'_>, play: Play<'_>, log: bool, core: Option<usize>) -> Became {
-    try_run(guards, play, log, core).unwrap_or_else(|error| Became::Broke(format!("{error:#}")))
+impl<'a> Setting<'a> {
+    /// With the guards that the environment leaves, without a log, on any core.
+    pub(super) fn of(databases: &'a Databases) -> Self {
+        Self { databases, guards: Guards::AsGiven, log: false, core: None }
+    }
 }
 
-fn try_run(guards: Guards<'_>, play: Play<'_>, log: bool, core: Option<usize>) -> anyhow::Result<Became> {
+/// Plays it.
+pub(super) fn run(play: Play<'_>, setting: Setting<'_>) -> Became {
+    try_run(play, setting).unwrap_or_else(|error| Became::Broke(format!("{error:#}")))
+}
+
+fn try_run(play: Play<'_>, setting: Setting<'_>) -> anyhow::Result<Became> {
     let directory = room()?;
+    let lent = setting.databases.lend(directory.path())?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--one").current_dir(directory.path());
     match play {
@@ -83,20 +99,18 @@ fn try_run(guards: Guards<'_>, play: Play<'_>, log: bool, core: Option<usize>) -
             command.arg("--replay").arg(file)
         }
     };
-    match guards {
+    match setting.guards {
         Guards::AsGiven => {}
         Guards::All => drop(command.env_remove(GUARD)),
         Guards::Without(guard) => drop(command.env(GUARD, guard)),
     }
-    if let Some(core) = core {
+    if let Some(core) = setting.core {
         command.args(["--core", &core.to_string()]);
     }
-    if log {
+    if setting.log {
         command.arg("--log");
     }
-    for schema in 0..4 {
-        command.env(variable(schema), format!("sqlite://{}.sqlite", schema_name(schema)));
-    }
+    command.envs(lent.environment.iter().map(|(name, value)| (name, value)));
     let logs = std::env::var_os("RUST_LOG").is_some();
     let stderr = if logs { Stdio::inherit() } else { Stdio::piped() };
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);

@@ -1,21 +1,27 @@
-//! A real SQLite database, and what programs of each version read and write in it.
+//! A real database, and what programs of each version read and write in it.
 //!
 //! A row holds one value for good. Version `v` knows it under the name and in the form of its generation: each renaming
 //! puts another sign behind it. So a version that reads the wrong column, or a row that was filled wrongly, is seen.
 
+mod engine;
 mod falsified;
 mod form;
 mod history;
+mod postgres;
 mod rows;
+mod sqlite;
+
+pub(super) use postgres::server;
 
 use super::scenario::SchemaPlan;
+use engine::{Engine, Table, is_busy};
 use form::{added, column, migration};
 use history::History;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
-use std::collections::BTreeMap;
+use postgres::PostgresDatabase;
+use sqlite::SqliteFile;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -37,11 +43,15 @@ pub(super) fn set_slow(slow: bool) {
     SLOWEST_MS.store(if slow { SLOW_MS } else { USUAL_MS }, Ordering::SeqCst);
 }
 
+/// Whether they are slow.
+pub(super) fn is_slow() -> bool {
+    SLOWEST_MS.load(Ordering::SeqCst) != USUAL_MS
+}
+
 /// One database with the programs' knowledge of it.
 pub(super) struct Database {
     plan: SchemaPlan,
-    path: PathBuf,
-    connection: Option<SqliteConnection>,
+    engine: Box<dyn Engine>,
     /// What was written, by key.
     rows: BTreeMap<String, String>,
     /// The same, when the copy was made.
@@ -55,13 +65,8 @@ pub(super) struct Database {
     history: History,
     /// An older copy took its place: programs are refused until that is corrected.
     pub older: bool,
-    /// When another file took its place last, in milliseconds from the beginning.
+    /// When another one took its place last, in milliseconds from the beginning.
     pub replaced_at: Option<u64>,
-}
-
-/// Waits for SQLite's thread, and lets no time go by.
-async fn held<T>(work: impl Future<Output = T>) -> T {
-    futures::executor::block_on(tokio::task::unconstrained(work))
 }
 
 /// A program that the database refused, or that did not read what was written.
@@ -76,23 +81,26 @@ type Texts = Vec<(String, Option<String>)>;
 impl Wrong {
     /// Whether another writer was at it: a program waits and tries again.
     pub(super) fn is_busy(&self) -> bool {
-        self.0.contains("database is locked") || self.0.contains("table is locked")
+        is_busy(&self.0)
     }
 }
 
 impl Database {
-    /// Makes it in `directory`, in its first form, with its first rows; and the migrations beside it, which know the services
+    /// Makes it at `url`, in its first form, with its first rows; and in `directory` the migrations, which know the services
     /// that share it.
     ///
     /// # Errors
-    /// What the file system or SQLite says.
+    /// What the file system or the database says.
     pub(super) async fn make(
         plan: &SchemaPlan,
         directory: &Path,
-        name: &str,
+        (name, url): (&str, &str),
         shares: &[&str],
     ) -> anyhow::Result<Self> {
-        let path = directory.join(format!("{name}.sqlite"));
+        let engine: Box<dyn Engine> = match url.strip_prefix("sqlite://") {
+            Some(file) => Box::new(SqliteFile::at(directory.join(file))),
+            None => Box::new(PostgresDatabase::create(url, directory)?),
+        };
         let migrations = directory.join("migrations").join(name);
         std::fs::create_dir_all(&migrations)?;
         for (n, _) in plan.generations.iter().enumerate() {
@@ -101,8 +109,7 @@ impl Database {
         }
         let mut made = Self {
             plan: plan.clone(),
-            path,
-            connection: None,
+            engine,
             rows: BTreeMap::new(),
             kept: None,
             newest: None,
@@ -122,25 +129,8 @@ impl Database {
         Ok(made)
     }
 
-    async fn open(&mut self) -> Asked<&mut SqliteConnection> {
-        if self.connection.is_none() {
-            // No other task can end the wait of a thread that holds the runtime's.
-            let options = SqliteConnectOptions::new()
-                .filename(&self.path)
-                .create_if_missing(true)
-                .busy_timeout(Duration::ZERO)
-                .journal_mode(SqliteJournalMode::Memory)
-                .synchronous(SqliteSynchronous::Off);
-            let opened = held(SqliteConnection::connect_with(&options)).await;
-            self.connection = Some(opened.map_err(|e| Wrong(e.to_string()))?);
-        }
-        self.connection.as_mut().ok_or_else(|| Wrong("not open".to_owned()))
-    }
-
     async fn run(&mut self, sql: &str) -> Asked<()> {
-        let connection = self.open().await?;
-        let done = held(sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection)).await;
-        done.map(drop).map_err(|e| Wrong(format!("{sql}: {e}")))
+        self.engine.run(sql).map_err(|why| Wrong(format!("{sql}: {why}")))
     }
 
     /// Pairs of a name and a text.
@@ -149,16 +139,11 @@ impl Database {
         Ok(found)
     }
 
-    /// The same of several tables at once. All come as one value: each row by itself would be handed from thread to thread.
-    async fn texts_of<const N: usize>(&mut self, tables: [(&str, (&str, &str)); N]) -> Asked<[Texts; N]> {
-        let connection = self.open().await?;
-        let each = tables.map(|(sql, (name, text))| {
-            format!("json((SELECT json_group_array(json_array({name}, {text})) FROM {sql}))")
-        });
-        let sql = format!("SELECT json_array({})", each.join(", "));
+    /// The same of several tables at once.
+    async fn texts_of<const N: usize>(&mut self, tables: [Table<'_>; N]) -> Asked<[Texts; N]> {
+        let sql = self.engine.query(&tables);
         let wrong = |e: &dyn std::fmt::Display| Wrong(format!("{sql}: {e}"));
-        let row = held(sqlx::query(AssertSqlSafe(sql.clone())).fetch_one(connection)).await;
-        let found = row.and_then(|row| row.try_get::<String, _>(0)).map_err(|e| wrong(&e))?;
+        let found = self.engine.text(&sql).map_err(|why| wrong(&why))?;
         let found: Vec<Texts> = serde_json::from_str(&found).map_err(|e| wrong(&e))?;
         found.try_into().map_err(|_| wrong(&"another number of tables was read"))
     }
@@ -167,11 +152,19 @@ impl Database {
     /// one.
     pub(super) async fn written_by_the_deposed(&mut self) -> Option<String> {
         // Before the first claim there is none.
-        let rows = "(SELECT seq, term_revision || ' ' || state || coalesce(cursor, '') AS row FROM tidegate_history)";
+        let rows = "(SELECT seq, term_revision || ' ' || state || coalesce(cursor, '') AS line FROM tidegate_history)";
         let term = ("tidegate_schema", ("schema_id", "CAST(term_revision AS TEXT)"));
-        let [term, rows] = self.texts_of([term, (rows, ("CAST(seq AS TEXT)", "row"))]).await.ok()?;
+        let [term, rows] = self.texts_of([term, (rows, ("CAST(seq AS TEXT)", "line"))]).await.ok()?;
         let term = term.first()?.1.as_ref()?.parse().ok()?;
         self.history.follow(term, rows)
+    }
+
+    /// How many steps of contract the engine's history has as done.
+    pub(super) async fn contract_steps(&mut self) -> Option<u64> {
+        let done = "(SELECT 'steps' AS name, CAST(count(*) AS TEXT) AS text FROM tidegate_history \
+                    WHERE phase = 'contract' AND state = 'done' AND step >= 0)";
+        let found = self.texts(done, ("name", "text")).await.ok()?;
+        found.first()?.1.as_ref()?.parse().ok()
     }
 
     /// Whether a text says that an upgrade was started on the schema that it holds.
@@ -207,16 +200,14 @@ impl Database {
     /// # Errors
     /// What the database says.
     pub(super) async fn form(&mut self) -> Asked<Vec<String>> {
-        let tables = "(SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'tidegate%' AND name NOT LIKE \
-                      'sqlite_%' AND tbl_name NOT LIKE 'tidegate%' ORDER BY name)";
-        let columns = "(SELECT name, type FROM pragma_table_info('items') ORDER BY name)";
+        let (objects, columns) = (self.engine.objects(), self.engine.columns());
+        let [objects, columns] =
+            self.texts_of([(objects, ("name", "definition")), (columns, ("name", "type"))]).await?;
         let mut form = Vec::new();
-        let [tables, columns] =
-            self.texts_of([(tables, ("name", "sql")), (columns, ("name", "type"))]).await?;
-        for (name, sql) in tables {
+        for (name, definition) in objects {
             // A table that was rebuilt is written otherwise; its columns follow.
             if name != "items" {
-                form.push(format!("{name}: {}", sql.unwrap_or_default()));
+                form.push(format!("{name}: {}", definition.unwrap_or_default()));
             }
         }
         for (name, kind) in columns {
@@ -236,32 +227,21 @@ impl Database {
         Ok(used.iter().all(|column| form.contains(&format!("items.{column} TEXT"))))
     }
 
-    /// Puts the file away, so that no process can open it, or back.
+    /// Puts it where no process reaches it, or back.
     ///
     /// # Errors
-    /// What the file system says.
+    /// What the system or the server says.
     pub(super) fn set_away(&mut self, away: bool) -> std::io::Result<()> {
-        let aside = self.path.with_extension("away");
-        if away == aside.exists() {
-            return Ok(());
-        }
-        self.connection = None;
-        if away {
-            std::fs::rename(&self.path, &aside)?;
-            std::fs::create_dir(&self.path)
-        } else {
-            std::fs::remove_dir(&self.path)?;
-            std::fs::rename(&aside, &self.path)
-        }
+        self.engine.set_away(away)
     }
 
     /// Keeps a copy of it as it is.
     ///
     /// # Errors
-    /// What the file system says.
+    /// What the system or the server says.
     pub(super) fn keep_copy(&mut self) -> std::io::Result<()> {
         if !self.is_away() {
-            std::fs::copy(&self.path, self.path.with_extension("copy"))?;
+            self.engine.keep_copy()?;
             self.kept = Some(self.rows.clone());
         }
         Ok(())
@@ -270,52 +250,44 @@ impl Database {
     /// Puts the copy in its place; whether there was one.
     ///
     /// # Errors
-    /// What the file system says.
+    /// What the system or the server says.
     pub(super) fn put_copy_back(&mut self, now: u64) -> std::io::Result<bool> {
         let Some(rows) = self.kept.clone().filter(|_| !self.is_away()) else { return Ok(false) };
-        self.connection = None;
-        // Another file under the same name, as a restore makes it: a process that has the former one open keeps using it.
+        self.engine.put_copy(!self.older)?;
         if !self.older {
-            std::fs::copy(&self.path, self.path.with_extension("newest"))?;
             self.newest = Some(self.rows.clone());
         }
-        let fresh = self.path.with_extension("fresh");
-        std::fs::copy(self.path.with_extension("copy"), &fresh)?;
-        std::fs::rename(&fresh, &self.path)?;
-        let _ = std::fs::remove_file(self.path.with_extension("sqlite-journal"));
         self.history = History::default();
         (self.rows, self.older, self.replaced_at) = (rows, true, Some(now));
         Ok(true)
     }
 
-    /// Nothing looks any more for the file that the copy replaced.
+    /// Nothing looks any more for the one that the copy replaced.
     pub(super) fn stays_older(&mut self) {
         self.newest = None;
     }
 
-    /// Puts the file back that the copy replaced, and keeps the copy. Where the copy went on meanwhile, it is the older
+    /// Puts the one back that the copy replaced, and keeps the copy. Where the copy went on meanwhile, it is the older
     /// one; whether there was one.
     ///
     /// # Errors
-    /// What the file system says.
+    /// What the system or the server says.
     pub(super) async fn put_newest_back(&mut self, now: u64) -> std::io::Result<bool> {
         // While it is away, nothing is put in its place; the file is still there afterwards.
         if self.is_away() {
             return Ok(false);
         }
         let Some(rows) = self.newest.take().filter(|_| self.older) else { return Ok(false) };
-        self.connection = None;
-        std::fs::copy(&self.path, self.path.with_extension("replaced"))?;
         self.replaced = Some(self.rows.clone());
-        self.take_place("newest", rows, now).await?;
+        self.take_place(|engine| engine.put_newest(), rows, now).await?;
         Ok(true)
     }
 
-    /// Finds the file that an upgrade was started on: the one that the copy replaced, or else the copy, where the store was
+    /// Finds the one that an upgrade was started on: the one that the copy replaced, or else the copy, where the store was
     /// lost meanwhile and the upgrade was started again on the copy; whether there was one.
     ///
     /// # Errors
-    /// What the file system says.
+    /// What the system or the server says.
     pub(super) async fn put_right_one_back(&mut self, now: u64) -> std::io::Result<bool> {
         if self.put_newest_back(now).await? {
             return Ok(true);
@@ -324,19 +296,18 @@ impl Database {
             return Ok(false);
         }
         let Some(rows) = self.replaced.take() else { return Ok(false) };
-        self.take_place("replaced", rows, now).await?;
+        self.take_place(|engine| engine.put_replaced(), rows, now).await?;
         Ok(true)
     }
 
     async fn take_place(
         &mut self,
-        kept: &str,
+        take: impl FnOnce(&mut dyn Engine) -> std::io::Result<()>,
         rows: BTreeMap<String, String>,
         now: u64,
     ) -> std::io::Result<()> {
         let before = self.form().await.unwrap_or_default();
-        self.connection = None;
-        std::fs::rename(self.path.with_extension(kept), &self.path)?;
+        take(self.engine.as_mut())?;
         self.history = History::default();
         (self.rows, self.replaced_at) = (rows, Some(now));
         let found = self.form().await.unwrap_or_default();
@@ -344,8 +315,25 @@ impl Database {
         Ok(())
     }
 
-    /// Whether it can be opened.
+    /// These programs have a session each with it, by its name, and no others do.
+    pub(super) fn set_programs(&mut self, names: &BTreeSet<String>) {
+        if !self.is_away() {
+            self.engine.set_programs(names);
+        }
+    }
+
+    /// Ends sessions that have been idle in a transaction for too long, where a server does.
+    pub(super) fn end_idle(&mut self, now: u64) {
+        self.engine.end_idle(now);
+    }
+
+    /// The name of the judge's own session, where the engine lists sessions.
+    pub(super) fn judge(&self) -> Option<&'static str> {
+        self.engine.judge()
+    }
+
+    /// Whether it cannot be reached.
     pub(super) fn is_away(&self) -> bool {
-        self.path.is_dir()
+        self.engine.is_away()
     }
 }

@@ -1,9 +1,10 @@
 //! Many schedules, one after the other on each core, and what they came to.
 
-use super::child::{self, Became, Play};
+use super::child::{self, Became, Play, Setting};
 use super::coordinator;
 use super::coverage::{Counted, gaps};
-use super::database;
+use super::database::{self, server};
+use super::databases::Databases;
 use super::draw;
 use super::falsify::report::judge_the_judge;
 use super::judge::Breach;
@@ -45,6 +46,11 @@ pub struct Arguments {
     /// No further schedule begins after so many seconds
     #[arg(long, value_name = "SECONDS")]
     pub(super) within: Option<u64>,
+    /// Keep the schemas in databases of a private PostgreSQL server instead of SQLite files: one server for the whole run,
+    /// started before the first schedule and ended with the run; needs PostgreSQL 14 or newer (initdb, postgres, pg_dump,
+    /// psql). A seed means the same schedule as without this option
+    #[arg(long)]
+    pub(super) postgres: bool,
     /// Print the event log of the schedule of --seed
     #[arg(long)]
     log: bool,
@@ -96,23 +102,26 @@ pub struct Fix {
 
 /// Runs what was asked for.
 pub fn main(arguments: Arguments, fix: Fix) -> ExitCode {
-    let done = match &arguments.shrink {
-        _ if arguments.one => one(&arguments, fix),
-        _ if arguments.judge_the_judge => judge_the_judge(jobs(&arguments)),
-        _ if arguments.scenario => drawn(&arguments).and_then(|scenario| {
-            println!("{}", serde_json::to_string_pretty(&scenario)?);
-            Ok(ExitCode::SUCCESS)
-        }),
-        Some(file) => smallest(&arguments, file),
-        None => match &arguments.without {
-            Some(guard) => seeded::search(&arguments, guard),
-            None => all(&arguments),
-        },
-    };
+    let done = if arguments.one { one(&arguments, fix) } else { asked_for(&arguments) };
     done.unwrap_or_else(|error| {
         eprintln!("tidegate-simulate: {error:#}");
         ExitCode::from(2)
     })
+}
+
+fn asked_for(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.scenario {
+        println!("{}", serde_json::to_string_pretty(&drawn(arguments)?)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let jobs = jobs(arguments);
+    let databases = Databases::of(arguments.postgres, jobs)?;
+    match (&arguments.shrink, &arguments.without) {
+        _ if arguments.judge_the_judge => judge_the_judge(&databases, jobs),
+        (Some(file), _) => smallest(arguments, &databases, file),
+        (None, Some(guard)) => seeded::search(arguments, &databases, guard),
+        (None, None) => all(arguments, &databases),
+    }
 }
 
 fn drawn(arguments: &Arguments) -> anyhow::Result<Scenario> {
@@ -136,7 +145,8 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
         let _ = rustix::thread::sched_setaffinity(None, &only);
     }
     child::end_where_it_hangs();
-    hold_the_runtime(Simulated { takes: database::statement, goes_on: coordinator::goes_on });
+    let server = server::of_environment()?;
+    hold_the_runtime(Simulated { takes: database::statement, goes_on: coordinator::goes_on, server });
     // A thread of its own: tables that were made before have other keys.
     let play = move || -> anyhow::Result<Infallible> {
         (fix.chance)(scenario.seed);
@@ -167,7 +177,7 @@ pub(super) fn jobs(arguments: &Arguments) -> usize {
     arguments.jobs.unwrap_or_else(cores).max(1)
 }
 
-fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+fn all(arguments: &Arguments, databases: &Databases) -> anyhow::Result<ExitCode> {
     let source = Source::of(arguments)?;
     let schedules = if arguments.log || source.is_one() { 1 } else { arguments.schedules };
     let (jobs, cores) = (jobs(arguments), cores());
@@ -187,7 +197,8 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                     }
                     let seed = arguments.seed + n;
                     let core = (jobs == cores).then_some(job);
-                    let became = source.play(seed, arguments.log, core);
+                    let setting = Setting { log: arguments.log, core, ..Setting::of(databases) };
+                    let became = source.play(seed, setting);
                     let mut tally = tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     tally.take_in(arguments, seed, became);
                     if shows {
@@ -209,17 +220,17 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Makes what fails as small as it still fails in the same way.
-fn smallest(arguments: &Arguments, file: &Path) -> anyhow::Result<ExitCode> {
+fn smallest(arguments: &Arguments, databases: &Databases, file: &Path) -> anyhow::Result<ExitCode> {
     let jobs = jobs(arguments);
     let scenario = drawn(arguments)?;
-    let Some(kind) = first_breach(&scenario)?.as_ref().map(Kind::of) else {
+    let Some(kind) = first_breach(&scenario, databases)?.as_ref().map(Kind::of) else {
         anyhow::bail!("nothing to make smaller: this schedule breaks no rule");
     };
     let tries = AtomicU64::new(0);
     let has_kind = |scenario: &Scenario| {
         tries.fetch_add(1, Ordering::SeqCst);
         // What cannot be played is not smaller.
-        first_breach(scenario).ok().flatten().is_some_and(|breach| Kind::of(&breach) == kind)
+        first_breach(scenario, databases).ok().flatten().is_some_and(|breach| Kind::of(&breach) == kind)
     };
     let small = shrink(scenario, |all| {
         all.chunks(jobs).enumerate().find_map(|(nth, some)| {
@@ -234,15 +245,17 @@ fn smallest(arguments: &Arguments, file: &Path) -> anyhow::Result<ExitCode> {
     });
     eprintln!("\n{} schedules tried", tries.load(Ordering::SeqCst));
     std::fs::write(file, serde_json::to_string_pretty(&small)? + "\n")?;
-    if let Became::Over(outcome) = child::run(Play::Scenario(&small), true, None) {
+    if let Became::Over(outcome) =
+        child::run(Play::Scenario(&small), Setting { log: true, ..Setting::of(databases) })
+    {
         outcome.log.iter().for_each(|line| println!("{line}"));
         outcome.breaches.iter().for_each(|breach| println!("{}", line_of(breach)));
     }
     Ok(ExitCode::from(1))
 }
 
-fn first_breach(scenario: &Scenario) -> anyhow::Result<Option<Breach>> {
-    match child::run(Play::Scenario(scenario), false, None) {
+fn first_breach(scenario: &Scenario, databases: &Databases) -> anyhow::Result<Option<Breach>> {
+    match child::run(Play::Scenario(scenario), Setting::of(databases)) {
         Became::Over(outcome) => Ok(outcome.breaches.into_iter().next()),
         Became::Broke(why) => anyhow::bail!("this schedule did not end: {why}"),
     }

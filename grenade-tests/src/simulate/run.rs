@@ -1,10 +1,13 @@
 //! Runs one scenario to its end in simulated time.
 
+use super::database::is_slow;
 use super::falsify::Plan;
 use super::fault::{self, Undo};
 use super::judge::Breach;
 use super::metadata::{MetadataPeople, judge_falls};
+use super::old_sessions;
 use super::planned::Steps;
+use super::programs;
 use super::scenario::{Fault, Generation, Scenario, What};
 use super::stream::StreamPeople;
 use super::tamper;
@@ -68,6 +71,8 @@ struct Run {
     pending: Vec<(u64, Undo)>,
     fired: Vec<(String, String)>,
     falsify: Plan,
+    /// Since when no coordinator is stopped and no database is slow.
+    calm: u64,
 }
 
 /// Runs it; its files lie in `directory`.
@@ -84,7 +89,8 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     let metadata = MetadataPeople::of(&world);
     let planned = Steps::of(&world.scenario);
     let (pending, fired) = (Vec::new(), Vec::new());
-    let mut run = Run { world, sequences, stream, metadata, waiting, planned, pending, fired, falsify };
+    let mut run =
+        Run { world, sequences, stream, metadata, waiting, planned, pending, fired, falsify, calm: 0 };
     // Balancers check also while a person waits for an answer.
     let checks = tokio::spawn(check(run.world.testbed.clone()));
     let played = run.play().await;
@@ -159,6 +165,7 @@ impl Run {
                 self.clients().await;
             }
             self.look_at_processes();
+            self.end_idle_sessions();
             if self.falsify.is_found(&self.world) {
                 break;
             }
@@ -222,6 +229,7 @@ impl Run {
             self.happens(service, phase, id, &fault).await;
         }
         self.next_of_the_plan().await;
+        self.look_at_sessions().await;
         for chain in &self.sequences {
             let Some(id) = chain.current.as_ref().map(|current| &current.id) else { continue };
             let phase = self.world.testbed.state().facts.phases.get(id).copied();
@@ -307,6 +315,33 @@ impl Run {
         let Ok(has) = self.world.databases[schema].has_form(to).await else { return };
         let facts = &mut self.world.testbed.state().facts.services[service];
         facts.lacks_since = if has { None } else { facts.lacks_since.or(Some(now)) };
+    }
+
+    async fn look_at_sessions(&mut self) {
+        programs::connect(&mut self.world);
+        if is_slow() || self.is_any_stopped() {
+            self.calm = self.world.testbed.now();
+        }
+        for chain in &self.sequences {
+            let Some(current) = &chain.current else { continue };
+            let phase = self.world.testbed.state().facts.phases.get(&current.id).map(|(phase, _)| *phase);
+            if phase == Some(PhaseName::Contract) {
+                let plan = self.world.scenario.upgrades[current.plan].clone();
+                old_sessions::judge(&mut self.world, &plan, self.calm).await;
+            }
+        }
+    }
+
+    fn is_any_stopped(&self) -> bool {
+        self.world.coordinators.iter().flatten().any(|one| !one.gate.is_open())
+    }
+
+    /// A coordinator may be stopped in a transaction.
+    fn end_idle_sessions(&mut self) {
+        let now = self.world.testbed.now();
+        if self.is_any_stopped() {
+            self.world.databases.iter_mut().for_each(|database| database.end_idle(now));
+        }
     }
 
     fn look_at_processes(&mut self) {

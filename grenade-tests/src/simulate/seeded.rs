@@ -1,7 +1,8 @@
 //! A seeded bug: schedules are played without one guard of the product until one of them breaks a rule that it keeps with
 //! every guard in place.
 
-use super::child::{self, Became, Guards, Play};
+use super::child::{self, Became, Guards, Play, Setting};
+use super::databases::Databases;
 use super::many::{Arguments, jobs, line_of};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -22,7 +23,7 @@ struct Caught {
 ///
 /// # Errors
 /// Where this build has no guards that can be switched off.
-pub(super) fn search(arguments: &Arguments, guard: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn search(arguments: &Arguments, databases: &Databases, guard: &str) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(
         cfg!(feature = "mutants"),
         "guards can be switched off only in a build with --features mutants"
@@ -42,7 +43,8 @@ pub(super) fn search(arguments: &Arguments, guard: &str) -> anyhow::Result<ExitC
                     if place >= arguments.schedules || late || later {
                         return;
                     }
-                    let Some(what) = broken_without(arguments, guard, arguments.seed + place) else {
+                    let Some(what) = broken_without(arguments, databases, guard, arguments.seed + place)
+                    else {
                         continue;
                     };
                     let mut caught = held();
@@ -67,10 +69,11 @@ pub(super) fn search(arguments: &Arguments, guard: &str) -> anyhow::Result<ExitC
 }
 
 /// What a schedule breaks without the guard, where it breaks nothing with all of them.
-fn broken_without(arguments: &Arguments, guard: &str, seed: u64) -> Option<String> {
+fn broken_without(arguments: &Arguments, databases: &Databases, guard: &str, seed: u64) -> Option<String> {
     let play = Play::Seed(seed, &arguments.only_faults);
-    let broken = broken(child::run_with(Guards::Without(guard), play, false, None))?;
-    match child::run_with(Guards::All, play, false, None) {
+    let with = |guards| child::run(play, Setting { guards, ..Setting::of(databases) });
+    let broken = broken(with(Guards::Without(guard)))?;
+    match with(Guards::All) {
         Became::Over(outcome) if outcome.breaches.is_empty() => Some(broken),
         _ => None,
     }

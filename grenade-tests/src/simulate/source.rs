@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::child::{self, Became, Play};
+use super::child::{self, Became, Play, Setting};
 use super::draw;
 use super::many::Arguments;
 use super::planned;
@@ -63,12 +63,12 @@ impl<'a> Source<'a> {
     }
 
     /// Plays it in a process of its own.
-    pub(super) fn play(&self, seed: u64, log: bool, core: Option<usize>) -> Became {
+    pub(super) fn play(&self, seed: u64, setting: Setting<'_>) -> Became {
         match self {
-            Self::Seeds(kinds) => child::run(Play::Seed(seed, kinds), log, core),
-            Self::File(path) => child::run(Play::File(path), log, core),
+            Self::Seeds(kinds) => child::run(Play::Seed(seed, kinds), setting),
+            Self::File(path) => child::run(Play::File(path), setting),
             Self::Plans(..) => match self.scenario(seed) {
-                Ok(scenario) => child::run(Play::Scenario(&scenario), log, core),
+                Ok(scenario) => child::run(Play::Scenario(&scenario), setting),
                 Err(error) => Became::Broke(format!("{error:#}")),
             },
         }

@@ -7,6 +7,7 @@ use super::falsify::kind::{FalseAction, Falsification};
 use super::lost::{self, Refused};
 use super::operator::{Command, Operator, understood, within};
 use super::promise;
+use super::scenario::{Fault, What};
 use super::sharing::{self, Turn};
 use super::spec::spec;
 use super::upgrade_id;
@@ -132,7 +133,10 @@ impl UpgradeSequence {
             Some(schema) => world.databases[schema].form().await.ok(),
             None => None,
         };
-        if let Some(Err(error)) = schema.map(|schema| world.databases[schema].keep_copy()) {
+        let takes_place = |fault: &Fault| fault.what == What::DatabaseOlder;
+        let is_needed = world.scenario.faults.iter().any(takes_place);
+        let copied = schema.filter(|_| is_needed).map(|schema| world.databases[schema].keep_copy());
+        if let Some(Err(error)) = copied {
             world.testbed.log(format!("no copy of the database: {error}"));
         }
         let (id, is_retry) = (upgrade_id::id(place, plan.order, self.failed), self.failed > 0);

@@ -10,6 +10,7 @@ use super::event_log::EventLog;
 use super::judge::{Facts, ServiceFacts};
 use super::line::Place;
 use super::names::Names;
+use super::old_sessions::Sessions;
 use super::operators::Operators;
 use super::scenario::{ReleasePlan, Scenario};
 use super::slot::{Behaviour, Server, Slot};
@@ -34,6 +35,8 @@ pub(super) struct World {
     pub coordinators: Vec<Option<Coordinator>>,
     /// Databases, by schema.
     pub databases: Vec<Database>,
+    /// The sessions of programs, by schema.
+    pub sessions: Vec<Sessions>,
     /// The history of the store.
     pub auditor: Auditor,
     /// Keys to which unreadable values were written.
@@ -133,7 +136,8 @@ impl World {
         for (n, plan) in scenario.schemas.iter().enumerate() {
             let shares = scenario.owner(n).map(|owner| scenario.sharing(owner)).unwrap_or_default();
             let shares: Vec<&str> = shares.iter().map(|of| scenario.services[*of].name.as_str()).collect();
-            databases.push(Database::make(plan, directory, &schema_name(n), &shares).await?);
+            let (name, url) = (schema_name(n), std::env::var(variable(n))?);
+            databases.push(Database::make(plan, directory, (&name, &url), &shares).await?);
         }
         std::fs::create_dir_all(directory.join("migrations"))?;
         by_hand::adopt_all(&scenario, &directory.join("migrations")).await?;
@@ -160,6 +164,7 @@ impl World {
             coordinators: (0..scenario.coordinators).map(|_| None).collect(),
             testbed,
             place,
+            sessions: databases.iter().map(|_| Sessions::default()).collect(),
             databases,
             auditor,
             directory: directory.to_owned(),

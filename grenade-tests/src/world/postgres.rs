@@ -1,6 +1,7 @@
 //! A private PostgreSQL with one empty database. Runs as an unprivileged user when we are root.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -36,6 +37,8 @@ pub struct ServerPlan {
     pub host: Host,
     /// Its port; none = a free one.
     pub port: Option<u16>,
+    /// Whether it also listens on a socket in its own directory, which only its user and root reach: there without a password.
+    pub socket: bool,
     /// Settings beside those that every server of a world has, as `name=value`.
     pub settings: Vec<String>,
     /// Its environment beside ours.
@@ -45,7 +48,8 @@ pub struct ServerPlan {
 impl Default for ServerPlan {
     fn default() -> Self {
         let name = "postgres".to_owned();
-        Self { name, host: Host::loopback(), port: None, settings: Vec::new(), env: Vec::new() }
+        let (settings, env) = (Vec::new(), Vec::new());
+        Self { name, host: Host::loopback(), port: None, socket: false, settings, env }
     }
 }
 
@@ -60,7 +64,7 @@ pub struct Postgres {
     process: Option<Process>,
     address: SocketAddr,
     spawn: Spawn,
-    _home: ServerHome,
+    home: ServerHome,
 }
 
 impl Postgres {
@@ -77,6 +81,11 @@ impl Postgres {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Its directory: that of its data and of its socket.
+    pub fn directory(&self) -> &Path {
+        self.home.directory()
     }
 
     /// Its process; `None` while it is stopped.
@@ -188,7 +197,15 @@ pub async fn start_on(world: &World, plan: &ServerPlan) -> Result<Postgres, Worl
     let init = Spawn::new("initdb", &program::postgresql("initdb")?)
         .arg("-D")
         .arg(&data)
-        .args(["-U", USER, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"])
+        .args([
+            "-U",
+            USER,
+            "--auth-host=scram-sha-256",
+            "--auth-local=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-sync",
+        ])
         .arg(format!("--pwfile={}", secret.display()));
     world.run(home.owned(init), INIT).await?;
     if plan.host.is_remote() {
@@ -242,18 +259,19 @@ fn serve(world: &World, plan: &ServerPlan, home: ServerHome) -> Result<Postgres,
     let data = home.path("data");
     // On a host of its own it is reached under more than one address.
     let listen = if plan.host.is_remote() { "*".to_owned() } else { address.ip().to_string() };
+    let sockets = if plan.socket { home.directory().display().to_string() } else { String::new() };
     let spawn = Spawn::new(&plan.name, &program::postgresql("postgres")?)
         .on(&plan.host)
         .arg("-D")
         .arg(&data)
         .args(["-h", &listen, "-p", &address.port().to_string()])
-        .args(["-c", "unix_socket_directories=", "-c", "max_connections=200"])
+        .args(["-c", &format!("unix_socket_directories={sockets}"), "-c", "max_connections=200"])
         .args(["-c", "max_prepared_transactions=10"]);
     let spawn = plan.settings.iter().fold(spawn, |spawn, setting| spawn.args(["-c", setting]));
     let spawn = plan.env.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value));
     let spawn = home.owned(spawn);
     let process = Some(world.spawn(spawn.clone())?);
-    Ok(Postgres { process, address, spawn, _home: home })
+    Ok(Postgres { process, address, spawn, home })
 }
 
 impl Drop for Postgres {

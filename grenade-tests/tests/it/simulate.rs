@@ -1,6 +1,11 @@
 //! Random worlds in simulated time: no rule breaks, and a seed gives the same run each time.
 
-use std::process::{Command, Output};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use grenade_tests::world::descendants;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The long forms are given an optimised build.
 fn simulate(arguments: &[&str]) -> Output {
@@ -32,6 +37,51 @@ fn simulated_worlds_break_no_rule() {
     for phase in ["roll", "contract", "completed", "rolled-back"] {
         assert!(said.lines().any(|line| line.trim().starts_with(phase)), "{phase} was not reached:\n{said}");
     }
+}
+
+/// The same worlds, with each schema in a database of a private server.
+#[test]
+fn simulated_worlds_over_real_postgres_break_no_rule() {
+    let done = simulate(&["--postgres", "--schedules", "20", "--within", "30", "--seed", "2"]);
+    let said = text(&done);
+    assert!(done.status.success(), "{said}");
+    for phase in ["expand", "migrate", "contract", "completed", "rolled-back"] {
+        assert!(said.lines().any(|line| line.trim().starts_with(phase)), "{phase} was not reached:\n{said}");
+    }
+}
+
+#[test]
+fn long_simulated_worlds_over_real_postgres_break_no_rule() {
+    let done = simulate(&["--postgres", "--schedules", "1000000", "--within", "600", "--seed", "300000"]);
+    assert!(done.status.success(), "{}", text(&done));
+}
+
+#[test]
+fn interrupted_simulation_leaves_no_real_postgres() {
+    let directory = tempfile::tempdir().unwrap();
+    // The server's user is another one where this is root.
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_tidegate-simulate"))
+        .args(["--postgres", "--schedules", "1000"])
+        .env("TMPDIR", directory.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let files = || std::fs::read_dir(directory.path()).unwrap().count();
+    let server = || descendants::below(i32::try_from(run.id()).unwrap());
+    // Server, its processes, and at least one schedule.
+    let began = Instant::now();
+    while server().len() < 8 {
+        assert!(began.elapsed() < Duration::from_secs(60), "only {:?} run", server());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let pids = server();
+    assert!(files() > 0);
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    let lives = |pid: &i32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+    let left: Vec<i32> = pids.into_iter().filter(lives).collect();
+    assert!(left.is_empty() && files() == 0, "processes {left:?} and {} files are left", files());
 }
 
 /// The gate file of the sample service.

@@ -2,7 +2,7 @@
 
 use super::url::Target;
 use super::{DatabaseUrl, Dialect, Failure, Kind, postgres, sqlite};
-use crate::held::{goes_on, held};
+use crate::held::{OpenSession, goes_on, held, lock_limit};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +50,7 @@ impl From<&str> for Value {
 }
 
 enum Connection {
-    Postgres(sqlx::PgConnection),
+    Postgres(sqlx::PgConnection, OpenSession),
     Sqlite(sqlx::SqliteConnection),
 }
 
@@ -75,7 +75,9 @@ impl Session {
     ) -> Result<Self, Failure> {
         let attempt = async {
             Ok(match &url.target {
-                Target::Postgres(options) => Connection::Postgres(postgres::connect(options, name).await?),
+                Target::Postgres(options) => {
+                    Connection::Postgres(postgres::connect(options, name).await?, OpenSession::one())
+                }
                 Target::Sqlite(options) => Connection::Sqlite(sqlite::connect(options).await?),
             })
         };
@@ -92,7 +94,7 @@ impl Session {
 
     pub(crate) fn dialect(&self) -> Dialect {
         match self.connection {
-            Connection::Postgres(_) => Dialect::Postgres,
+            Connection::Postgres(..) => Dialect::Postgres,
             Connection::Sqlite(_) => Dialect::Sqlite,
         }
     }
@@ -103,7 +105,7 @@ impl Session {
         goes_on(&self.name).await;
         let answer = async {
             match &mut self.connection {
-                Connection::Postgres(c) => postgres::run(c, sql).await,
+                Connection::Postgres(c, _) => postgres::run(c, sql).await,
                 Connection::Sqlite(c) => sqlite::run(c, sql).await,
             }
         };
@@ -116,7 +118,7 @@ impl Session {
         goes_on(&self.name).await;
         let answer = async {
             match &mut self.connection {
-                Connection::Postgres(c) => postgres::change(c, sql, values).await,
+                Connection::Postgres(c, _) => postgres::change(c, sql, values).await,
                 Connection::Sqlite(c) => sqlite::change(c, sql, values).await,
             }
         };
@@ -129,20 +131,21 @@ impl Session {
         goes_on(&self.name).await;
         let answer = async {
             match &mut self.connection {
-                Connection::Postgres(c) => postgres::read(c, sql, values).await,
+                Connection::Postgres(c, _) => postgres::read(c, sql, values).await,
                 Connection::Sqlite(c) => sqlite::read(c, sql, values).await,
             }
         };
         within(&cancel, &mut self.left, answer).await
     }
 
-    /// Opens a transaction that may write, and that waits for a lock no longer than `lock_limit`: one round trip. SQLite
+    /// Opens a transaction that may write, and that waits for a lock no longer than `most`: one round trip. SQLite
     /// takes its write lock here, so that what is read inside is what is written upon; how long it waits for that lock
     /// is a setting of the connection.
-    pub(crate) async fn begin(&mut self, lock_limit: Duration) -> Result<(), Failure> {
+    pub(crate) async fn begin(&mut self, most: Duration) -> Result<(), Failure> {
         match self.dialect() {
             Dialect::Postgres => {
-                self.run(&format!("BEGIN; SET LOCAL lock_timeout = {}", lock_limit.as_millis())).await
+                let limit = lock_limit(most).as_millis();
+                self.run(&format!("BEGIN; SET LOCAL lock_timeout = {limit}")).await
             }
             Dialect::Sqlite => self.run("BEGIN IMMEDIATE").await,
         }
@@ -167,7 +170,7 @@ impl Session {
         }
         let end = async {
             match self.connection {
-                Connection::Postgres(c) => postgres::close(c).await,
+                Connection::Postgres(c, _open) => postgres::close(c).await,
                 Connection::Sqlite(c) => sqlite::close(c).await,
             }
         };

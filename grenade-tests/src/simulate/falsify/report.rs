@@ -2,7 +2,8 @@
 
 use super::kind::Falsification;
 use super::scenarios::scenarios;
-use crate::simulate::child::{self, Became, Play};
+use crate::simulate::child::{self, Became, Play, Setting};
+use crate::simulate::databases::Databases;
 use crate::simulate::judge::Breach;
 use crate::simulate::scenario::Scenario;
 use std::process::ExitCode;
@@ -57,7 +58,7 @@ impl Line {
 ///
 /// # Errors
 /// None in practice.
-pub(in crate::simulate) fn judge_the_judge(jobs: usize) -> anyhow::Result<ExitCode> {
+pub(in crate::simulate) fn judge_the_judge(databases: &Databases, jobs: usize) -> anyhow::Result<ExitCode> {
     let mut plays = Vec::new();
     for (name, scenario) in scenarios() {
         plays.push((None, name, scenario.clone()));
@@ -75,7 +76,7 @@ pub(in crate::simulate) fn judge_the_judge(jobs: usize) -> anyhow::Result<ExitCo
                 while let Some((falsification, scenario, play)) =
                     plays.get(next.fetch_add(1, Ordering::SeqCst))
                 {
-                    let became = child::run(Play::Scenario(play), false, None);
+                    let became = child::run(Play::Scenario(play), Setting::of(databases));
                     let line = Line { falsification: *falsification, scenario, became };
                     lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(line);
                 }

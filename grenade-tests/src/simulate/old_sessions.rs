@@ -1,0 +1,87 @@
+//! No step of contract is committed while an old program is connected, where the database lists its sessions: a coordinator
+//! asks for them before each step.
+
+use super::scenario::UpgradePlan;
+use super::world::World;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// From the moment in which a coordinator asks until the step is committed, in milliseconds: some fifteen statements, and
+/// how late the world looks at both.
+const ASKED: u64 = 1_500;
+
+/// What the world has seen of one schema.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    /// Since when each program is connected, by the name of its session.
+    since: BTreeMap<String, u64>,
+    /// How many steps of contract there were at the last look.
+    steps: Option<u64>,
+}
+
+impl Sessions {
+    /// These are connected now.
+    pub(super) fn are(&mut self, names: &BTreeSet<String>, now: u64) {
+        self.since.retain(|name, _| names.contains(name));
+        for name in names {
+            self.since.entry(name.clone()).or_insert(now);
+        }
+    }
+
+    /// None is.
+    pub(super) fn end(&mut self) {
+        self.since.clear();
+    }
+
+    /// The history has so many steps of contract now: which program below version `needs` was connected while another one
+    /// was committed, and for how long; none where a statement may have taken longer since `calm`.
+    fn committed(&mut self, steps: u64, needs: u32, (now, calm): (u64, u64)) -> Option<(&str, u64)> {
+        let before = self.steps.replace(steps)?;
+        if steps <= before || now < calm + ASKED {
+            return None;
+        }
+        let is_old = |name: &str| version(name).is_some_and(|version| version < needs);
+        let old = self.since.iter().find(|(name, since)| is_old(name) && **since + ASKED < now);
+        old.map(|(name, since)| (name.as_str(), now - since))
+    }
+}
+
+/// The version in `service/version/node`.
+fn version(name: &str) -> Option<u32> {
+    name.split('/').nth(1)?.parse().ok()
+}
+
+/// Judges the contract of an upgrade, which may be under way. `calm` says since when no coordinator is stopped and no
+/// statement is slow.
+pub(super) async fn judge(world: &mut World, plan: &UpgradePlan, calm: u64) {
+    let now = world.testbed.now();
+    let Some(schema) = world.scenario.owned_schema(plan.service) else { return };
+    let database = &mut world.databases[schema];
+    if database.judge().is_none() || database.is_away() {
+        return;
+    }
+    let Some(steps) = database.contract_steps().await else { return };
+    let found = world.sessions[schema].committed(steps, plan.from + 1, (now, calm));
+    if let Some((name, ms)) = found {
+        let text = format!("a step of contract was committed while {name} had been connected for {ms} ms");
+        world.testbed.state().facts.breach(now, 1, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn step_beside_an_old_session_is_found() {
+        let mut sessions = Sessions::default();
+        let names = ["pantry/1/n00".to_owned(), "pantry/2/n01".to_owned()];
+        sessions.are(&names.clone().into(), 1_000);
+        assert_eq!(sessions.committed(1, 2, (1_000, 0)), None, "nothing was seen before");
+        assert_eq!(sessions.committed(2, 2, (2_000, 0)), None, "it was asked before the session came");
+        assert_eq!(sessions.committed(2, 2, (9_000, 0)), None, "no further step");
+        assert_eq!(sessions.committed(3, 2, (9_000, 8_000)), None, "it was asked before a stop");
+        assert_eq!(sessions.committed(4, 2, (9_000, 0)), Some(("pantry/1/n00", 8_000)));
+        sessions.are(&names[1..].iter().cloned().collect(), 9_000);
+        assert_eq!(sessions.committed(5, 2, (20_000, 0)), None, "all are new");
+    }
+}
