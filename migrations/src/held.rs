@@ -40,7 +40,7 @@ static OPEN: AtomicUsize = AtomicUsize::new(0);
 /// A session has ended since the server settled last.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// How long a session waits for a lock, by the real clock: only what a server is about to end can let go of it meanwhile.
+/// How long a session waits for a lock, by the real clock: only what a server is about to end can release it meanwhile.
 const LOCK_LIMIT: Duration = Duration::from_millis(5);
 
 /// From now on, [`held`] keeps the runtime's thread until its work is done, and lets as much of the paused time go by as

@@ -1,0 +1,59 @@
+//! Tasks of a store that was restored: each hook still runs once, and its result is reported again.
+
+use super::{Node, task, why};
+use tidegate_proto::record::task::Outcome;
+use tidegate_proto::{Commit, Key, Precondition, Revision};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_was_restored_has_no_hook_run_a_second_time() {
+    let node = Node::new().await;
+    let agent = node.agent();
+    let id = node.order("t-1", "bad").await;
+    let reported = why(&node.end_of(&id).await).to_owned();
+    agent.kill();
+    // As in a backup from before it was claimed.
+    let (order, result) = (
+        Key::Task(crate::world::store::node(), id.clone()),
+        Key::TaskResult(crate::world::store::node(), id.clone()),
+    );
+    let entry = node.world.store.store.get(&result).await.unwrap().unwrap();
+    let back = Commit::new()
+        .when(Precondition::At(result.clone(), entry.mod_revision))
+        .delete(result)
+        .put(order, task("bad"));
+    assert!(node.world.store.store.commit(&back).await.unwrap().revision > Revision::ABSENT);
+    let _agent = node.agent();
+    assert_eq!(why(&node.end_of(&id).await), reported);
+    assert_eq!(node.noted("began"), ["t-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claim_lost_in_a_restored_store_leaves_its_result_reported() {
+    let node = Node::new().await;
+    let _agent = node.agent();
+    let id = node.order("t-1", "wait").await;
+    node.wait_for_begin(&id).await;
+    // As in a backup from between the order and the claim.
+    let claim = Key::TaskResult(crate::world::store::node(), id.clone());
+    node.world.store.store.commit(&Commit::new().delete(claim)).await.unwrap();
+    node.go();
+    assert_eq!(node.end_of(&id).await.outcome, Outcome::Succeeded);
+    assert_eq!(node.noted("began"), ["t-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claim_in_a_restored_store_gets_the_result_of_the_journal() {
+    let node = Node::new().await;
+    let agent = node.agent();
+    let id = node.order("t-1", "wait").await;
+    node.wait_for_begin(&id).await;
+    let claimed = node.wait_for_result(&id, |outcome| *outcome == Outcome::Claimed).await;
+    node.go();
+    assert_eq!(node.end_of(&id).await.outcome, Outcome::Succeeded);
+    agent.kill();
+    // As in a backup from between the claim and the result.
+    node.world.store.put(Key::TaskResult(crate::world::store::node(), id.clone()), claimed).await;
+    let _agent = node.agent();
+    assert_eq!(node.end_of(&id).await.outcome, Outcome::Succeeded);
+    assert_eq!(node.noted("began"), ["t-1"]);
+}
