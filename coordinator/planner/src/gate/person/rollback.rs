@@ -27,15 +27,18 @@ pub(crate) fn lowers_raised_floor(view: &View<'_>, floor: ServiceVersion) -> Ans
 }
 
 /// Whether compute releases allow the floor that the rollback lowers. Where the window cannot be read, it is not known whether
-/// it lowers one.
+/// it lowers one; before preflight was left, it lowers none.
 pub(crate) fn lowers_floor(view: &View<'_>) -> Answer {
+    if view.upgrade.former.is_none() {
+        return Answer::open();
+    }
     let key = Key::Window(view.spec().service.clone());
     if let Some(why) = view.fleet.unreadable_at(&key) {
         return Answer::from(unreadable(&key, why));
     }
     let floor = view.service().and_then(|service| service.window()).map(|window| window.floor);
     let (service, from) = (&view.spec().service, view.spec().from);
-    let lowers = view.upgrade.former.is_some() && floor.is_some_and(|floor| from < floor);
+    let lowers = floor.is_some_and(|floor| from < floor);
     match forbids(view.fleet, service, from).filter(|_| lowers) {
         Some(needed) => Answer::from(needed),
         None => Answer::open(),
