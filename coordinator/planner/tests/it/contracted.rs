@@ -60,7 +60,7 @@ fn unreadable_schema_record_blocks_rollback_below_floor() {
 }
 
 #[test]
-fn unreadable_window_blocks_rollback_unless_it_is_not_of_the_upgrade() {
+fn unreadable_window_blocks_rollback_except_in_preflight() {
     let roll_back = |world: &World| {
         let mut fleet = world.store.fleet().clone();
         let key = Key::Window(service());
