@@ -29,7 +29,7 @@ pub use instance::{Exposure, Instance};
 pub use sample::Sample;
 pub use service::{Matching, ServiceFleet};
 pub use stored::Stored;
-pub(crate) use upgrade::releases;
+pub(crate) use upgrade::{moved_from, releases};
 pub(crate) use witness::awaits_new_directive;
 pub use witness::{Against, Contradiction};
 
@@ -336,6 +336,7 @@ impl Fleet {
             upgrade: id.clone(),
             target: upgrade::target(upgrade),
             releases: upgrade::releases(upgrade),
+            moved_from: upgrade::moved_from(upgrade).cloned(),
             domain: upgrade.spec.failure_domain.clone(),
             last_wave: upgrade.waves.as_ref().map_or(0, |w| (w.sizes.len() as u32).saturating_sub(1)),
         });

@@ -10,7 +10,7 @@ use super::place::Place;
 use crate::spread::{Known, Spread};
 use std::sync::Arc;
 use tidegate_proto::key::Kind;
-use tidegate_proto::{Release, Revision, UpgradeId, mutant};
+use tidegate_proto::{Release, ReleaseTag, Revision, UpgradeId, mutant};
 
 /// The failure domain of an instance without the label, or with an empty one: unknown, so it conflicts with all.
 pub const NO_DOMAIN: &str = "";
@@ -21,6 +21,8 @@ pub(super) struct View {
     pub(super) upgrade: UpgradeId,
     pub(super) target: Release,
     pub(super) releases: Vec<Release>,
+    /// What a rollback moves instances away from.
+    pub(super) moved_from: Option<ReleaseTag>,
     pub(super) domain: Option<String>,
     pub(super) last_wave: u32,
 }
@@ -70,6 +72,7 @@ pub(super) struct Index {
     pub(super) unstaged: Groups<bool>,
     pub(super) stage_failed: Groups<()>,
     pub(super) stranded: Groups<()>,
+    pub(super) unreplaced: Groups<()>,
     pub(super) cluttered: Groups<()>,
     pub(super) misdirected: Groups<()>,
     pub(super) domains_out: Tally<Arc<str>>,
@@ -93,6 +96,7 @@ pub(super) struct Facets {
     standing: Option<Standing>,
     done: bool,
     stranded: bool,
+    unreplaced: bool,
     stock: Stock,
     misdirected: bool,
     domain: Option<Arc<str>>,
@@ -160,7 +164,9 @@ impl Facets {
         domain: Option<Arc<str>>,
     ) -> Self {
         let (known, in_service) = (instance.known(), instance.is_in_service());
-        let at_target = view.is_some_and(|v| known == Known::At(v.target.version));
+        let unreplaced =
+            view.and_then(|v| v.moved_from.as_ref()).is_some_and(|tag| instance.names_release(tag));
+        let at_target = view.is_some_and(|v| known == Known::At(v.target.version)) && !unreplaced;
         let done = in_service && at_target;
         Self {
             counts: instance.counts(),
@@ -174,6 +180,7 @@ impl Facets {
             standing: (view.is_some() && !done).then(|| standing(instance, known, in_service)),
             done,
             stranded: stock.lacks_target && known != Known::Silent && !at_target,
+            unreplaced,
             stock,
             misdirected,
             domain,
@@ -291,6 +298,8 @@ impl Index {
         self.stage_failed.shift(place, failed.0, failed.1);
         let (was, now) = given(|f| f.stranded);
         self.stranded.shift(place, was, now);
+        let (was, now) = given(|f| f.unreplaced);
+        self.unreplaced.shift(place, was, now);
         let (was, now) = given(|f| f.stock.cluttered);
         self.cluttered.shift(place, was, now);
         let (was, now) = given(|f| f.misdirected);

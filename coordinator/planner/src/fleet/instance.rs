@@ -209,6 +209,11 @@ impl Instance {
         self.is_in_service() && self.known() == Known::At(release.version)
     }
 
+    /// Whether its agent names this release as the one that runs. It names what it has started, whatever that answers.
+    pub fn names_release(&self, tag: &ReleaseTag) -> bool {
+        self.report.as_ref().is_some_and(|report| report.release.as_ref() == Some(tag))
+    }
+
     /// Whether its agent has obeyed the last directive as far as having accepted it. A later generation than the
     /// directive's own is that of a reconciliation which its agent has taken in, or no generation of this store.
     pub fn has_accepted(&self) -> bool {

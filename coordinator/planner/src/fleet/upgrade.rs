@@ -1,7 +1,7 @@
 //! What an upgrade in its phase wants of every instance of its service.
 
-use tidegate_proto::Release;
 use tidegate_proto::record::upgrade::{Phase, RollbackStep, Upgrade};
+use tidegate_proto::{Release, ReleaseTag};
 
 /// The release that it moves its instances to: the new one, or the former one once it turned.
 pub(super) fn target(upgrade: &Upgrade) -> Release {
@@ -9,6 +9,12 @@ pub(super) fn target(upgrade: &Upgrade) -> Release {
         (Phase::RollingBack { .. }, Some(former)) => former.release.clone(),
         _ => upgrade.spec.target(),
     }
+}
+
+/// The release that a rollback moves instances away from: one whose agent names it is not back, whatever version it answers.
+pub(crate) fn moved_from(upgrade: &Upgrade) -> Option<&ReleaseTag> {
+    let (Phase::RollingBack { .. }, Some(former)) = (&upgrade.phase, &upgrade.former) else { return None };
+    Some(&upgrade.spec.release.tag).filter(|tag| **tag != former.release.tag)
 }
 
 /// The releases that it wants present on every node: both while it may still move either way, then one.

@@ -5,10 +5,10 @@ pub mod below;
 use super::description::{Description, Waits, first};
 use super::roll::failed_or_skipped;
 use super::{Answer, Reason};
-use crate::fleet::{Known, Sample, ServiceFleet};
+use crate::fleet::{Known, Sample, ServiceFleet, moved_from};
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
-use tidegate_proto::{Revision, ServiceName, ServiceVersion, mutant};
+use tidegate_proto::{ReleaseTag, Revision, ServiceName, ServiceVersion, mutant};
 
 /// A gate on the versions of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -20,6 +20,7 @@ pub enum VersionGate {
     VersionUnknown { service: ServiceName, nodes: Sample },
     Behind { service: ServiceName, nodes: Sample, needs: ServiceVersion },
     Ahead { service: ServiceName, nodes: Sample, allowed: ServiceVersion },
+    Unreplaced { service: ServiceName, nodes: Sample, release: ReleaseTag },
     Unacknowledged { service: ServiceName, nodes: Sample, window: Revision },
     NoInstances { service: ServiceName },
 }
@@ -58,6 +59,10 @@ impl VersionGate {
             Self::Ahead { service, nodes, allowed } => {
                 Description::new(format!("{service} is above version {allowed} on {nodes}"), MOVES)
             }
+            Self::Unreplaced { service, nodes, release } => Description::new(
+                format!("{service}: release {release} is not replaced on {nodes}, whatever version it answers"),
+                "the coordinator, which moves the instances to the former release; or a person, where one has failed",
+            ),
             Self::Unacknowledged { service, nodes, window } => Description::new(
                 format!("{service}: {nodes} have not acknowledged the version window of revision {window}"),
                 "the agents",
@@ -98,12 +103,23 @@ pub(crate) fn all_at(view: &View<'_>, version: ServiceVersion) -> Answer {
         nodes,
         allowed: version,
     });
+    let moved_from = moved_from(view.upgrade);
+    if let Some(release) = moved_from {
+        any(service.unreplaced().sample(), &|nodes| VersionGate::Unreplaced {
+            service: name(),
+            nodes,
+            release: release.clone(),
+        });
+    }
     if service.is_empty() {
         answer.and(Answer::from(Reason::from(VersionGate::NoInstances { service: name() })));
     }
     let is_elsewhere = |node: &_| {
         let instance = service.get(node).filter(|instance| instance.counts());
-        instance.is_some_and(|i| matches!(i.known(), Known::At(known) if known != version))
+        instance.is_some_and(|i| {
+            matches!(i.known(), Known::At(known) if known != version)
+                || moved_from.is_some_and(|release| i.names_release(release))
+        })
     };
     answer.reasons.extend(failed_or_skipped(view.exceptions(), is_elsewhere));
     answer

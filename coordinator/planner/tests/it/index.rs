@@ -36,7 +36,8 @@ fn report() -> impl Strategy<Value = Json> {
             json!({
                 "schema": 1, "version": version, "admission": admission, "health": "healthy",
                 "rotation": rotation, "step": step, "generation": generation, "window": window,
-                "staged": staged, "stage_failures": failures, "identity": {"nonce": "n", "boot": "b"},
+                "staged": staged, "release": staged.last(), "stage_failures": failures,
+                "identity": {"nonce": "n", "boot": "b"},
             })
         },
     )
@@ -178,6 +179,7 @@ fn answers(fleet: &Fleet) -> BTreeMap<&'static str, Vec<NodeId>> {
         unstaged_silent(),
         stage_failed(),
         stranded(),
+        unreplaced(),
         cluttered(),
         standing(Standing::Ready, 1),
         standing(Standing::Unhealthy, 2),

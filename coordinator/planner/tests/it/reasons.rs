@@ -45,6 +45,11 @@ fn before_the_roll() -> Vec<Reason> {
             nodes: nodes(),
             allowed: release(2).version,
         }),
+        Reason::Version(VersionGate::Unreplaced {
+            service: service(),
+            nodes: nodes(),
+            release: release(2).tag,
+        }),
         Reason::Version(VersionGate::Unacknowledged {
             service: service(),
             nodes: nodes(),

@@ -1,11 +1,14 @@
 //! Stories of upgrades that go wrong, and end well all the same.
 
-use crate::sim::{World, node, service, spec, upgrade_id};
+use crate::sim::{Agent, World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
+use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::{RollGate, Waits};
-use tidegate_proto::Key;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::{Key, NodeId, Release, Value};
 
 #[test]
 fn unhealthy_from_the_third_on_stops_and_walks_back() {
@@ -107,4 +110,76 @@ fn a_wave_without_progress_is_given_up() {
         "rule 10: the silent one is not back, so it is not over: {:?}",
         world.phase()
     );
+}
+
+/// The first instance that serves with the new release.
+fn first_new(world: &World) -> Option<NodeId> {
+    let is_new = |agent: &Agent| agent.release == release(2) && agent.report.step == Step::Serving;
+    world.agents.iter().find(|(_, agent)| is_new(agent)).map(|(n, _)| n.clone())
+}
+
+fn until_one_is_new(world: &mut World) -> NodeId {
+    world.until("one is new", |world| first_new(world).is_some());
+    first_new(world).unwrap()
+}
+
+/// What was started there answers the former version: its agent admits that, and goes on to name what it has started.
+fn answers_version_1(world: &mut World, n: &NodeId, step: Step, rotation: Rotation) {
+    let agent = world.agents.get_mut(n).unwrap();
+    agent.release = Release { version: release(1).version, ..release(2) };
+    agent.report.version = Some(release(1).version);
+    (agent.report.step, agent.report.rotation, agent.report.health) = (step, rotation, Health::Healthy);
+    agent.idle = None;
+    assert!(world.admit(n));
+    world.publish(n);
+}
+
+fn is_ordered_to_run(world: &World, n: &NodeId, version: i64) -> bool {
+    match world.store.keys.get(&Key::Directive(service(), n.clone())) {
+        Some((Value::Directive(record), _, _)) => {
+            record.body.disposition == Disposition::Replace { release: release(version) }
+        }
+        _ => false,
+    }
+}
+
+/// It came into rotation before its agent read that it is replaced, so that the order was declined.
+#[test]
+fn release_that_answers_former_version_is_moved_back() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    let n = until_one_is_new(&mut world);
+    let why = "it should carry version 2, it answers 1".to_owned();
+    let failed = Step::Failed { at: "verifying".to_owned(), reason: why };
+    answers_version_1(&mut world, &n, failed, Rotation::Out);
+    let asker = Asker { who: "op".into(), why: "why".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    for _ in 0..20 {
+        world.turn();
+        if is_ordered_to_run(&world, &n, 1) {
+            break;
+        }
+        world.agents_step();
+    }
+    assert!(is_ordered_to_run(&world, &n, 1), "{:?}", world.phase());
+    answers_version_1(&mut world, &n, Step::Serving, Rotation::In);
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert!(world.agents.values().all(|agent| agent.release == release(1)), "{n} runs the new release");
+}
+
+/// Capacity lacks an instance while it is replaced. It was never verified: it is not put into rotation instead.
+#[test]
+fn release_that_answers_former_version_is_not_recalled() {
+    let mut world = World::at_version_1(2);
+    world.start(spec(json!({}))).unwrap();
+    let n = until_one_is_new(&mut world);
+    answers_version_1(&mut world, &n, Step::Draining, Rotation::Out);
+    assert!(is_ordered_to_run(&world, &n, 2), "as it was when it was replaced");
+    let other = (0..2).find(|other| node(*other) != n).unwrap();
+    world.fall_silent(other);
+    world.turn();
+    assert!(is_ordered_to_run(&world, &n, 2), "the order was withdrawn");
 }

@@ -162,6 +162,11 @@ impl ServiceFleet {
         matching(self, &self.index.stranded, ..)
     }
 
+    /// Those whose agents name the release that a rollback moves them away from.
+    pub fn unreplaced(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.unreplaced, ..)
+    }
+
     /// Those whose nodes hold releases that the active upgrade does not want present.
     pub fn cluttered(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
         matching(self, &self.index.cluttered, ..)

@@ -21,12 +21,24 @@ pub(super) struct Moving<'a> {
     pub(super) up_to: u32,
     pub(super) target: Release,
     pub(super) releases: Vec<Release>,
+    /// What a rollback moves them away from: who runs it has not come to the target, whatever version it answers.
+    pub(super) moved_from: Option<&'a ReleaseTag>,
     /// Whether an instance may be started with now: in an exposed wave, not failed, not skipped.
     pub(super) may_begin: &'a dyn Fn(&Instance) -> bool,
     /// Whether an instance that could not be drained is let back into service.
     pub(super) has_failed: &'a dyn Fn(&Instance) -> bool,
     /// Whether capacity has held unhealthy instances for longer than may be: they then go one at a time.
     pub(super) overdue: bool,
+}
+
+impl Moving<'_> {
+    fn has_come_to_target(&self, instance: &Instance) -> bool {
+        instance.known() == Known::At(self.target.version) && !self.is_unreplaced(instance)
+    }
+
+    fn is_unreplaced(&self, instance: &Instance) -> bool {
+        self.moved_from.is_some_and(|tag| instance.names_release(tag))
+    }
 }
 
 /// Looks at every instance that is under way, plans what follows for each, starts others as far as the budget allows,
@@ -110,7 +122,6 @@ fn exposed<'a>(moving: &Moving<'a>, standing: Standing) -> impl Iterator<Item = 
 /// Instances in rotation that run the target version, are healthy, and whose agents still report an earlier failure. They are
 /// ordered to serve instead of being drained, once: an instance that fails again waits for a person.
 fn recovered<'a>(moving: &Moving<'a>) -> impl Iterator<Item = &'a Instance> {
-    let target = Known::At(moving.target.version);
     let unhealthy =
         exposed(moving, Standing::Unhealthy).filter(|_| !mutant::is("recovered-ones-are-drained"));
     let is_ordered = |i: &Instance| {
@@ -119,7 +130,7 @@ fn recovered<'a>(moving: &Moving<'a>) -> impl Iterator<Item = &'a Instance> {
     let failed =
         |i: &Instance| i.report.as_ref().is_some_and(|report| matches!(report.step, Step::Failed { .. }));
     unhealthy.filter(move |i| {
-        i.is_well() && i.known() == target && i.has_accepted() && failed(i) && !is_ordered(i)
+        i.is_well() && moving.has_come_to_target(i) && i.has_accepted() && failed(i) && !is_ordered(i)
     })
 }
 
@@ -146,7 +157,7 @@ fn has_arrived(instance: &Instance, moving: &Moving<'_>) -> bool {
         |report: &Report| report.health == Health::Healthy && report.rotation == Rotation::Returning;
     instance.report.as_ref().is_some_and(|report| unconfirmed(report))
         && instance.claims_to_serve()
-        && instance.known() == Known::At(moving.target.version)
+        && moving.has_come_to_target(instance)
 }
 
 /// Takes from the unhealthy ones and then from the candidates what the budget allows; answers whether it held back all

@@ -46,6 +46,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         up_to: wave,
         target,
         releases: releases.clone(),
+        moved_from: None,
         may_begin: &may_begin,
         has_failed: &has_failed,
         overdue: false,

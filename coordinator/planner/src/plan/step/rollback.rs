@@ -7,7 +7,7 @@ use super::moving::{Moving, move_instances};
 use super::{schema, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::contracted;
-use crate::fleet::{Instance, Standing};
+use crate::fleet::{Instance, Standing, moved_from};
 use crate::gate::person::rollback;
 use crate::gate::roll::stall::is_overdue;
 use crate::gate::roll::{all_serving, removed, restaged};
@@ -88,6 +88,7 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
         up_to: u32::MAX,
         target: former.release.clone(),
         releases,
+        moved_from: moved_from(draft.upgrade),
         may_begin: &may_begin,
         has_failed: &has_failed,
         // What is unhealthy then goes back although too few others are in rotation: a fleet that is unhealthy as a whole

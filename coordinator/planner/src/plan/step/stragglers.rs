@@ -4,7 +4,7 @@
 
 use super::super::Draft;
 use super::moving::{Moving, move_instances};
-use crate::fleet::{Instance, Known, Standing};
+use crate::fleet::{Instance, Known, Standing, moved_from};
 use tidegate_proto::record::report::Step;
 use tidegate_proto::{Release, ServiceVersion, mutant};
 
@@ -20,13 +20,17 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
     if draft.has_commits() || mutant::is("stragglers-are-only-named") {
         return;
     }
-    let may_begin =
-        |i: &Instance| is_elsewhere(i, release.version) && i.has_staged(std::slice::from_ref(release));
+    let moved_from = moved_from(draft.upgrade);
+    let is_unreplaced = |i: &Instance| moved_from.is_some_and(|tag| i.names_release(tag));
+    let may_begin = |i: &Instance| {
+        (is_elsewhere(i, release.version) || is_unreplaced(i)) && i.has_staged(std::slice::from_ref(release))
+    };
     let around = Moving {
         service,
         up_to: u32::MAX,
         target: release.clone(),
         releases: releases.to_vec(),
+        moved_from,
         may_begin: &may_begin,
         has_failed: &|_| false,
         overdue: false,

@@ -144,10 +144,13 @@ fn is_elsewhere(instance: &Instance, moving: &Moving<'_>) -> bool {
     refused || matches!(instance.known(), Known::At(version) if version != moving.target.version)
 }
 
-/// Whether it runs, healthy, and is seen at another version than the one that it was ordered to serve with.
+/// Whether it runs, healthy, and is seen at another version than the one that it was ordered to serve with. What was started
+/// for that order, and answers another version, is no former one to go back to.
 fn is_former(instance: &Instance, moving: &Moving<'_>) -> bool {
     let known = instance.known();
-    instance.runs_healthily() && matches!(known, Known::At(version) if version != moving.target.version)
+    instance.runs_healthily()
+        && matches!(known, Known::At(version) if version != moving.target.version)
+        && !instance.names_release(&moving.target.tag)
 }
 
 /// One that is ordered to drain: what follows depends on its health now, and on capacity now.
