@@ -245,7 +245,7 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
         (Key::Inventory(service, node), Some(_)) => {
             place(testbed, service.as_str(), node.as_str())
                 .into_iter()
-                .for_each(|at| state.facts.silent.admitted(at));
+                .for_each(|at| state.facts.silent.admitted(at, now));
         }
         (Key::Decommission(service, node), Some(_)) => {
             let at = place(testbed, service.as_str(), node.as_str());

@@ -1,13 +1,13 @@
 //! Which instances are silent by the store, and since when, as far as version gates go.
 
 use super::slot::At;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Silent instances.
 #[derive(Debug, Default)]
 pub(super) struct SilentInstances {
-    /// Those that were admitted, and not decommissioned since.
-    admitted: BTreeSet<At>,
+    /// Those that were admitted, and not decommissioned since; each with when that was first.
+    admitted: BTreeMap<At, u64>,
     silent: BTreeMap<At, Silence>,
 }
 
@@ -31,8 +31,8 @@ impl SilentInstances {
     }
 
     /// It was admitted.
-    pub(super) fn admitted(&mut self, at: At) {
-        self.admitted.insert(at);
+    pub(super) fn admitted(&mut self, at: At, now: u64) {
+        self.admitted.entry(at).or_insert(now);
     }
 
     /// A person decommissioned it.
@@ -42,7 +42,12 @@ impl SilentInstances {
 
     /// Whether it counts: it was admitted once, and not decommissioned.
     pub(super) fn counts(&self, at: At) -> bool {
-        self.admitted.contains(&at)
+        self.admitted.contains_key(&at)
+    }
+
+    /// Since when it counts.
+    pub(super) fn counts_since(&self, at: At) -> Option<u64> {
+        self.admitted.get(&at).copied()
     }
 
     /// The instances of a service that count and have been silent since before `then`, each with the rule that a version
@@ -68,15 +73,27 @@ mod tests {
         let mut silent = SilentInstances::default();
         silent.lost((0, 1), 5, false);
         assert_eq!(silent.silent_since(0, 10), [], "it was never admitted");
-        silent.admitted((0, 1));
+        silent.admitted((0, 1), 5);
         assert_eq!(silent.silent_since(0, 5), [], "it fell silent only then");
         assert_eq!(silent.silent_since(0, 10), [((0, 1), 3)]);
         silent.lost((0, 1), 8, true);
         assert_eq!(silent.silent_since(0, 6), [((0, 1), 11)], "silent since 5, unreadable by now");
         silent.decommissioned((0, 1));
         assert_eq!(silent.silent_since(0, 10), []);
-        silent.admitted((0, 1));
+        silent.admitted((0, 1), 12);
         silent.reported((0, 1));
         assert_eq!(silent.silent_since(0, 10), []);
+    }
+
+    #[test]
+    fn it_counts_from_its_first_admission_on() {
+        let mut silent = SilentInstances::default();
+        assert_eq!(silent.counts_since((0, 1)), None);
+        silent.admitted((0, 1), 5);
+        silent.admitted((0, 1), 8);
+        assert_eq!(silent.counts_since((0, 1)), Some(5));
+        silent.decommissioned((0, 1));
+        silent.admitted((0, 1), 12);
+        assert_eq!(silent.counts_since((0, 1)), Some(12), "it did not count meanwhile");
     }
 }
