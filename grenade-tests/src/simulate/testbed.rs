@@ -117,6 +117,15 @@ impl Testbed {
         of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).min().unwrap_or(1)
     }
 
+    /// The lowest version of a service that any of its programs is built to answer.
+    pub(super) fn lowest_said(&self, service: usize) -> u32 {
+        let now = self.now();
+        let state = self.state();
+        let of = state.slots.iter().filter(|((of, _), _)| *of == service);
+        let runs = of.filter_map(|(_, slot)| slot.alive(now));
+        runs.map(|run| run.is.says.unwrap_or(run.is.version)).min().unwrap_or(1)
+    }
+
     /// The highest version of a service that runs anywhere.
     pub(super) fn highest(&self, service: usize) -> u32 {
         let now = self.now();

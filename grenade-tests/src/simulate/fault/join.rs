@@ -16,7 +16,8 @@ pub(super) fn join(world: &mut World, id: Option<&str>, n: usize) -> Vec<Undo> {
     let id = id.filter(|id| world.testbed.state().facts.phases.contains_key(*id));
     let upgrading = id.and_then(place_of).and_then(|place| world.scenario.upgrades.get(place)).cloned();
     // Every other node was made from an image of the new version, but not where that release reports the former version:
-    // an instance of it that no upgrade put there is indistinguishable from one of the former version.
+    // an instance of it that no upgrade put there is indistinguishable from one of the former version. That holds for a
+    // service beside it as well, in whose own upgrade such a release is the only one that runs.
     let image = |plan: &UpgradePlan| match plan.release {
         ReleasePlan::Lies => plan.from,
         _ => plan.from + u32::try_from(n % 2).unwrap_or(0),
@@ -27,7 +28,7 @@ pub(super) fn join(world: &mut World, id: Option<&str>, n: usize) -> Vec<Undo> {
             continue;
         }
         let is_upgraded = upgrading.as_ref().is_some_and(|plan| plan.service == service);
-        let version = if is_upgraded { version } else { world.testbed.lowest(service) };
+        let version = if is_upgraded { version } else { world.testbed.lowest_said(service) };
         world.joins(service, node, version);
     }
     world.start_agent(node);
