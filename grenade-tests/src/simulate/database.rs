@@ -11,6 +11,9 @@ mod postgres;
 mod rows;
 mod sqlite;
 
+#[cfg(test)]
+mod tests;
+
 pub(super) use postgres::server;
 
 use super::scenario::SchemaPlan;
@@ -65,6 +68,8 @@ pub(super) struct Database {
     history: History,
     /// An older copy took its place: programs are refused until that is corrected.
     pub older: bool,
+    /// An upgrade was started on what is there, and no copy has taken its place since.
+    in_use: bool,
     /// When another one took its place last, in milliseconds from the beginning.
     pub replaced_at: Option<u64>,
 }
@@ -117,6 +122,7 @@ impl Database {
             next: 0,
             history: History::default(),
             older: false,
+            in_use: false,
             replaced_at: None,
         };
         let first = if plan.by_hand { 1 } else { u32::try_from(plan.contracted + 1)? };
@@ -247,16 +253,24 @@ impl Database {
         Ok(())
     }
 
-    /// Puts the copy in its place; whether there was one.
+    /// An upgrade is started on what is there now, which may be a copy.
+    pub(super) fn is_started_on(&mut self) {
+        self.in_use = true;
+    }
+
+    /// Puts the copy in its place; whether there was one. Of what was there, people keep what they use: not a copy that
+    /// nothing was started on.
     ///
     /// # Errors
     /// What the system or the server says.
     pub(super) fn put_copy_back(&mut self, now: u64) -> std::io::Result<bool> {
         let Some(rows) = self.kept.clone().filter(|_| !self.is_away()) else { return Ok(false) };
-        self.engine.put_copy(!self.older)?;
-        if !self.older {
+        let keeps = !self.older || self.in_use;
+        self.engine.put_copy(keeps)?;
+        if keeps {
             self.newest = Some(self.rows.clone());
         }
+        self.in_use = false;
         self.history = History::default();
         (self.rows, self.older, self.replaced_at) = (rows, true, Some(now));
         Ok(true)

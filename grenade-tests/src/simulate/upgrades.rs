@@ -7,7 +7,7 @@ use super::falsify::kind::{FalseAction, Falsification};
 use super::lost::{self, Refused};
 use super::operator::{Command, Operator, understood, within};
 use super::promise;
-use super::scenario::{Fault, What};
+use super::scenario::{Fault, UpgradePlan, What};
 use super::sharing::{self, Turn};
 use super::spec::spec;
 use super::upgrade_id;
@@ -149,9 +149,8 @@ impl UpgradeSequence {
         match started {
             Ok(_) => {
                 world.testbed.log(format!("{id} is started"));
-                world.testbed.state().facts.services[plan.service].begins(&plan);
                 self.refusals = 0;
-                self.current = Some(Current::new(place, id, now, form, is_retry));
+                self.has_begun(world, &plan, Current::new(place, id, now, form, is_retry));
             }
             Err(why) => {
                 world.testbed.log(format!("{id} is not started: {why}"));
@@ -160,8 +159,7 @@ impl UpgradeSequence {
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
                 if world.testbed.state().facts.phases.contains_key(&id) {
-                    world.testbed.state().facts.services[plan.service].begins(&plan);
-                    self.current = Some(Current::new(place, id, now, form, is_retry));
+                    self.has_begun(world, &plan, Current::new(place, id, now, form, is_retry));
                     return;
                 }
                 match lost::refused(world, plan.service, plan.from + 1, &why).await {
@@ -178,6 +176,15 @@ impl UpgradeSequence {
                 }
             }
         }
+    }
+
+    /// An upgrade is started, on the database that there is now.
+    fn has_begun(&mut self, world: &mut World, plan: &UpgradePlan, current: Current) {
+        world.testbed.state().facts.services[plan.service].begins(plan);
+        if let Some(schema) = world.scenario.owned_schema(plan.service) {
+            world.databases[schema].is_started_on();
+        }
+        self.current = Some(current);
     }
 
     async fn follow(&mut self, world: &mut World, mut current: Current) {
