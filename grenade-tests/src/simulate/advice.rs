@@ -7,8 +7,8 @@ use super::tamper;
 use super::upgrades::{Current, MISFORTUNE};
 use super::way_back::judge_refusal;
 use super::world::{World, tag};
-use tidegate_proto::GateTag;
 use tidegate_proto::wire::v1::RecordGateRequest;
+use tidegate_proto::{GateTag, ServiceVersion};
 
 /// After so many resumptions people go back.
 const RESUMPTIONS: u32 = 2;
@@ -183,4 +183,15 @@ pub(super) fn named_in_config(world: &mut World, service: usize, answer: &str) {
     if answer.contains("in the agent's config give exactly one") {
         world.name_what_runs(service, answer);
     }
+}
+
+/// Rows came after the fill of a migration that no upgrade has ended with, and the answer names the command that fills
+/// them.
+pub(super) async fn filled_by_hand(world: &World, service: usize, answer: &str) {
+    let Some((before, _)) = answer.split_once("` fills them") else { return };
+    let to = before.rsplit_once("tidegate schema migrate --to ").and_then(|(_, rest)| rest.split(' ').next());
+    let to = to.and_then(|to| to.parse().ok()).and_then(|to: i64| ServiceVersion::new(to).ok());
+    let (Some(to), Some(schema)) = (to, world.scenario.owned_schema(service)) else { return };
+    let done = by_hand::migrate_up_to(world, schema, to).await;
+    world.testbed.log(format!("rows are filled up to version {to}: {done:?}"));
 }

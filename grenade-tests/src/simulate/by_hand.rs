@@ -29,6 +29,25 @@ pub(super) async fn expand_and_migrate(
     Ok(format!("{} steps, {} rows", expanded.steps + filled.steps, filled.rows))
 }
 
+/// Fills the rows of all migrations up to a version, which a person does with `tidegate schema migrate --to`.
+///
+/// # Errors
+/// What the engine says.
+pub(super) async fn migrate_up_to(
+    world: &World,
+    schema: usize,
+    to: ServiceVersion,
+) -> Result<String, String> {
+    let url = url(schema)?;
+    let all = MigrationSet::load(&world.migrations().join(schema_name(schema))).map_err(|e| e.to_string())?;
+    let engine = Engine::connect(&url).await.map_err(|e| e.to_string())?;
+    let known = engine.identity().await.map_err(|e| e.to_string())?.term;
+    let term = known.unwrap_or_else(|| Term { revision: 1, id: "by-hand".to_owned() });
+    let (teller, cancel) = (watch::Sender::new(PhaseProgress::default()), CancellationToken::new());
+    let filled = engine.migrate(&all.up_to(to.get()), &term, &teller, &cancel).await;
+    filled.map(|filled| format!("{} rows", filled.rows)).map_err(|e| e.to_string())
+}
+
 fn url(schema: usize) -> Result<DatabaseUrl, String> {
     let variable = variable(schema);
     let url = std::env::var(&variable).map_err(|error| format!("{variable}: {error}"))?;

@@ -1,7 +1,9 @@
 //! The upgrades of one service, one after the other, as the people of that service carry them out: they start them, follow
 //! what `explain` advises, and try once more with a corrected release.
 
-use super::advice::{advised, is_of_another_database, named_in_config, put_back, reconciled, restored};
+use super::advice::{
+    advised, filled_by_hand, is_of_another_database, named_in_config, put_back, reconciled, restored,
+};
 use super::before::{all_filled, as_before};
 use super::falsify::kind::{FalseAction, Falsification};
 use super::lost::{self, Refused};
@@ -156,6 +158,7 @@ impl UpgradeSequence {
                 world.testbed.log(format!("{id} is not started: {why}"));
                 reconciled(world, &why).await;
                 named_in_config(world, plan.service, &why);
+                filled_by_hand(world, plan.service, &why).await;
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
                 if world.testbed.state().facts.phases.contains_key(&id) {
@@ -253,7 +256,9 @@ impl UpgradeSequence {
         put_back(world, trouble).await;
         for reason in &explained.reasons {
             put_back(world, &reason.blocked_on).await;
-            named_in_config(world, world.scenario.upgrades[current.plan].service, &reason.blocked_on);
+            let service = world.scenario.upgrades[current.plan].service;
+            named_in_config(world, service, &reason.blocked_on);
+            filled_by_hand(world, service, &reason.blocked_on).await;
         }
         if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
             world.wanted.insert(current.plan);

@@ -1,6 +1,6 @@
 //! Expand makes what is not there yet, an undo takes back what was made, and what was there before is adopted.
 
-on_both! { expand_refuses_an_object_that_is_present, index_that_is_present_is_not_taken_for_its_own, irreversible_steps_stay_and_run_once, undo_spares_steps_of_another_owner, unfinished_baseline_is_named_with_its_command, adopted_baseline_survives_every_undo, adopted_expand_is_not_undone, adopt_refuses_what_is_in_progress_or_absent, steps_that_ask_if_something_exists_do_not_begin, what_has_no_undo_does_not_begin, begun_undo_is_an_obstacle_and_names_its_owner, what_contract_removes_first_is_no_obstacle, adopt_is_advised_only_where_it_is_granted }
+on_both! { expand_refuses_an_object_that_is_present, index_that_is_present_is_not_taken_for_its_own, irreversible_steps_stay_and_run_once, undo_spares_steps_of_another_owner, unfinished_baseline_is_named_with_its_command, rows_after_the_fill_of_a_baseline_are_an_obstacle, adopted_baseline_survives_every_undo, adopted_expand_is_not_undone, adopt_refuses_what_is_in_progress_or_absent, steps_that_ask_if_something_exists_do_not_begin, what_has_no_undo_does_not_begin, begun_undo_is_an_obstacle_and_names_its_owner, what_contract_removes_first_is_no_obstacle, adopt_is_advised_only_where_it_is_granted }
 
 mod story {
     use crate::support::*;
@@ -192,6 +192,34 @@ mod story {
         engine.undo(&all.between(1, 2), &term(1), &watch, &cancel).await.unwrap();
         assert!(client.try_run("SELECT colour FROM things").await.is_err(), "its owner takes it back");
         assert_eq!(client.number(COUNT).await, 50);
+    }
+
+    const FILLED: &str = "id = '0002_colour'\nversion = 2\nold_reads_migrated = true\n\
+        [expand]\nsteps = [{ add_column = { table = 'things', column = 'colour', type = 'text' } }]\n\
+        [migrate]\nrequires = 'expanded'\nsteps = [{ backfill = { table = 'things', key = 'id', where = 'colour IS NULL', \
+        set = { colour = \"'x'\" } } }]\nverify = 'SELECT count(*) FROM things WHERE colour IS NULL'\n\
+        [undo]\nsteps = [{ drop_column = { table = 'things', column = 'colour' } }]\n";
+
+    /// No upgrade has ended with it: none has filled what an old program wrote last.
+    pub(super) async fn rows_after_the_fill_of_a_baseline_are_an_obstacle(database: Database) {
+        let mut client = there(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let all = set(&things("CREATE TABLE"), FILLED);
+        engine.adopt(&all.up_to(1), &term(1), &adoption(), &cancel).await.unwrap();
+        engine.expand(&hop(&all), &term(1), &watch, &cancel).await.unwrap();
+        engine.migrate(&hop(&all), &term(1), &watch, &cancel).await.unwrap();
+        let next = all.between(2, 3);
+        assert_eq!(engine.obstacles(&next).await.unwrap(), Vec::<String>::new());
+        client.run("INSERT INTO things (id, shade) VALUES (51, 'x')").await;
+        let found = engine.obstacles(&next).await.unwrap();
+        assert!(found.len() == 1 && found[0].contains("came after its fill (1)"), "{found:?}");
+        assert!(found[0].contains("`tidegate schema migrate --to 2 --migrations DIR` fills them"), "{found:?}");
+        engine.migrate(&all.up_to(2), &term(1), &watch, &cancel).await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM things WHERE colour = 'x'").await, 51);
+        assert_eq!(engine.obstacles(&next).await.unwrap(), Vec::<String>::new());
+        engine.contract(&hop(&all), &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        client.run("INSERT INTO things (id, shade) VALUES (52, 'x')").await;
+        assert_eq!(engine.obstacles(&next).await.unwrap(), Vec::<String>::new(), "it ended");
     }
 
     pub(super) async fn unfinished_baseline_is_named_with_its_command(database: Database) {
