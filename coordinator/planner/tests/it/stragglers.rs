@@ -190,6 +190,36 @@ fn old_one_without_admission_returning_in_remove_is_moved() {
     assert_eq!(world.versions(), [2; 4]);
 }
 
+/// Its agent has lost its journal, and what ran there has ended: nothing says what is to be started.
+#[test]
+fn instance_of_a_lost_journal_unstarted_is_moved() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"max_unavailable": 1, "min_in_service": 1}))).unwrap();
+    // Its directive is the one of remove: nothing follows that one any more.
+    let is_directed = |world: &World| {
+        let instance = world.store.fleet().service(&service()).unwrap().get(&node(1)).unwrap();
+        let directive = instance.directive.as_ref();
+        let serves = directive.is_some_and(|d| matches!(d.disposition, Disposition::Serve { .. }));
+        world.phase() == Phase::Remove && serves
+    };
+    world.until("it is told to remove the old code", is_directed);
+    let nothing_runs = |world: &mut World, answers: Option<&str>| {
+        let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+        (report.version, report.release, report.release_digest) = (None, None, None);
+        (report.step, report.rotation, report.health) =
+            (Step::Starting, Rotation::Unknown, Health::Unhealthy);
+        report.answers = answers.map(Into::into);
+        world.publish(&node(1));
+    };
+    nothing_runs(&mut world, None);
+    world.run();
+    assert_eq!(world.phase(), Phase::Remove, "it may be on its way up");
+    nothing_runs(&mut world, Some("probe: nothing runs"));
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.agents[&node(1)].report.version, Some(release(2).version));
+}
+
 /// Labels come with an admission: the one that joined has none, and is drained as the only one that is out.
 #[test]
 fn unlabelled_drained_instance_unstarted_is_moved() {

@@ -47,14 +47,17 @@ fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
     }
 }
 
-/// Whether it has never run anything that its agent knows of; or is not healthy, and was last admitted as another version,
-/// or by no record of this store: its agent and its own supervisor may not start that version.
+/// Whether its agent knows of nothing that ran there, and it was never admitted or has answered nothing well for some
+/// seconds (a journal may be lost); or it is not healthy, and was last admitted as another version, or by no record of this
+/// store: its agent and its own supervisor may not start that version.
 fn is_not_started(instance: &Instance, version: ServiceVersion) -> bool {
     let Some(report) = &instance.report else { return false };
-    let is_new = report.step == Step::Starting && instance.inventory.is_none();
+    let unhealthy = report.health == Health::Unhealthy;
+    let unanswered = instance.inventory.is_none() || unhealthy && instance.reports_answers();
+    let is_new = report.step == Step::Starting && unanswered;
     let was_elsewhere = instance.inventory.as_ref().is_none_or(|last| last.version != version);
     let lasts = instance.fault().is_some_and(|fault| fault.lasting);
     // Under a directive that it has had for long it is not verified again, so that no failure is reported.
-    let ails = instance.has_failed_verifying() || lasts && report.health == Health::Unhealthy;
+    let ails = instance.has_failed_verifying() || lasts && unhealthy;
     is_new || was_elsewhere && ails && instance.unreadable.is_empty()
 }
