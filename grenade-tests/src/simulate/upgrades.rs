@@ -1,7 +1,9 @@
 //! The upgrades of one service, one after the other, as the people of that service carry them out: they start them, follow
 //! what `explain` advises, and try once more with a corrected release.
 
-use super::advice::{advised, is_of_another_database, named_in_config, put_back, reconciled, restored};
+use super::advice::{
+    advised, as_seen, is_of_another_database, named_in_config, put_back, reconciled, restored,
+};
 use super::before::{all_filled, as_before};
 use super::falsify::kind::{FalseAction, Falsification};
 use super::lost::{self, Refused};
@@ -266,9 +268,9 @@ impl UpgradeSequence {
             restored(world, current, &reason.blocked_on).await;
         }
         for reason in &explained.reasons {
-            if let Some(command) = &reason.next_step
-                && advised(world, current, &reason.kind, &understood(command)).await
-            {
+            let Some(command) = &reason.next_step else { continue };
+            let command = as_seen(world, current, understood(command), &reason.blocked_on);
+            if advised(world, current, &reason.kind, &command).await {
                 break;
             }
         }
