@@ -187,6 +187,10 @@ async fn reconcile(world: &World, taken_up: Vec<String>) {
     let stays_out = |instance: &str| stays_out(world, instance);
     let done = within(Operator::new(&world.coordinators).reconcile(taken_up, lies, stays_out)).await;
     world.testbed.log(format!("reconcile: {done:?}"));
+    // The plan is made once a record that it depends on can be read.
+    if let Err(why) = &done {
+        put_back(world, why).await;
+    }
 }
 
 /// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, or
