@@ -8,13 +8,13 @@ use super::testbed::Testbed;
 use crate::trace::falsify::FalseRecord;
 use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, WatchOptions};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{Key, Prefix, Value};
+use tidegate_proto::{Key, Prefix, ServiceName, UpgradeId, Value};
 use tokio::task::JoinHandle;
 
 /// How often it is looked whether everything is followed.
@@ -95,6 +95,19 @@ impl Auditor {
             _ => None,
         });
         of.collect()
+    }
+
+    /// Of each service, the upgrade that began last.
+    pub(super) fn begun_last(&self) -> BTreeMap<ServiceName, UpgradeId> {
+        let trace = self.trace();
+        let written = trace.revisions.iter().flat_map(|revision| &revision.writes);
+        let begun = written.filter_map(|written| match (&written.key, &written.put.as_ref()?.value) {
+            (Key::Active(service), Value::Active(active)) => {
+                Some((service.clone(), active.body.upgrade.clone()))
+            }
+            _ => None,
+        });
+        begun.collect()
     }
 
     /// Waits until everything is followed that was written so far.

@@ -35,7 +35,7 @@ pub struct Breach {
 pub(super) struct ServiceFacts {
     /// How many instances it has.
     pub instances: u64,
-    /// How many health URLs must answer 200, by the last upgrade that began.
+    /// How many health URLs must answer 200, by the last upgrade that began and that the store knows.
     pub min_in_service: u64,
     /// How long a drain may last.
     pub drain_deadline: u64,
@@ -55,9 +55,14 @@ const HEALTHY_DEADLINE: u64 = 30_000;
 impl ServiceFacts {
     /// An upgrade begins.
     pub(super) fn begins(&mut self, plan: &UpgradePlan) {
+        self.is_bound_by(plan);
+        self.upgrading = true;
+    }
+
+    /// Of the upgrades that the store knows, this one began last.
+    pub(super) fn is_bound_by(&mut self, plan: &UpgradePlan) {
         self.min_in_service = plan.min_in_service;
         self.drain_deadline = if plan.fails_on_deadline { u64::MAX } else { plan.drain_deadline };
-        self.upgrading = true;
     }
 }
 
