@@ -1,6 +1,7 @@
 //! Follows every key's history as it is written, over a line of its own that nothing disturbs.
 
 use super::ends;
+use super::judge::Facts;
 use super::silence::SilentInstances;
 use super::slot::At;
 use super::stream_audit::noticed;
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{Phase, PhaseName};
 use tidegate_proto::{Key, Prefix, ServiceName, UpgradeId, Value};
 use tokio::task::JoinHandle;
 
@@ -200,8 +201,7 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             let (body, place) = (&window.body, testbed.names().service(service.as_str()));
             line = Some(format!("window of {service}: {body}"));
             if let Some(facts) = place.and_then(|place| state.facts.services.get_mut(place)) {
-                facts.windows.push((now, body.floor.get(), body.ceiling.get()));
-                facts.contracted = body.contracted.map_or(body.floor.get(), |v| v.get());
+                facts.goes_by(body, now);
             }
         }
         (Key::Directive(service, node), Some(Value::Directive(directive))) => {
@@ -222,6 +222,10 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             if changed {
                 facts.phases.insert(id.to_string(), (phase, now));
                 facts.reached.insert(phase);
+                if phase == PhaseName::Roll {
+                    let service = upgrade.body.spec.service.as_str();
+                    facts.unbound.retain(|at| testbed.names().services[at.0] != service);
+                }
                 testbed.changed().notify_one();
                 line = Some(format!("{id}: {phase:?}"));
                 if revision.is_some() {
@@ -248,11 +252,7 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
         }
         (Key::Report(service, node), value) => {
             let at = place(testbed, service.as_str(), node.as_str());
-            match (at, value) {
-                (Some(at), Some(_)) => state.facts.silent.reported(at),
-                (Some(at), None) => state.facts.silent.lost(at, now, !written.gone),
-                (None, _) => {}
-            }
+            at.into_iter().for_each(|at| reported(&mut state.facts, at, written, now));
             line = value.is_none().then(|| format!("{service}/{node} falls silent"));
         }
         (Key::Inventory(service, node), Some(_)) => {
@@ -268,6 +268,17 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
     }
     if let (Some(line), Some(revision)) = (line, revision) {
         state.log.log(now, &format!("[{revision}] {line}"));
+    }
+}
+
+/// The report of an instance was written, or is gone.
+fn reported(facts: &mut Facts, at: At, written: &Written, now: u64) {
+    let Some(put) = &written.put else { return facts.silent.lost(at, now, !written.gone) };
+    facts.silent.reported(at);
+    if let Value::Report(report) = &put.value
+        && report.body.window.exists()
+    {
+        facts.bound.insert(at);
     }
 }
 
