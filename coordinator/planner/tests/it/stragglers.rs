@@ -325,34 +325,58 @@ fn another_build_of_the_version_that_is_wanted_is_no_old_code() {
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
 }
 
-/// One that joined with nothing to start was drained, which failed, and was let back when people went back.
-#[test]
-fn unstarted_instance_is_moved_in_rollback_after_failure() {
+fn nothing_runs_on_4(world: &mut World, step: Step, rotation: Rotation) {
+    let report = &mut world.agents.get_mut(&node(4)).unwrap().report;
+    (report.version, report.release, report.release_digest) = (None, None, None);
+    (report.step, report.rotation, report.health) = (step, rotation, Health::Unhealthy);
+    world.publish(&node(4));
+}
+
+fn is_4_ordered(world: &World, wanted: Disposition) -> bool {
+    let instance = world.store.fleet().service(&service()).unwrap().get(&node(4)).unwrap();
+    instance.directive.as_ref().is_some_and(|directive| directive.disposition == wanted)
+}
+
+/// A roll in which one has joined with nothing to start and was drained, which failed.
+fn with_an_unstarted_newcomer_that_failed(change: serde_json::Value) -> World {
     let mut world = World::at_version_1(3);
-    world.start(spec(json!({"max_unavailable": 1, "min_in_service": 2}))).unwrap();
+    world.start(spec(change)).unwrap();
     world.until_roll();
     world.join(4, 1);
     assert!(world.store.commit(&Commit::new().delete(Key::Inventory(service(), node(4)))));
-    let nothing_runs = |world: &mut World, step: Step, rotation: Rotation| {
-        let report = &mut world.agents.get_mut(&node(4)).unwrap().report;
-        (report.version, report.release, report.release_digest) = (None, None, None);
-        (report.step, report.rotation, report.health) = (step, rotation, Health::Unhealthy);
-        world.publish(&node(4));
-    };
-    nothing_runs(&mut world, Step::Starting, Rotation::Unknown);
-    let is_ordered = |world: &World, wanted: Disposition| {
-        let instance = world.store.fleet().service(&service()).unwrap().get(&node(4)).unwrap();
-        instance.directive.as_ref().is_some_and(|directive| directive.disposition == wanted)
-    };
-    world.until("it is drained", |world| is_ordered(world, Disposition::Drain));
+    nothing_runs_on_4(&mut world, Step::Starting, Rotation::Unknown);
+    world.until("it is drained", |world| is_4_ordered(world, Disposition::Drain));
     let failed = Step::Failed { at: "draining".into(), reason: "requests could not be counted".into() };
-    nothing_runs(&mut world, failed, Rotation::Unknown);
+    nothing_runs_on_4(&mut world, failed, Rotation::Unknown);
+    world
+}
+
+/// It was let back when people went back.
+#[test]
+fn unstarted_instance_is_moved_in_rollback_after_failure() {
+    let mut world =
+        with_an_unstarted_newcomer_that_failed(json!({"max_unavailable": 1, "min_in_service": 2}));
     let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
     let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
     assert!(world.store.commit(&commit));
     world.events += 1;
-    world.until("it is let back", |world| is_ordered(world, Disposition::Serve { returning: true }));
-    nothing_runs(&mut world, Step::Stopped, Rotation::Out);
+    world.until("it is let back", |world| is_4_ordered(world, Disposition::Serve { returning: true }));
+    nothing_runs_on_4(&mut world, Step::Stopped, Rotation::Out);
     let last = world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
+}
+
+/// It was let back once a person let the upgrade go on. It is all that may be out, so the others wait for it.
+#[test]
+fn unstarted_instance_is_moved_in_roll_after_failure() {
+    let mut world = with_an_unstarted_newcomer_that_failed(json!({
+        "max_unavailable": 1, "min_in_service": 2, "failures": {"then": "pause"},
+    }));
+    world.until("it is paused", |world| world.upgrade().unwrap().paused.is_some());
+    world.resume();
+    world.until("it is let back", |world| is_4_ordered(world, Disposition::Serve { returning: true }));
+    nothing_runs_on_4(&mut world, Step::Stopped, Rotation::Out);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 4]);
 }
