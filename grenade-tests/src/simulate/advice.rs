@@ -52,7 +52,9 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
             current.resumptions += 1;
             command.clone()
         }
-        Command::Approve(..) | Command::Retry(..) | Command::RollBack(_) => command.clone(),
+        Command::Approve(..) | Command::Retry(..) | Command::DeclareStopped(..) | Command::RollBack(_) => {
+            command.clone()
+        }
     };
     // What waits by itself for something that passes is left alone while things go wrong.
     if matches!(command, Command::RollBack(_)) && kind == "stalled" && !bad {
@@ -79,6 +81,26 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
     };
     world.testbed.log(format!("{kind}: {command:?}: {done:?}"));
     done.is_ok()
+}
+
+/// A command as a person gives it who has looked at the node: a service that has stopped is declared so where the reason
+/// asks for that.
+pub(super) fn as_seen(world: &World, current: &Current, command: Command, reason: &str) -> Command {
+    match command {
+        Command::Retry(id, node)
+            if reason.contains("retry with --declare-stopped") && stands_still(world, current, &node) =>
+        {
+            Command::DeclareStopped(id, node)
+        }
+        other => other,
+    }
+}
+
+fn stands_still(world: &World, current: &Current, node: &str) -> bool {
+    let Some(node) = world.testbed.names().node(node) else { return false };
+    let service = world.scenario.upgrades[current.plan].service;
+    let (now, state) = (world.testbed.now(), world.testbed.state());
+    state.slots.get(&(service, node)).is_none_or(|slot| slot.stands_still(now))
 }
 
 /// Records what the gate jobs of an upgrade found between two artifacts: rolling fails the first time.
@@ -165,6 +187,10 @@ async fn reconcile(world: &World, taken_up: Vec<String>) {
     let stays_out = |instance: &str| stays_out(world, instance);
     let done = within(Operator::new(&world.coordinators).reconcile(taken_up, lies, stays_out)).await;
     world.testbed.log(format!("reconcile: {done:?}"));
+    // The plan is made once a record that it depends on can be read.
+    if let Err(why) = &done {
+        put_back(world, why).await;
+    }
 }
 
 /// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, or

@@ -1,6 +1,7 @@
 //! Follows every key's history as it is written, over a line of its own that nothing disturbs.
 
 use super::ends;
+use super::judge::Facts;
 use super::silence::SilentInstances;
 use super::slot::At;
 use super::stream_audit::noticed;
@@ -8,13 +9,13 @@ use super::testbed::Testbed;
 use crate::trace::falsify::FalseRecord;
 use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, WatchOptions};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{Key, Prefix, Value};
+use tidegate_proto::record::upgrade::{Phase, PhaseName};
+use tidegate_proto::{Key, Prefix, ServiceName, UpgradeId, Value};
 use tokio::task::JoinHandle;
 
 /// How often it is looked whether everything is followed.
@@ -95,6 +96,19 @@ impl Auditor {
             _ => None,
         });
         of.collect()
+    }
+
+    /// Of each service, the upgrade that began last.
+    pub(super) fn begun_last(&self) -> BTreeMap<ServiceName, UpgradeId> {
+        let trace = self.trace();
+        let written = trace.revisions.iter().flat_map(|revision| &revision.writes);
+        let begun = written.filter_map(|written| match (&written.key, &written.put.as_ref()?.value) {
+            (Key::Active(service), Value::Active(active)) => {
+                Some((service.clone(), active.body.upgrade.clone()))
+            }
+            _ => None,
+        });
+        begun.collect()
     }
 
     /// Waits until everything is followed that was written so far.
@@ -187,8 +201,7 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             let (body, place) = (&window.body, testbed.names().service(service.as_str()));
             line = Some(format!("window of {service}: {body}"));
             if let Some(facts) = place.and_then(|place| state.facts.services.get_mut(place)) {
-                facts.windows.push((now, body.floor.get(), body.ceiling.get()));
-                facts.contracted = body.contracted.map_or(body.floor.get(), |v| v.get());
+                facts.goes_by(body, now);
             }
         }
         (Key::Directive(service, node), Some(Value::Directive(directive))) => {
@@ -209,6 +222,10 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             if changed {
                 facts.phases.insert(id.to_string(), (phase, now));
                 facts.reached.insert(phase);
+                if phase == PhaseName::Roll {
+                    let service = upgrade.body.spec.service.as_str();
+                    facts.unbound.retain(|at| testbed.names().services[at.0] != service);
+                }
                 testbed.changed().notify_one();
                 line = Some(format!("{id}: {phase:?}"));
                 if revision.is_some() {
@@ -235,11 +252,7 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
         }
         (Key::Report(service, node), value) => {
             let at = place(testbed, service.as_str(), node.as_str());
-            match (at, value) {
-                (Some(at), Some(_)) => state.facts.silent.reported(at),
-                (Some(at), None) => state.facts.silent.lost(at, now, !written.gone),
-                (None, _) => {}
-            }
+            at.into_iter().for_each(|at| reported(&mut state.facts, at, written, now));
             line = value.is_none().then(|| format!("{service}/{node} falls silent"));
         }
         (Key::Inventory(service, node), Some(_)) => {
@@ -255,6 +268,17 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
     }
     if let (Some(line), Some(revision)) = (line, revision) {
         state.log.log(now, &format!("[{revision}] {line}"));
+    }
+}
+
+/// The report of an instance was written, or is gone.
+fn reported(facts: &mut Facts, at: At, written: &Written, now: u64) {
+    let Some(put) = &written.put else { return facts.silent.lost(at, now, !written.gone) };
+    facts.silent.reported(at);
+    if let Value::Report(report) = &put.value
+        && report.body.window.exists()
+    {
+        facts.bound.insert(at);
     }
 }
 

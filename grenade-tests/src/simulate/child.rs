@@ -81,10 +81,10 @@ pub(super) fn run(play: Play<'_>, setting: Setting<'_>) -> Became {
 }
 
 fn try_run(play: Play<'_>, setting: Setting<'_>) -> anyhow::Result<Became> {
-    let directory = room()?;
-    let lent = setting.databases.lend(directory.path())?;
+    let lent = setting.databases.lend(room()?)?;
+    let directory = lent.directory.path();
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("--one").current_dir(directory.path());
+    command.arg("--one").current_dir(directory);
     match play {
         Play::Seed(seed, faults) => {
             if !faults.is_empty() {
@@ -94,7 +94,7 @@ fn try_run(play: Play<'_>, setting: Setting<'_>) -> anyhow::Result<Became> {
         }
         Play::File(path) => command.arg("--replay").arg(std::path::absolute(path)?),
         Play::Scenario(scenario) => {
-            let file = directory.path().join("scenario.json");
+            let file = directory.join("scenario.json");
             std::fs::write(&file, serde_json::to_vec(scenario)?)?;
             command.arg("--replay").arg(file)
         }

@@ -2,9 +2,9 @@
 //! whole run.
 
 use super::database::server::{PREFIX, SERVER};
-use super::server::Server;
+use super::server::{Playing, Server};
 use super::world::{schema_name, variable};
-use std::path::Path;
+use tempfile::TempDir;
 
 /// No scenario has more schemas.
 const SCHEMAS: usize = 4;
@@ -17,11 +17,14 @@ pub(super) enum Databases {
     Postgres(Box<Server>),
 }
 
-/// The databases of one schedule. They are gone once this is dropped.
+/// The databases of one schedule, and its directory. They are gone once this is dropped.
 pub(super) struct Lent<'a> {
     /// What the process of the schedule finds in its environment.
     pub environment: Vec<(String, String)>,
-    server: Option<(&'a Server, String)>,
+    /// Where it runs.
+    pub directory: TempDir,
+    /// Dropped after the directory is.
+    server: Option<(&'a Server, Playing)>,
 }
 
 impl Databases {
@@ -36,34 +39,35 @@ impl Databases {
         })
     }
 
-    /// Those of a schedule whose directory this is.
+    /// Those of a schedule that runs in this directory.
     ///
     /// # Errors
     /// What the file system says.
-    pub(super) fn lend(&self, room: &Path) -> std::io::Result<Lent<'_>> {
+    pub(super) fn lend(&self, directory: TempDir) -> std::io::Result<Lent<'_>> {
         let server = match self {
             Self::Sqlite => {
                 let url = |schema| (variable(schema), format!("sqlite://{}.sqlite", schema_name(schema)));
-                return Ok(Lent { environment: (0..SCHEMAS).map(url).collect(), server: None });
+                return Ok(Lent { environment: (0..SCHEMAS).map(url).collect(), directory, server: None });
             }
             Self::Postgres(server) => server,
         };
-        let prefix = server.next_prefix();
+        let playing = server.next_schedule();
+        let prefix = playing.prefix();
         let mut environment =
-            vec![(SERVER.to_owned(), server.url_of_itself()), (PREFIX.to_owned(), prefix.clone())];
+            vec![(SERVER.to_owned(), server.url_of_itself()), (PREFIX.to_owned(), prefix.to_owned())];
         for schema in 0..SCHEMAS {
             let name = schema_name(schema);
-            let url = server.link(&room.join(&name), &format!("{prefix}{name}"))?;
+            let url = server.link(&directory.path().join(&name), &format!("{prefix}{name}"))?;
             environment.push((variable(schema), url));
         }
-        Ok(Lent { environment, server: Some((server, prefix)) })
+        Ok(Lent { environment, directory, server: Some((server, playing)) })
     }
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        if let Some((server, prefix)) = &self.server {
-            server.drop_databases(prefix);
+        if let Some((server, playing)) = &self.server {
+            server.drop_databases(playing.prefix());
         }
     }
 }

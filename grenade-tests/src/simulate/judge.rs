@@ -8,6 +8,7 @@ use super::slot::{At, Cause, Slot};
 use super::stream_facts::StreamFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::upgrade::PhaseName;
+use tidegate_proto::record::window::Window;
 
 /// How old what the coordinator sees of an instance may be, in milliseconds: the longest lease, the time until its end is
 /// noticed, and a change of leaders.
@@ -35,7 +36,7 @@ pub struct Breach {
 pub(super) struct ServiceFacts {
     /// How many instances it has.
     pub instances: u64,
-    /// How many health URLs must answer 200, by the last upgrade that began.
+    /// How many health URLs must answer 200, by the last upgrade that began and that the store knows.
     pub min_in_service: u64,
     /// How long a drain may last.
     pub drain_deadline: u64,
@@ -43,6 +44,8 @@ pub(super) struct ServiceFacts {
     pub upgrading: bool,
     /// Floors and ceilings that were committed, each with its time.
     pub windows: Vec<(u64, u32, u32)>,
+    /// Whether the store took the place of another and has no window.
+    pub has_no_window: bool,
     /// The lowest version that can serve with what was contracted, by the windows.
     pub contracted: u32,
     /// Since when its database lacks the form of the upgrade under way.
@@ -55,9 +58,21 @@ const HEALTHY_DEADLINE: u64 = 30_000;
 impl ServiceFacts {
     /// An upgrade begins.
     pub(super) fn begins(&mut self, plan: &UpgradePlan) {
+        self.is_bound_by(plan);
+        self.upgrading = true;
+    }
+
+    /// A window is committed.
+    pub(super) fn goes_by(&mut self, window: &Window, now: u64) {
+        self.windows.push((now, window.floor.get(), window.ceiling.get()));
+        self.has_no_window = false;
+        self.contracted = window.contracted.map_or(window.floor.get(), |version| version.get());
+    }
+
+    /// Of the upgrades that the store knows, this one began last.
+    pub(super) fn is_bound_by(&mut self, plan: &UpgradePlan) {
         self.min_in_service = plan.min_in_service;
         self.drain_deadline = if plan.fails_on_deadline { u64::MAX } else { plan.drain_deadline };
-        self.upgrading = true;
     }
 }
 
@@ -86,6 +101,11 @@ pub(super) struct Facts {
     pub journals_lost: BTreeSet<usize>,
     /// Release streams.
     pub streams: StreamFacts,
+    /// Instances whose agents have acknowledged a window.
+    pub bound: BTreeSet<At>,
+    /// Instances outside a window that was lost with its store, whose agents knew of none: until an upgrade of the service
+    /// rolls, what they do with the rows is not judged.
+    pub unbound: BTreeSet<At>,
     /// When an operator enabled an instance again that they had disabled.
     pub shown: BTreeMap<At, u64>,
     /// Until when the leader may read the store late, in milliseconds.
@@ -174,6 +194,11 @@ impl Facts {
             }
         }
         if let Some((floor, ceiling)) = outside {
+            if service.has_no_window && !self.bound.contains(&at) {
+                // No component could know that the store which was lost had a window.
+                self.unbound.insert(at);
+                return;
+            }
             self.breach(
                 now,
                 2,
@@ -281,6 +306,18 @@ mod tests {
         judged.came_in(60_000, PLACE, 2, "pantry/n0");
         assert_eq!(rules(&judged), NONE);
         judged.came_in(60_000, PLACE, 1, "pantry/n0");
+        assert_eq!(rules(&judged), [2]);
+    }
+
+    #[test]
+    fn blank_store_binds_only_who_has_acknowledged_a_window() {
+        let mut judged = facts(1, 0);
+        judged.services[0].windows = vec![(0, 2, 2)];
+        judged.services[0].has_no_window = true;
+        judged.came_in(60_000, PLACE, 3, "pantry/n0");
+        assert_eq!((rules(&judged), judged.unbound.contains(&PLACE)), (vec![], true));
+        judged.bound.insert(PLACE);
+        judged.came_in(61_000, PLACE, 3, "pantry/n0");
         assert_eq!(rules(&judged), [2]);
     }
 

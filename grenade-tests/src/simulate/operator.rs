@@ -30,6 +30,8 @@ pub(super) enum Command {
     RollBack(String),
     /// `upgrade retry ID NODE`.
     Retry(String, String),
+    /// `upgrade retry ID NODE --declare-stopped`.
+    DeclareStopped(String, String),
     /// `fleet decommission SERVICE/NODE`.
     Decommission(String),
     /// `fleet uncordon NODE`.
@@ -141,8 +143,9 @@ impl<'a> Operator<'a> {
                 operation::roll_back_upgrade(context, &leadership, RollBackUpgradeRequest { id, why, who })
                     .await
             }
-            Command::Retry(id, node) => {
-                let asked = RetryInstanceRequest { id, node, why, who, declare_stopped: false };
+            Command::Retry(id, node) | Command::DeclareStopped(id, node) => {
+                let declare_stopped = matches!(command, Command::DeclareStopped(..));
+                let asked = RetryInstanceRequest { id, node, why, who, declare_stopped };
                 operation::retry_instance(context, &leadership, asked).await
             }
             Command::Uncordon(node) => {

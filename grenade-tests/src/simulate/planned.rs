@@ -39,7 +39,10 @@ pub fn scenario(seed: u64, gate: &Gate, plan: &Plan) -> Scenario {
         seed,
         zones: nodes.iter().map(|_| "a".to_owned()).collect(),
         services: vec![service],
-        schemas: changes.then(schema).into_iter().collect(),
+        schemas: changes
+            .then(|| SchemaPlan::new(vec![Generation::new(Change::Rename)], ROWS))
+            .into_iter()
+            .collect(),
         coordinators: 1,
         upgrades: vec![upgrade(gate, plan)],
         faults: Vec::new(),
@@ -48,17 +51,6 @@ pub fn scenario(seed: u64, gate: &Gate, plan: &Plan) -> Scenario {
         stream: None,
         metadata: None,
     }
-}
-
-fn schema() -> SchemaPlan {
-    let generation = Generation {
-        change: Change::Rename,
-        old_reads: true,
-        after_roll: false,
-        others_first: false,
-        irreversible: false,
-    };
-    SchemaPlan { generations: vec![generation], rows: ROWS, contracted: 0, by_hand: false }
 }
 
 /// What the gate file says of the upgrade, and over it what the plan says.

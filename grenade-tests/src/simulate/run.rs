@@ -9,6 +9,7 @@ use super::old_sessions;
 use super::planned::Steps;
 use super::programs;
 use super::scenario::{Fault, Generation, Scenario, What};
+use super::slot::At;
 use super::stream::StreamPeople;
 use super::tamper;
 use super::testbed::Testbed;
@@ -277,11 +278,10 @@ impl Run {
             self.look_at_form(service, schema).await;
             let versions: BTreeSet<u32> = {
                 let state = self.world.testbed.state();
-                let byzantine = &state.facts.byzantine;
-                let of = state
-                    .slots
-                    .iter()
-                    .filter(|((of, node), slot)| *of == service && slot.serves && !byzantine.contains(node));
+                let (byzantine, unbound) = (&state.facts.byzantine, &state.facts.unbound);
+                let is_judged = |at: &At| !byzantine.contains(&at.1) && !unbound.contains(at);
+                let slots = state.slots.iter();
+                let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at));
                 of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).collect()
             };
             for version in versions {

@@ -82,6 +82,13 @@ pub struct SchemaPlan {
     pub by_hand: bool,
 }
 
+impl SchemaPlan {
+    /// Nothing of it was changed before Tidegate came.
+    pub fn new(generations: Vec<Generation>, rows: u64) -> Self {
+        Self { generations, rows, contracted: 0, by_hand: false }
+    }
+}
+
 impl Scenario {
     /// The version that a service runs at the beginning.
     pub fn first_version(&self, service: usize) -> u32 {
@@ -108,6 +115,11 @@ pub struct Generation {
 }
 
 impl Generation {
+    /// One that can be undone, and whose rows the former version can read.
+    pub fn new(change: Change) -> Self {
+        Self { change, old_reads: true, after_roll: false, others_first: false, irreversible: false }
+    }
+
     /// Whether programs of its version meet rows that are not filled.
     pub fn meets_unfilled(&self) -> bool {
         self.after_roll || self.others_first

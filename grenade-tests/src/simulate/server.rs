@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// The exit code of a run that was interrupted.
 const INTERRUPTED: i32 = 130;
@@ -20,8 +22,11 @@ const INTERRUPTED: i32 = 130;
 /// Sessions of a schedule: of programs, coordinators, the judge. One schedule of a few hundred has as many.
 const SESSIONS: usize = 130;
 
-/// How long the threads of the program may take to clean up after a schedule that was ended.
-const LEAVES: Duration = Duration::from_millis(200);
+/// How long the threads of the program may take, at most, to clean up after the schedules that were ended.
+const CLEANS_UP: Duration = Duration::from_secs(5);
+
+/// Between two looks for what was started meanwhile.
+const SWEEPS_EVERY: Duration = Duration::from_millis(100);
 
 /// What is lost with the server may be lost, and what it does by itself differs from run to run.
 const SETTINGS: [&str; 10] = [
@@ -46,10 +51,30 @@ pub(super) struct Server {
     pool: PgPool,
     postgres: Postgres,
     schedules: AtomicU64,
+    playing: watch::Sender<usize>,
     interrupted: Arc<AtomicBool>,
     runtime: Runtime,
     _world: World,
     _directory: tempfile::TempDir,
+}
+
+/// A schedule that is played. Dropped once nothing of it is left.
+pub(super) struct Playing {
+    prefix: String,
+    count: watch::Sender<usize>,
+}
+
+impl Playing {
+    /// What the names of its databases begin with.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+}
+
+impl Drop for Playing {
+    fn drop(&mut self) {
+        self.count.send_modify(|count| *count -= 1);
+    }
 }
 
 impl Server {
@@ -67,6 +92,7 @@ impl Server {
         let plan = ServerPlan { socket: true, settings, ..ServerPlan::default() };
         let interrupted = Arc::new(AtomicBool::new(false));
         let noticed = Arc::clone(&interrupted);
+        let (playing, played) = watch::channel(0);
         let (postgres, pool) = runtime.block_on(async {
             let mut interrupt = Interrupt::listen()?;
             let postgres = tokio::select! {
@@ -74,22 +100,23 @@ impl Server {
                 ended = interrupt.interrupted() => return Err(ended.into()),
             };
             let rooms = [directory.path().to_owned(), postgres.directory().to_owned()];
-            tokio::spawn(end_when_interrupted(interrupt, noticed, rooms));
+            tokio::spawn(end_when_interrupted(interrupt, noticed, played, rooms));
             let options = PgConnectOptions::from_str(&url(&postgres, postgres.directory(), "postgres"))?;
             anyhow::Ok((postgres, pool.connect_lazy_with(options)))
         })?;
         let schedules = AtomicU64::new(0);
         let (_world, _directory) = (world, directory);
-        Ok(Self { pool, postgres, schedules, interrupted, runtime, _world, _directory })
+        Ok(Self { pool, postgres, schedules, playing, interrupted, runtime, _world, _directory })
     }
 
-    /// What the names of the next schedule's databases begin with. Does not return once the run is interrupted: the process
-    /// is about to end.
-    pub(super) fn next_prefix(&self) -> String {
+    /// The next schedule. Does not return once the run is interrupted: the process is about to end.
+    pub(super) fn next_schedule(&self) -> Playing {
         while self.interrupted.load(Ordering::SeqCst) {
             std::thread::park();
         }
-        format!("s{}_", self.schedules.fetch_add(1, Ordering::SeqCst))
+        self.playing.send_modify(|count| *count += 1);
+        let prefix = format!("s{}_", self.schedules.fetch_add(1, Ordering::SeqCst));
+        Playing { prefix, count: self.playing.clone() }
     }
 
     /// The URL of the server's database `postgres`, for its administrator.
@@ -147,13 +174,25 @@ fn url_at(port: u16, directory: &Path, database: &str) -> String {
 }
 
 /// Ends schedules and server, and this process with them.
-async fn end_when_interrupted(mut interrupt: Interrupt, noticed: Arc<AtomicBool>, rooms: [PathBuf; 2]) {
+async fn end_when_interrupted(
+    mut interrupt: Interrupt,
+    noticed: Arc<AtomicBool>,
+    mut playing: watch::Receiver<usize>,
+    rooms: [PathBuf; 2],
+) {
     let why = interrupt.interrupted().await;
     noticed.store(true, Ordering::SeqCst);
     eprintln!("\rtidegate-simulate: {why}");
-    sweep(&Scope::Every);
-    // The threads that waited for schedules remove their directories.
-    std::thread::sleep(LEAVES);
+    let began = Instant::now();
+    // The threads that waited for schedules remove their directories; one may have been about to start its schedule. What
+    // does not end is left behind.
+    loop {
+        sweep(&Scope::Every);
+        let all_removed = timeout(SWEEPS_EVERY, playing.wait_for(|count| *count == 0)).await.is_ok();
+        if all_removed || began.elapsed() > CLEANS_UP {
+            break;
+        }
+    }
     for room in rooms {
         // It is a temporary directory.
         let _ = std::fs::remove_dir_all(room);

@@ -140,6 +140,12 @@ impl Slot {
         self.running.as_ref().filter(|run| run.is.crashes_after.is_none_or(|after| now < run.since + after))
     }
 
+    /// Whether nothing runs, and nothing starts it by itself: as a person sees who looks.
+    pub(super) fn stands_still(&self, now: u64) -> bool {
+        let is_started_again = self.supervised && self.running.is_some();
+        self.alive(now).is_none() && self.hooks.is_empty() && !is_started_again
+    }
+
     /// The version that runs.
     pub(super) fn version(&self) -> Option<u32> {
         self.running.as_ref().map(|run| run.is.version)

@@ -1,6 +1,8 @@
 //! Judges each record of a stream in the instant in which the auditor reads it.
 
+use super::judge::OLD;
 use super::testbed::{State, Testbed};
+use tidegate_proto::record::release::ComputeRelease;
 use tidegate_proto::record::stream::{Head, Stream};
 
 /// A stream's record was written.
@@ -23,6 +25,9 @@ pub(super) fn noticed(testbed: &Testbed, state: &mut State, name: &str, stream: 
         if let Some(at) = at {
             state.log.log(now, &format!("[{at}] revision {revision} of {name} ({tag}): {word}"));
         }
+        if is_misled(testbed, state, &head.release, now) {
+            state.facts.streams.misled.insert((name.to_owned(), revision.get()));
+        }
         if at.is_none() || state.facts.streams.lost || state.facts.streams.promoted.contains(tag) {
             continue;
         }
@@ -38,14 +43,24 @@ pub(super) fn noticed(testbed: &Testbed, state: &mut State, name: &str, stream: 
     }
 }
 
+/// Whether an instance of what a release needs said another version than it is when the release went out: where all do so at
+/// once, nothing tells.
+fn is_misled(testbed: &Testbed, state: &State, release: &ComputeRelease, now: u64) -> bool {
+    let places: Vec<usize> =
+        release.requires.keys().filter_map(|service| testbed.names().service(service.as_str())).collect();
+    let mut of = state.slots.iter().filter(|((of, _), _)| places.contains(of));
+    of.any(|(_, slot)| slot.lied_since(now.saturating_sub(OLD), now))
+}
+
 /// A compute is shown a release: all that serves of the storage that it needs is new enough.
 pub(super) fn shown(testbed: &Testbed, name: &str, compute: &str, revision: u64) {
     let now = testbed.now();
     let mut state = testbed.state();
-    if state.facts.streams.lost {
+    let key = (name.to_owned(), revision);
+    if state.facts.streams.lost || state.facts.streams.misled.contains(&key) {
         return;
     }
-    let Some(release) = state.facts.streams.releases.get(&(name.to_owned(), revision)).cloned() else {
+    let Some(release) = state.facts.streams.releases.get(&key).cloned() else {
         return;
     };
     let mut found = None;

@@ -14,6 +14,8 @@ pub(super) struct StreamFacts {
     pub releases: BTreeMap<(String, u64), ComputeRelease>,
     /// Tags that a person had go out, whatever was prewarmed.
     pub promoted: BTreeSet<String>,
+    /// Revisions that went out while storage that they need said another version than it is.
+    pub misled: BTreeSet<(String, u64)>,
     /// Another store took the place of the one that ordered what is there: images say nothing any more.
     pub lost: bool,
 }

@@ -2,7 +2,7 @@
 //! what `explain` advises, and try once more with a corrected release.
 
 use super::advice::{
-    advised, filled_by_hand, is_of_another_database, named_in_config, put_back, reconciled, restored,
+    advised, as_seen, filled_by_hand, is_of_another_database, named_in_config, put_back, reconciled, restored,
 };
 use super::before::{all_filled, as_before};
 use super::falsify::kind::{FalseAction, Falsification};
@@ -278,9 +278,9 @@ impl UpgradeSequence {
             restored(world, current, &reason.blocked_on).await;
         }
         for reason in &explained.reasons {
-            if let Some(command) = &reason.next_step
-                && advised(world, current, &reason.kind, &understood(command)).await
-            {
+            let Some(command) = &reason.next_step else { continue };
+            let command = as_seen(world, current, understood(command), &reason.blocked_on);
+            if advised(world, current, &reason.kind, &command).await {
                 break;
             }
         }

@@ -15,6 +15,7 @@ use super::operators::Operators;
 use super::scenario::{ReleasePlan, Scenario};
 use super::slot::{Behaviour, Server, Slot};
 use super::testbed::Testbed;
+use super::upgrade_id::place_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tidegate_embedded_etcd::Embedded;
@@ -190,7 +191,15 @@ impl World {
         self.former.extend(self.auditor.breaches(None));
         // It is replaced by a copy of the store from the time of the snapshot, or by a blank one.
         let history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
+        self.testbed.state().facts.services.iter_mut().for_each(|service| service.has_no_window = true);
         self.auditor = Auditor::follow_copy(history, &self.place.store(), self.testbed.clone()).await?;
+        for (service, id) in self.auditor.begun_last() {
+            let place = self.testbed.names().service(service.as_str());
+            let plan = place_of(id.as_str()).and_then(|n| self.scenario.upgrades.get(n));
+            if let (Some(place), Some(plan)) = (place, plan) {
+                self.testbed.state().facts.services[place].is_bound_by(plan);
+            }
+        }
         Ok(())
     }
 

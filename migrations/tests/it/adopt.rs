@@ -213,7 +213,10 @@ mod story {
         client.run("INSERT INTO things (id, shade) VALUES (51, 'x')").await;
         let found = engine.obstacles(&next).await.unwrap();
         assert!(found.len() == 1 && found[0].contains("came after its fill (1)"), "{found:?}");
-        assert!(found[0].contains("`tidegate schema migrate --to 2 --migrations DIR` fills them"), "{found:?}");
+        assert!(
+            found[0].contains("`tidegate schema migrate --to 2 --migrations DIR` fills them"),
+            "{found:?}"
+        );
         engine.migrate(&all.up_to(2), &term(1), &watch, &cancel).await.unwrap();
         assert_eq!(client.number("SELECT count(*) FROM things WHERE colour = 'x'").await, 51);
         assert_eq!(engine.obstacles(&next).await.unwrap(), Vec::<String>::new());

@@ -21,7 +21,7 @@ pub(crate) struct Answers {
 impl Answers {
     /// Takes a look in.
     pub(crate) fn take_in(&mut self, phase: &Phase, seen: &Seen) {
-        if !matches!(phase, Phase::Verifying | Phase::Serving) || is_well(seen) {
+        if !matches!(phase, Phase::Fresh | Phase::Verifying | Phase::Serving) || is_well(seen) {
             return *self = Self::default();
         }
         let since = *self.since.get_or_insert(seen.now);
@@ -71,5 +71,17 @@ mod tests {
             "{said:?}"
         );
         assert!(said[2].as_ref().is_some_and(|text| text.contains("503 \"20\"")), "{said:?}");
+    }
+
+    #[test]
+    fn answers_are_reported_where_nothing_is_known_to_have_run() {
+        let (mut story, mut answers) = (Story::serving(), Answers::default());
+        story.journal.phase = Phase::Fresh;
+        story.gone();
+        for (second, is_said) in [(0, false), (4, false), (5, true)] {
+            let now = story.seen.now + Duration::from_secs(second);
+            answers.take_in(&story.journal.phase, &Seen { now, ..story.seen.clone() });
+            assert_eq!(answers.reported().is_some(), is_said, "after {second} s");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Composes a report from the journal and one look. Pure.
 
 use crate::config::Service;
+use crate::directive::accept;
 use crate::directive::seen::Seen;
 use crate::directive::timers::Timers;
 use crate::host::Alive;
@@ -30,7 +31,10 @@ pub(crate) fn compose(
         admitted || journal.refusal.as_ref().is_some_and(|r| r.version == *version)
     });
     let release = journal.admitted.as_ref().filter(|a| runs && version == Some(a.version));
-    let replacing = matches!(journal.disposition(), Some(Disposition::Replace { .. }));
+    // Under a store that fell back nothing is started: what was stopped for a replacement stays stopped, and a
+    // person who reconciles that store has to know it.
+    let goes_on = !accept::fell_back(journal, seen.window.as_ref());
+    let replacing = goes_on && matches!(journal.disposition(), Some(Disposition::Replace { .. }));
     Report {
         version,
         probed: probed.filter(|_| version.is_none()),
@@ -70,4 +74,30 @@ fn abilities(service: &Service) -> Abilities {
 
 fn span(time: Duration) -> Span {
     Span::from_millis(time.as_millis().try_into().unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directive::tests::story::{Story, order, replace};
+    use tidegate_proto::Revision;
+    use tidegate_proto::record::report::Step;
+
+    fn step(story: &Story) -> Step {
+        let identity = Identity { nonce: "own".to_owned(), boot: "b".to_owned() };
+        let Story { service, journal, timers, seen } = story;
+        compose(service, &identity, journal, timers, seen, &BTreeMap::new()).step
+    }
+
+    #[test]
+    fn stopped_to_be_replaced_says_stopped_under_a_fallen_store() {
+        let mut story = Story::serving();
+        story.window(1, 2, 50).ordered(order(60, replace(2))).gone();
+        story.enter(Phase::Stopped);
+        assert_eq!(step(&story), Step::Replacing);
+        story.seen.window = Some(None);
+        assert_eq!(step(&story), Step::Stopped, "nothing starts it before a person has reconciled the store");
+        story.journal.reconcile(Revision(70));
+        assert_eq!(step(&story), Step::Replacing, "the accepted order stands until there is a new one");
+    }
 }

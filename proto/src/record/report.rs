@@ -213,7 +213,8 @@ pub enum Step {
     Replacing,
     /// Started and admitted; waiting until it is healthy, in rotation, and stays so.
     Verifying,
-    /// Nothing runs.
+    /// Nothing runs. Also where it was stopped to be replaced, and the store fell back since: nothing is started
+    /// under that store.
     Stopped,
     /// Admission was refused; it does not run, or runs kept out of rotation.
     Refused {

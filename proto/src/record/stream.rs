@@ -78,6 +78,14 @@ impl Stream {
     pub fn head_of(&self, tag: &ReleaseTag) -> Option<&Head> {
         self.heads().filter(|head| head.release.tag == *tag).max_by_key(|head| head.release.revision)
     }
+
+    /// The latest one with this tag that computes have been told to start with.
+    pub fn head_that_went_out(&self, tag: &ReleaseTag) -> Option<&Head> {
+        let was_canary = |head: &Head| head.fraction.is_some() || head.canary_ms > 0;
+        let went_out = |head: &&Head| head.release.deployed_at.is_some() || was_canary(head);
+        let of_tag = self.heads().filter(|head| head.release.tag == *tag);
+        of_tag.filter(went_out).max_by_key(|head| head.release.revision)
+    }
 }
 
 /// The latest revision of a stream, and what it is recognised by.
@@ -177,6 +185,18 @@ pub struct Running {
     /// What it requires.
     #[serde(default)]
     pub requires: BTreeMap<ServiceName, ServiceVersion>,
+}
+
+impl Running {
+    /// So many computes, of a tag that this release has; none = an image that was never released here.
+    pub fn of(count: u64, release: Option<&ComputeRelease>) -> Self {
+        Self {
+            count,
+            revision: release.map(|release| release.revision),
+            version: release.map(|release| release.version),
+            requires: release.map(|release| release.requires.clone()).unwrap_or_default(),
+        }
+    }
 }
 
 /// How a stream is run.

@@ -48,7 +48,9 @@ impl Instance {
 
     /// What it does, or what is done with it.
     fn word(&self, report: &Report) -> String {
-        let settled = self.settled().filter(|_| report.rotation == Rotation::Out);
+        // Where nothing runs, that is the cause, however it left rotation.
+        let runs = report.step != Step::Stopped;
+        let settled = self.settled().filter(|_| runs && report.rotation == Rotation::Out);
         match (self.ordered(), settled) {
             (Some(word), Some(settled)) if self.is_drained() => format!("{word} ({settled})"),
             (Some(word), _) => word.to_owned(),

@@ -50,7 +50,8 @@ impl<'a> Order<'a> {
         Self::budgeted(instance, Disposition::Serve { returning: true })
     }
 
-    /// The same disposition as now; only the releases that should be present change.
+    /// The same disposition as now; only the releases that should be present change. One that is silent may have been
+    /// replaced: where its report comes meanwhile, it may be in service, and is not taken out once more.
     pub(super) fn restate(instance: &'a Instance) -> Self {
         let stands = instance.directive.as_ref().filter(|_| instance.is_still_out_by_order());
         match stands.filter(|directive| directive.disposition.takes_out()) {
@@ -58,7 +59,8 @@ impl<'a> Order<'a> {
                 instance,
                 disposition: directive.disposition.clone(),
                 presumes_out: directive.presumes_out,
-                as_reported: false,
+                as_reported: matches!(directive.disposition, Disposition::Replace { .. })
+                    && !instance.unreadable.contains_key(&Kind::Report),
             },
             None => Self::serve(instance),
         }
@@ -99,7 +101,7 @@ impl Draft<'_> {
         for batch in orders.chunks(BATCH).take(COMMITS_A_TURN) {
             let commit =
                 batch.iter().fold(self.commit(), |commit, order| self.directive(commit, order, releases));
-            self.push_orders(commit, batch, what, because);
+            self.push_orders(self.while_reported(commit, batch), batch, what, because);
         }
     }
 
@@ -142,16 +144,22 @@ impl Draft<'_> {
             commit = commit
                 .when(Precondition::At(Key::Maintenance(order.instance.node.clone()), Revision::ABSENT));
         }
-        for instance in batch.iter().filter(|order| order.as_reported).map(|order| order.instance) {
-            let key = Key::Report(service.clone(), instance.node.clone());
-            let at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
-            commit = commit.when(Precondition::At(key, at));
-        }
+        commit = self.while_reported(commit, batch);
         let taken = Budget { term: self.moment.leader.term.clone(), taken: batch.len() as u32 };
         if !mutant::is("budget-is-not-compared") {
             commit = commit.when(Precondition::At(Key::Budget(service.clone()), budget_at));
         }
         commit.put(Key::Budget(service), taken)
+    }
+
+    /// Adds to a commit the last report of each order that depends on it.
+    fn while_reported(&self, mut commit: Commit, batch: &[Order<'_>]) -> Commit {
+        for instance in batch.iter().filter(|order| order.as_reported).map(|order| order.instance) {
+            let key = Key::Report(self.spec().service.clone(), instance.node.clone());
+            let at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
+            commit = commit.when(Precondition::At(key, at));
+        }
+        commit
     }
 
     fn push_orders(&mut self, commit: Commit, batch: &[Order<'_>], what: &str, because: &str) {

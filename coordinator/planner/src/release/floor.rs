@@ -3,11 +3,13 @@
 //!
 //! # Invariants
 //! * A transaction that changes the needs of such a service sets its floor as well, and compares its window.
-//! * A floor that an upgrade set is raised, and never lowered here.
+//! * A floor that an upgrade set is evidence of what runs: it is raised only to what every instance is known to run, and
+//!   never lowered here.
 
 use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet};
 use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Kind;
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
@@ -33,19 +35,31 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
     {
         return None;
     }
-    let needed = need.highest().map_or(ServiceVersion::ABSENT, |(_, holder)| holder.minimum);
-    let floor = needed.max(contracted::lowest_floor(fleet, service));
+    let floor = needed_floor(Some(need)).max(contracted::lowest_floor(fleet, service));
     let contracted = contracted::bound(fleet, service);
     let now = window_of(fleet, service);
     match now {
         Some(now) if now.ceiling != ServiceVersion::MAX => None,
         Some(now) if !is_only_watched(Some(now)) => {
+            let is_run = fleet.service(service).is_some_and(|known| all_at_least(known, floor));
+            let floor = if is_run { floor } else { contracted::lowest_floor(fleet, service) };
             (now.floor < floor).then(|| Window { floor, ..now.clone() })
         }
         Some(now) if now.floor == floor => None,
         None if floor == ServiceVersion::ABSENT => None,
         _ => Some(Window { floor, ceiling: ServiceVersion::MAX, set_by: by_releases(), contracted }),
     }
+}
+
+/// Whether every instance is known to be at the version or above it, and there is one.
+fn all_at_least(service: &ServiceFleet, version: ServiceVersion) -> bool {
+    let spread = service.spread();
+    spread.silent == 0 && spread.unknown == 0 && spread.min().is_some_and(|min| min >= version)
+}
+
+/// The lowest floor that releases leave.
+fn needed_floor(need: Option<&Need>) -> ServiceVersion {
+    need.and_then(Need::highest).map_or(ServiceVersion::ABSENT, |(_, holder)| holder.minimum)
 }
 
 fn window_of<'a>(fleet: &'a Fleet, service: &ServiceName) -> Option<&'a Window> {
@@ -58,14 +72,33 @@ pub(crate) fn followed(fleet: &Fleet, commit: Commit, service: &ServiceName, nee
     let key = Key::Window(service.clone());
     let now = fleet.service(service).and_then(ServiceFleet::window);
     let compared = Precondition::At(key.clone(), now.map_or(Revision::ABSENT, |now| now.at));
-    let schemas = contracted::compared(fleet, Commit::new()).when;
-    let schemas = schemas.into_iter().filter(|compared| !commit.when.contains(compared)).collect::<Vec<_>>();
-    let commit = schemas.into_iter().fold(commit, Commit::when);
-    let commit = if commit.when.contains(&compared) { commit } else { commit.when(compared) };
+    let joined = Precondition::NonePutAfterWithin(Kind::Inventory, service.to_string(), fleet.revision());
+    let evidence = (!is_only_watched(now.map(|now| &now.record.body))).then_some(joined);
+    let compares =
+        contracted::compared(fleet, Commit::new()).when.into_iter().chain([compared]).chain(evidence);
+    let compares = compares.filter(|compared| !commit.when.contains(compared)).collect::<Vec<_>>();
+    let commit = compares.into_iter().fold(commit, Commit::when);
     match now {
         Some(now) => commit.put(key, now.record.with(body)),
         None => commit.put(key, body),
     }
+}
+
+/// The window that a rollback puts back, but not below what compute releases need: they went out against the floor of the
+/// upgrade. Where no upgrade bounds the service any more, the floor follows the needs.
+pub(crate) fn put_back(
+    fleet: &Fleet,
+    service: &ServiceName,
+    body: Window,
+    floor_now: ServiceVersion,
+) -> Window {
+    let need = fleet.need(service).map(|stored| &stored.record.body);
+    let needed = needed_floor(need).min(floor_now);
+    if needed <= body.floor {
+        return body;
+    }
+    let set_by = if is_only_watched(Some(&body)) { by_releases() } else { body.set_by };
+    Window { floor: needed, set_by, ..body }
 }
 
 /// The floors that do not follow the needs yet: those needs were written before floors followed them, or while an upgrade

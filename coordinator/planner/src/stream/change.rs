@@ -16,7 +16,7 @@ use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::event::Event;
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
-use tidegate_proto::record::stream::{Head, Latest, Stream};
+use tidegate_proto::record::stream::{Head, Latest, Running, Stream};
 use tidegate_proto::{Key, ReleaseRevision, Revision, StreamName, Value, mutant};
 
 /// A change of a stream.
@@ -94,6 +94,7 @@ impl<'a> Change<'a> {
         if !mutant::is("superseded-is-forgotten") {
             self.overtaken_by(revision)?;
         }
+        self.runs_as(&head.release);
         self.stream.deployed = Some(Box::new(head));
         Ok(())
     }
@@ -108,8 +109,16 @@ impl<'a> Change<'a> {
         step(&mut head, Move::BeginCanary)?;
         (head.on_trial, head.fraction, head.canary_ms) = (false, Some(fraction), 0);
         head.salted = true;
+        self.runs_as(&head.release);
         self.stream.canary = Some(Box::new(head));
         Ok(())
+    }
+
+    /// Computes that run the tag of what goes out need from now on what it requires.
+    fn runs_as(&mut self, release: &ComputeRelease) {
+        if let Some(running) = self.stream.running.get_mut(&release.tag) {
+            *running = Running::of(running.count, Some(release));
+        }
     }
 
     /// A waiting release, or the canary, has failed.

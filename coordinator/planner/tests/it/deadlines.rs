@@ -303,4 +303,8 @@ fn wait_by_time_is_named_with_its_length() {
     report.rotation = Rotation::Out;
     world.publish(&node(1));
     assert_eq!(out(&world), [settled]);
+    // Nothing runs there any more.
+    world.agents.get_mut(&node(1)).unwrap().report.step = Step::Stopped;
+    world.publish(&node(1));
+    assert_eq!(out(&world), ["service not running"]);
 }

@@ -3,10 +3,12 @@
 
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
+use tidegate_planner::Action;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::{Key, Value, Write};
 
 /// A roll of four instances; three must stay in service. The third is in maintenance, and it is ordered to be replaced.
 fn replacing_what_a_person_keeps_out() -> World {
@@ -117,4 +119,31 @@ fn order_on_the_way_back_presumes_what_the_former_one_did() {
     world.set_unready(&node(0), false);
     world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+}
+
+/// It was replaced in the roll and fell silent. It reports again between the plan and the commit.
+#[test]
+fn restated_replacement_takes_out_none_that_reports_again() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    world.until("the old code is removed", |world| world.phase() == Phase::Remove);
+    world.fall_silent(1);
+    let replaces_it = |write: &Write| match write {
+        Write::Put(Key::Directive(_, of), Value::Directive(directive)) => {
+            *of == node(1) && matches!(directive.body.disposition, Disposition::Replace { .. })
+        }
+        _ => false,
+    };
+    let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    let restated = plan.actions.iter().find_map(|action| match action {
+        Action::Commit(planned) => planned.commit.writes.iter().any(replaces_it).then_some(&planned.commit),
+        _ => None,
+    });
+    let restated = restated.expect("its directive names the releases of the roll");
+    world.agents.get_mut(&node(1)).unwrap().alive = true;
+    world.publish(&node(1));
+    assert!(!world.store.commit(restated), "it is in service");
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(directive(&world, 1).unwrap().disposition, Disposition::Serve { returning: false });
 }

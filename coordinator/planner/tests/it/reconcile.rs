@@ -141,6 +141,20 @@ fn running_version_outside_the_new_window_refuses() {
 }
 
 #[test]
+fn unreadable_window_is_put_back_before_the_store_is_reconciled() {
+    let mut world = blank_in_mid_roll();
+    let key = Key::Window(service());
+    let was = Window { floor: version(1), ceiling: version(1), set_by: upgrade_id(), contracted: None };
+    world.store.put(key.clone(), was.clone());
+    world.store.spoil(&key);
+    let refused = apply(&mut world, &Choices::default()).unwrap_err();
+    assert!(refused.message.contains(&format!("the record {key} is not UTF-8")), "{refused}");
+    world.store.put(key, was);
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 2)));
+}
+
+#[test]
 fn plan_that_has_changed_is_not_applied() {
     let mut world = blank_in_mid_roll();
     let choices = Choices::default();

@@ -2,6 +2,7 @@
 
 mod canary;
 mod fixture;
+mod floors;
 mod going_out;
 mod history;
 mod hooks;

@@ -6,7 +6,7 @@ use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::{Health, Rotation, Step};
+use tidegate_proto::record::report::{Fault, Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, RollbackStep};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{InstanceId, Key};
@@ -122,6 +122,104 @@ fn decommissioned_instance_returning_in_remove_is_moved() {
     }
 }
 
+/// It was switched off before its wave, and comes back while the rows are migrated: its directive is the one that it had, so
+/// that it is not verified again, and reports a fault instead of a failure.
+#[test]
+fn old_one_that_starts_nothing_after_the_roll_is_moved() {
+    let change = json!({
+        "schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"},
+        "max_unavailable": 1, "min_in_service": 1,
+    });
+    let mut world = World::at_version_1(3);
+    world.start_with_schema(spec(change), MigrateOrder::AfterRoll);
+    world.until_roll();
+    let last = (0..3).rev().find(|n| world.agents[&node(*n)].report.step == Step::Serving).unwrap();
+    world.fall_silent(last);
+    let gone = ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() };
+    let asker = Asker { who: "op".into(), why: "it is gone".into(), accepts: Default::default() };
+    let id = InstanceId::new(service(), node(last));
+    let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, gone, &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.until("migrate", |world| world.phase().name().word() == "migrate");
+    let faulty = |world: &mut World, lasting: bool| {
+        let agent = world.agents.get_mut(&node(last)).unwrap();
+        assert_eq!(agent.release, release(1));
+        (agent.alive, agent.ill_at) = (true, Some(1));
+        let report = &mut agent.report;
+        (report.version, report.release, report.release_digest) = (None, None, None);
+        (report.step, report.rotation, report.health) = (Step::Serving, Rotation::Unknown, Health::Unhealthy);
+        let reason = "nothing listens where it should answer".to_owned();
+        report.fault = Some(Box::new(Fault { reason, lasting, recent: true }));
+        world.publish(&node(last));
+    };
+    faulty(&mut world, false);
+    world.run();
+    assert_eq!(world.phase().name().word(), "migrate", "it may be a hiccup");
+    faulty(&mut world, true);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 3]);
+}
+
+/// It was away while the store was lost: this store knows no admission of it, and its agent may not start what ran there.
+#[test]
+fn old_one_without_admission_returning_in_remove_is_moved() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"max_unavailable": 1, "min_in_service": 1}))).unwrap();
+    world.until("remove", |world| world.phase() == Phase::Remove);
+    world.join(4, 1);
+    assert!(!world.store.keys.contains_key(&Key::Inventory(service(), node(4))));
+    let unhealthy = |world: &mut World, step: Step, health: Health| {
+        let report = &mut world.agents.get_mut(&node(4)).unwrap().report;
+        (report.version, report.release, report.release_digest) = (None, None, None);
+        (report.step, report.rotation, report.health) = (step, Rotation::Unknown, health);
+        world.publish(&node(4));
+    };
+    // It is ordered to serve, accepts that, and starts nothing.
+    world.agents.get_mut(&node(4)).unwrap().unready = true;
+    unhealthy(&mut world, Step::Verifying, Health::Unknown);
+    world.run();
+    assert_eq!(world.phase(), Phase::Remove);
+    let agent = world.agents.get_mut(&node(4)).unwrap();
+    (agent.unready, agent.ill_at) = (false, Some(1));
+    let failed = Step::Failed { at: "verifying".into(), reason: "nothing listens".into() };
+    unhealthy(&mut world, failed, Health::Unhealthy);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 4]);
+}
+
+/// Its agent has lost its journal, and what ran there has ended: nothing says what is to be started.
+#[test]
+fn instance_of_a_lost_journal_unstarted_is_moved() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"max_unavailable": 1, "min_in_service": 1}))).unwrap();
+    // Its directive is the one of remove: nothing follows that one any more.
+    let is_directed = |world: &World| {
+        let instance = world.store.fleet().service(&service()).unwrap().get(&node(1)).unwrap();
+        let directive = instance.directive.as_ref();
+        let serves = directive.is_some_and(|d| matches!(d.disposition, Disposition::Serve { .. }));
+        world.phase() == Phase::Remove && serves
+    };
+    world.until("it is told to remove the old code", is_directed);
+    let nothing_runs = |world: &mut World, answers: Option<&str>| {
+        let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+        (report.version, report.release, report.release_digest) = (None, None, None);
+        (report.step, report.rotation, report.health) =
+            (Step::Starting, Rotation::Unknown, Health::Unhealthy);
+        report.answers = answers.map(Into::into);
+        world.publish(&node(1));
+    };
+    nothing_runs(&mut world, None);
+    world.run();
+    assert_eq!(world.phase(), Phase::Remove, "it may be on its way up");
+    nothing_runs(&mut world, Some("probe: nothing runs"));
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.agents[&node(1)].report.version, Some(release(2).version));
+}
+
 /// Labels come with an admission: the one that joined has none, and is drained as the only one that is out.
 #[test]
 fn unlabelled_drained_instance_unstarted_is_moved() {
@@ -227,34 +325,58 @@ fn another_build_of_the_version_that_is_wanted_is_no_old_code() {
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
 }
 
-/// One that joined with nothing to start was drained, which failed, and was let back when people went back.
-#[test]
-fn unstarted_instance_is_moved_in_rollback_after_failure() {
+fn nothing_runs_on_4(world: &mut World, step: Step, rotation: Rotation) {
+    let report = &mut world.agents.get_mut(&node(4)).unwrap().report;
+    (report.version, report.release, report.release_digest) = (None, None, None);
+    (report.step, report.rotation, report.health) = (step, rotation, Health::Unhealthy);
+    world.publish(&node(4));
+}
+
+fn is_4_ordered(world: &World, wanted: Disposition) -> bool {
+    let instance = world.store.fleet().service(&service()).unwrap().get(&node(4)).unwrap();
+    instance.directive.as_ref().is_some_and(|directive| directive.disposition == wanted)
+}
+
+/// A roll in which one has joined with nothing to start and was drained, which failed.
+fn with_an_unstarted_newcomer_that_failed(change: serde_json::Value) -> World {
     let mut world = World::at_version_1(3);
-    world.start(spec(json!({"max_unavailable": 1, "min_in_service": 2}))).unwrap();
+    world.start(spec(change)).unwrap();
     world.until_roll();
     world.join(4, 1);
     assert!(world.store.commit(&Commit::new().delete(Key::Inventory(service(), node(4)))));
-    let nothing_runs = |world: &mut World, step: Step, rotation: Rotation| {
-        let report = &mut world.agents.get_mut(&node(4)).unwrap().report;
-        (report.version, report.release, report.release_digest) = (None, None, None);
-        (report.step, report.rotation, report.health) = (step, rotation, Health::Unhealthy);
-        world.publish(&node(4));
-    };
-    nothing_runs(&mut world, Step::Starting, Rotation::Unknown);
-    let is_ordered = |world: &World, wanted: Disposition| {
-        let instance = world.store.fleet().service(&service()).unwrap().get(&node(4)).unwrap();
-        instance.directive.as_ref().is_some_and(|directive| directive.disposition == wanted)
-    };
-    world.until("it is drained", |world| is_ordered(world, Disposition::Drain));
+    nothing_runs_on_4(&mut world, Step::Starting, Rotation::Unknown);
+    world.until("it is drained", |world| is_4_ordered(world, Disposition::Drain));
     let failed = Step::Failed { at: "draining".into(), reason: "requests could not be counted".into() };
-    nothing_runs(&mut world, failed, Rotation::Unknown);
+    nothing_runs_on_4(&mut world, failed, Rotation::Unknown);
+    world
+}
+
+/// It was let back when people went back.
+#[test]
+fn unstarted_instance_is_moved_in_rollback_after_failure() {
+    let mut world =
+        with_an_unstarted_newcomer_that_failed(json!({"max_unavailable": 1, "min_in_service": 2}));
     let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
     let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
     assert!(world.store.commit(&commit));
     world.events += 1;
-    world.until("it is let back", |world| is_ordered(world, Disposition::Serve { returning: true }));
-    nothing_runs(&mut world, Step::Stopped, Rotation::Out);
+    world.until("it is let back", |world| is_4_ordered(world, Disposition::Serve { returning: true }));
+    nothing_runs_on_4(&mut world, Step::Stopped, Rotation::Out);
     let last = world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
+}
+
+/// It was let back once a person let the upgrade go on. It is all that may be out, so the others wait for it.
+#[test]
+fn unstarted_instance_is_moved_in_roll_after_failure() {
+    let mut world = with_an_unstarted_newcomer_that_failed(json!({
+        "max_unavailable": 1, "min_in_service": 2, "failures": {"then": "pause"},
+    }));
+    world.until("it is paused", |world| world.upgrade().unwrap().paused.is_some());
+    world.resume();
+    world.until("it is let back", |world| is_4_ordered(world, Disposition::Serve { returning: true }));
+    nothing_runs_on_4(&mut world, Step::Stopped, Rotation::Out);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 4]);
 }

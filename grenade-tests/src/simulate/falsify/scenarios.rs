@@ -36,18 +36,12 @@ fn with_schema(hooks: bool, change: Change) -> Scenario {
         schema: Some(0),
         lingers: 2_500,
     };
-    let generation =
-        Generation { change, old_reads: true, after_roll: false, others_first: false, irreversible: false };
+    let generation = Generation::new(change);
     Scenario {
         seed: 1,
         zones: ["a", "b", "c"].map(str::to_owned).into(),
         services: vec![service],
-        schemas: vec![SchemaPlan {
-            generations: vec![generation.clone(), generation],
-            rows: 20,
-            contracted: 0,
-            by_hand: false,
-        }],
+        schemas: vec![SchemaPlan::new(vec![generation.clone(), generation], 20)],
         coordinators: 1,
         upgrades: vec![upgrade(1), upgrade(2)],
         faults: Vec::new(),

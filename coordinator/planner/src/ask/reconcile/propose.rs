@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
 use tidegate_proto::record::report::{Report, Rotation, Step};
-use tidegate_proto::{InstanceId, NodeId, Revision, ServiceName, ServiceVersion, TermId, mutant};
+use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, ServiceVersion, TermId, mutant};
 
 /// The most instances that one record disregards.
 const MOST_DISREGARDED: usize = 1_000;
@@ -35,6 +35,7 @@ impl Planned {
         let body = claims.record();
         let witnesses = claims.witnesses(&body);
         let services: BTreeSet<&ServiceName> = witnesses.iter().map(|w| &w.instance.service).collect();
+        demand_readable(fleet, &services)?;
         let windows: Vec<WindowChange> =
             services.iter().map(|service| claims.window(service, &body, &witnesses)).collect();
         let instances = claims.instances(contradiction, &services, &windows, &witnesses);
@@ -51,6 +52,20 @@ impl Planned {
             instances,
         };
         Ok(Self { proposal, body })
+    }
+}
+
+/// What a plan may write has to be known before: nothing is written over a record that cannot be read.
+fn demand_readable(fleet: &Fleet, services: &BTreeSet<&ServiceName>) -> Result<(), Refusal> {
+    let written = |key: &Key| match key {
+        Key::Window(service) => services.contains(service),
+        key => *key == Key::Reconciliation,
+    };
+    match fleet.unreadable().find(|(key, ..)| written(key)) {
+        None => Ok(()),
+        Some((key, why, at)) => Err(Refusal::state(format!(
+            "cannot reconcile the store: the record {key} {why} (revision {at}). Restore its previous value first, and reconcile the store then"
+        ))),
     }
 }
 

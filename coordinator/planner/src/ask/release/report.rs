@@ -106,14 +106,10 @@ pub fn running(
     }
     let mut reported = BTreeMap::new();
     for (tag, count) in counts {
-        let release = stream.head_of(tag).map(|head| &head.release).or(past.get(tag));
-        let running = Running {
-            count,
-            revision: release.map(|release| release.revision),
-            version: release.map(|release| release.version),
-            requires: release.map(|release| release.requires.clone()).unwrap_or_default(),
-        };
-        reported.insert(tag.clone(), running);
+        // One that waits may require more, under a tag that runs already.
+        let head = stream.head_that_went_out(tag).or_else(|| stream.head_of(tag));
+        let release = head.map(|head| &head.release).or(past.get(tag));
+        reported.insert(tag.clone(), Running::of(count, release));
     }
     if stream.running == reported {
         return Ok(Asked::already(name, None));

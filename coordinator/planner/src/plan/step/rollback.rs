@@ -13,7 +13,7 @@ use crate::gate::roll::stall::is_overdue;
 use crate::gate::roll::{all_serving, removed, restaged};
 use crate::gate::version::{self, acknowledged, all_at};
 use crate::moment::SchemaFacts;
-use crate::release::need;
+use crate::release::{floor, need};
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::{Former, Upgrade};
@@ -189,17 +189,14 @@ fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
         return Commit::new();
     };
     let key = Key::Window(service.name().clone());
-    let mut body = match (former.window, &former.window_set_by) {
+    let body = match (former.window, &former.window_set_by) {
         (Some((floor, ceiling)), Some(set_by)) => {
             Window { floor, ceiling, set_by: set_by.clone(), contracted: None }
         }
         _ => Window::open(draft.id.clone()),
     };
-    body.contracted = contracted::bound(draft.fleet, service.name());
-    // As it was, but not below what compute releases need: they went out against the floor of this upgrade.
-    if let Some(needed) = need::lowest_floor(draft.fleet, service.name()) {
-        body.floor = body.floor.max(needed.min(now.floor));
-    }
+    let body = Window { contracted: contracted::bound(draft.fleet, service.name()), ..body };
+    let body = floor::put_back(draft.fleet, service.name(), body, now.floor);
     if body.floor < contracted::lowest_floor(draft.fleet, service.name()) {
         return Commit::new();
     }

@@ -5,9 +5,8 @@ use super::super::Draft;
 use crate::contracted;
 use crate::fleet::{Instance, ServiceFleet};
 use crate::gate::preflight::lowest;
-use crate::gate::release::needed;
 use crate::gate::version;
-use crate::release::floor::is_only_watched;
+use crate::release::floor::{self, is_only_watched};
 use crate::release::need;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
@@ -75,14 +74,14 @@ fn give(draft: &Draft<'_>, commit: Commit, name: &ServiceName, floor: ServiceVer
     }
 }
 
-/// After a rollback these windows admit every version again, as before, unless what runs or was contracted meanwhile
-/// needs the floor. Returns whether it planned any.
+/// After a rollback these windows admit every version again that compute releases leave, as before, unless what was
+/// contracted meanwhile needs the floor. Returns whether it planned any.
 pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
     let Some(asked) = draft.spec().schema.as_ref() else { return false };
     let opens = |name: &&ServiceName| {
         let window = draft.fleet.service(name).and_then(ServiceFleet::window);
         let ours = window.is_some_and(|window| window.set_by == *draft.id && !window.is_open());
-        ours && needed::forbids(draft.fleet, name, ServiceVersion::ABSENT).is_none()
+        ours && draft.fleet.unreadable_at(&Key::Need((*name).clone())).is_none()
             && contracted::forbids(draft.fleet, name, ServiceVersion::ABSENT).is_none()
     };
     let set: Vec<&ServiceName> = asked.shared_with.keys().filter(opens).collect();
@@ -94,7 +93,11 @@ pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
             let key = Key::Window((*name).clone());
             let commit = need::same(draft.fleet, commit, name).when(Precondition::At(key.clone(), window.at));
             let contracted = contracted::bound(draft.fleet, name);
-            commit.put(key, window.record.with(Window { contracted, ..Window::open(draft.id.clone()) }))
+            let open = Window { contracted, ..Window::open(draft.id.clone()) };
+            commit.put(
+                key,
+                window.record.with(floor::put_back(draft.fleet, name, open, window.record.body.floor)),
+            )
         });
         let commit = contracted::compared(draft.fleet, commit);
         push(draft, commit, batch.iter().copied(), "window opened", "the upgrade was rolled back");

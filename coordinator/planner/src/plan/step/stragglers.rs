@@ -5,7 +5,7 @@
 use super::super::Draft;
 use super::moving::{Moving, move_instances};
 use crate::fleet::{Instance, Known, Standing, moved_from};
-use tidegate_proto::record::report::Step;
+use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::{Release, ServiceVersion, mutant};
 
 /// Moves every instance to the one release that is wanted now, and removes others.
@@ -38,19 +38,30 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
     move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
 }
 
-/// Whether it runs another version, was refused as one, has never run anything that its agent knows of, or was not
-/// healthy under its last directive and was last admitted as another version: nothing else starts the wanted one there.
-/// An unknown version alone is no reason to restart an instance.
+/// Whether it runs another version, was refused as one, or nothing starts the wanted one there. An unknown version alone
+/// is no reason to restart an instance.
 fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
     let step = instance.report.as_ref().map(|report| &report.step);
     let refused = matches!(step, Some(Step::Refused { .. }));
-    let is_new = matches!(step, Some(Step::Starting)) && instance.inventory.is_none();
-    let was_elsewhere = instance.inventory.as_ref().is_some_and(|last| last.version != version);
-    let has_failed = was_elsewhere && instance.has_failed_verifying();
     match instance.known() {
         // What is known is the lower of its report and its last admission: it may run a higher one that was refused.
         Known::At(known) => known != version || refused && instance.last_seen() != Some(version),
-        Known::Unknown => refused || is_new || has_failed,
+        Known::Unknown => refused || is_not_started(instance, version),
         Known::Silent => false,
     }
+}
+
+/// Whether its agent knows of nothing that ran there, and it was never admitted or has answered nothing well for some
+/// seconds (a journal may be lost); or it is not healthy, and was last admitted as another version, or by no record of this
+/// store: its agent and its own supervisor may not start that version.
+fn is_not_started(instance: &Instance, version: ServiceVersion) -> bool {
+    let Some(report) = &instance.report else { return false };
+    let unhealthy = report.health == Health::Unhealthy;
+    let unanswered = instance.inventory.is_none() || unhealthy && instance.reports_answers();
+    let is_new = report.step == Step::Starting && unanswered;
+    let was_elsewhere = instance.inventory.as_ref().is_none_or(|last| last.version != version);
+    let lasts = instance.fault().is_some_and(|fault| fault.lasting);
+    // Under a directive that it has had for long it is not verified again, so that no failure is reported.
+    let ails = instance.has_failed_verifying() || lasts && unhealthy;
+    is_new || was_elsewhere && ails && instance.unreadable.is_empty()
 }

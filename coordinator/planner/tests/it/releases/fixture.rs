@@ -1,6 +1,6 @@
 //! A world with one release stream above the storage service that the other stories upgrade, and what is asked of it.
 
-use crate::sim::World;
+use crate::sim::{World, service};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::ask::release::{self, Asked};
@@ -11,7 +11,7 @@ use tidegate_proto::compute::ReleaseRequest;
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus, TagRecord};
 use tidegate_proto::record::stream::{Stream, StreamSettings};
-use tidegate_proto::{Key, ReleaseRevision, ReleaseTag, Revision, StreamName, Value};
+use tidegate_proto::{Key, ReleaseRevision, ReleaseTag, Revision, ServiceVersion, StreamName, Value};
 
 pub(super) fn stream() -> StreamName {
     "compute".parse().unwrap()
@@ -251,4 +251,12 @@ pub(super) fn commits(world: &World) -> Vec<Commit> {
             _ => None,
         })
         .collect()
+}
+
+/// The floor of storage that another tool upgrades; none where it has no window.
+pub(super) fn watched_floor(world: &World) -> Option<(u32, bool)> {
+    match &world.store.keys.get(&Key::Window(service()))?.0 {
+        Value::Window(window) => Some((window.body.floor.get(), window.body.ceiling == ServiceVersion::MAX)),
+        other => panic!("{other:?}"),
+    }
 }

@@ -1,6 +1,6 @@
 //! Ordering behind storage, in both directions (rule 8).
 
-use super::fixture::{asker, commits, stream};
+use super::fixture::{asker, commits, stream, watched_floor};
 use crate::sim::{Database, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, release};
@@ -304,60 +304,6 @@ fn a_need_that_cannot_be_read_lowers_no_floor() {
     fleet.put(key, unreadable, Revision(9_999));
     let refused = ask::roll_back(&fleet, &world.moment(), &upgrade_id(), &asker("why not")).unwrap_err();
     assert!(refused.message.contains("needs/pantry-api is not UTF-8"), "{refused}");
-}
-
-/// The floor of storage that another tool upgrades; none where it has no window.
-fn watched_floor(world: &World) -> Option<(u32, bool)> {
-    match &world.store.keys.get(&Key::Window(service()))?.0 {
-        Value::Window(window) => Some((window.body.floor.get(), window.body.ceiling == ServiceVersion::MAX)),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn watched_storage_floor_follows_highest_need() {
-    let mut world = World::at_version_1(0);
-    world.join(0, 3);
-    world.join(1, 3);
-    world.release(1, json!({"requires": {"pantry-api": 2}}));
-    assert_eq!(watched_floor(&world), Some((2, true)), "the ceiling stays open");
-    world.release(2, json!({"requires": {"pantry-api": 3}}));
-    assert_eq!(watched_floor(&world), Some((3, true)));
-    world.go_back(1).unwrap();
-    assert!(world.admits(2) && !world.admits(1), "an older instance is not started");
-    assert_eq!(watched_floor(&world), Some((2, true)), "in the commit that changes the needs");
-    world.pin("c1", 2).unwrap();
-    assert_eq!(watched_floor(&world), Some((3, true)));
-    world.unpin("c1").unwrap();
-    world.release(3, json!({}));
-    assert_eq!(watched_floor(&world), Some((1, true)), "nothing is needed");
-    world.create(4, json!({"requires": {"pantry-api": 4}})).unwrap();
-    let waiting = world.settle();
-    assert!(matches!(waiting[&5][0], Reason::Version(VersionGate::Behind { .. })), "{waiting:?}");
-}
-
-#[test]
-fn window_that_moves_meanwhile_refuses_a_deploy_planned_before() {
-    let mut world = World::at_version_1(0);
-    world.join(0, 2);
-    world.release(1, json!({"requires": {"pantry-api": 2}}));
-    let held = world.store.keys[&Key::Window(service())].0.clone();
-    world.create(2, json!({})).unwrap();
-    let planned = commits(&world);
-    world.store.put(Key::Window(service()), held);
-    assert!(planned.iter().all(|commit| !world.store.commit(commit)), "the window is compared");
-}
-
-#[test]
-fn needs_written_before_floors_followed_them_are_caught_up_with() {
-    let mut world = World::at_version_1(0);
-    world.join(0, 2);
-    world.release(1, json!({"requires": {"pantry-api": 2}}));
-    world.store.keys.remove(&Key::Window(service()));
-    world.store.rebuild();
-    assert_eq!(watched_floor(&world), None);
-    world.settle();
-    assert_eq!(watched_floor(&world), Some((2, true)));
 }
 
 #[test]

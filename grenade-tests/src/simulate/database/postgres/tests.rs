@@ -7,25 +7,16 @@ use crate::simulate::server::Server;
 use std::collections::BTreeSet;
 use tidegate_migrations::held::{Simulated, hold_the_runtime, open_sessions};
 
-fn plan() -> SchemaPlan {
-    let generation = Generation {
-        change: Change::Rename,
-        old_reads: true,
-        after_roll: false,
-        others_first: false,
-        irreversible: false,
-    };
-    SchemaPlan { generations: vec![generation], rows: 3, contracted: 0, by_hand: false }
-}
-
 /// A database on a server that both end with the returned values.
 async fn database(server: &Server, directory: &std::path::Path) -> Database {
-    let prefix = server.next_prefix();
-    let reached = server::reach(&server.url_of_itself(), prefix.clone()).unwrap();
+    let playing = server.next_schedule();
+    let prefix = playing.prefix();
+    let reached = server::reach(&server.url_of_itself(), prefix.to_owned()).unwrap();
     let goes_on = |_: &str| -> futures::future::BoxFuture<'static, ()> { Box::pin(async {}) };
     hold_the_runtime(Simulated { takes: || std::time::Duration::ZERO, goes_on, server: Some(reached) });
     let url = server.link(&directory.join("link"), &format!("{prefix}one")).unwrap();
-    Database::make(&plan(), directory, ("one", &url), &[]).await.unwrap()
+    let plan = SchemaPlan::new(vec![Generation::new(Change::Rename)], 3);
+    Database::make(&plan, directory, ("one", &url), &[]).await.unwrap()
 }
 
 #[tokio::test]
