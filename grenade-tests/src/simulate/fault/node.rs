@@ -21,7 +21,8 @@ pub(super) fn repair_disk(world: &World, node: usize) {
 
 /// Agent and services of a node lose their power.
 pub(super) fn switch_off(world: &mut World, node: usize) -> Vec<Undo> {
-    world.agents[node].take().into_iter().for_each(Agent::kill);
+    let agents = world.agents[node].take().into_iter().chain(world.impostors[node].take());
+    agents.for_each(Agent::kill);
     for service in world.services_on(node) {
         world.testbed.loses_power((service, node));
     }

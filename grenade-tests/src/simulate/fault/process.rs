@@ -55,6 +55,10 @@ pub(super) fn replace_by_byzantine(world: &mut World, node: usize) -> Vec<Undo> 
 }
 
 pub(super) fn start_second_agent(world: &mut World, node: usize) -> Vec<Undo> {
+    // It runs on the same machine.
+    if world.off.contains(&node) {
+        return Vec::new();
+    }
     world.start_impostor(node);
     vec![Undo::Impostor(node)]
 }
