@@ -26,6 +26,9 @@ pub struct Cause {
     /// Whether its agent has failed, so that nothing more happens before an operator has it tried again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
+    /// Whether its node is cordoned, so that nothing happens there before a person uncordons it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cordoned: bool,
 }
 
 impl Causes {
@@ -51,6 +54,11 @@ impl Causes {
         self.first.iter().find(|cause| cause.failed).map(|cause| &cause.node)
     }
 
+    /// One whose node is cordoned.
+    pub fn cordoned(&self) -> Option<&NodeId> {
+        self.first.iter().find(|cause| cause.cordoned).map(|cause| &cause.node)
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -60,7 +68,8 @@ impl Causes {
 impl Cause {
     fn of(instance: &Instance) -> Self {
         let why = instance.why_out().unwrap_or_else(|| "in service".to_owned());
-        Self { node: instance.node.clone(), why, failed: instance.failure().is_some() }
+        let (failed, cordoned) = (instance.failure().is_some(), instance.cordoned);
+        Self { node: instance.node.clone(), why, failed, cordoned }
     }
 }
 

@@ -38,11 +38,13 @@ pub(super) fn retry(id: &UpgradeId, node: &NodeId) -> String {
     format!("tidegate upgrade retry {id} {node}")
 }
 
-/// The command that helps where instances are out of service: the one that has failed is named.
+/// The command that helps where instances are out of service: the one that has failed is named, or else one that a person
+/// keeps out.
 pub(super) fn recovery_command(waits: Waits<'_>, out: &Causes) -> Option<String> {
-    waits.upgrade(|id| match out.failed() {
-        Some(node) => retry(id, node),
-        None => format!("tidegate upgrade status {id}"),
+    waits.upgrade(|id| match (out.failed(), out.cordoned()) {
+        (Some(node), _) => retry(id, node),
+        (None, Some(node)) => format!("tidegate fleet uncordon {node}"),
+        (None, None) => format!("tidegate upgrade status {id}"),
     })
 }
 

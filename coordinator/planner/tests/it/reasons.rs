@@ -17,12 +17,13 @@ fn nodes() -> Sample {
 }
 
 fn out() -> Causes {
-    let cause = |n, why: &str| Cause { node: node(n), why: why.into(), failed: false };
+    let cause = |n, why: &str| Cause { node: node(n), why: why.into(), failed: false, cordoned: n == 1 };
     Causes { first: vec![cause(1, "node cordoned"), cause(2, "unhealthy: readiness URL fails")], count: 7 }
 }
 
 fn failed() -> Causes {
-    let failed = Cause { node: node(3), why: "failed verifying: not ready".into(), failed: true };
+    let failed =
+        Cause { node: node(3), why: "failed verifying: not ready".into(), failed: true, cordoned: false };
     Causes { first: vec![failed], count: 1 }
 }
 
