@@ -25,13 +25,22 @@ pub fn may_meet_storage(
     release: &ComputeRelease,
 ) -> Result<Vec<Precondition>, Vec<Reason>> {
     let ready = storage_is_ready(fleet, &release.requires);
-    let proven = match settings.evidence.max(release.evidence) {
-        EvidenceRule::None => Ok(Vec::new()),
-        EvidenceRule::Required => is_proven(fleet, &release.tag, &release.requires),
-    };
-    match (ready, proven) {
+    match (ready, has_evidence(fleet, settings, release)) {
         (Ok(ready), Ok(proven)) => Ok(ready.into_iter().chain(proven).collect()),
         (ready, proven) => Err([ready.err(), proven.err()].into_iter().flatten().flatten().collect()),
+    }
+}
+
+/// What must hold in the transaction that relies on the two having been seen to work together, where that is asked; or what
+/// lacks evidence.
+pub fn has_evidence(
+    fleet: &Fleet,
+    settings: &StreamSettings,
+    release: &ComputeRelease,
+) -> Result<Vec<Precondition>, Vec<Reason>> {
+    match settings.evidence.max(release.evidence) {
+        EvidenceRule::None => Ok(Vec::new()),
+        EvidenceRule::Required => is_proven(fleet, &release.tag, &release.requires),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::fleet::Fleet;
 use crate::gate::Reason;
 use crate::gate::release::canary::{Judgement, judge};
 use crate::gate::release::deploy;
-use crate::gate::release::storage::may_meet_storage;
+use crate::gate::release::storage::{has_evidence, may_meet_storage};
 use crate::gate::release::trial::{Trial, assess};
 use crate::gate::task::{self, Hooks};
 use crate::gate::version::below;
@@ -266,7 +266,9 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
     match judge(&canary, recorded, head.canary_ms) {
         Judgement::Failed(because) => return fail(change, revision, because),
         Judgement::Open(reason) => {
-            waiting.insert(revision, vec![reason]);
+            // Storage may have come since it began: a person who promotes it needs to know.
+            let lacks = has_evidence(change.fleet, &change.stream.settings, release).err();
+            waiting.insert(revision, [reason].into_iter().chain(lacks.into_iter().flatten()).collect());
             return None;
         }
         Judgement::Succeeded => {}

@@ -8,6 +8,7 @@ use tidegate_planner::ask::{Asker, Refusal};
 use tidegate_planner::{Action, Fleet, Moment, Reason, Stored, plan};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::compute::ReleaseRequest;
+use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus, TagRecord};
 use tidegate_proto::record::stream::{Stream, StreamSettings};
@@ -107,6 +108,15 @@ impl World {
         self.asked(|fleet, moment| {
             release::promote(fleet, moment, &stream(), revision(number), fraction, &asker("go on"))
         })
+    }
+
+    /// What a run of the compatibility suite of release-1 with this storage ended with.
+    pub(super) fn record_evidence(&mut self, storage: &str, verdict: Verdict) {
+        let (compute, storage) = ("release-1".parse().unwrap(), storage.parse().unwrap());
+        let (fleet, moment, asker) = (self.store.fleet(), self.moment(), asker("412 tests"));
+        let commit = release::evidence(fleet, &moment, &compute, &storage, verdict, None, &asker).unwrap();
+        assert!(self.store.commit(&commit));
+        self.events += 1;
     }
 
     pub(crate) fn pin(&mut self, compute: &str, number: u64) -> Result<Asked, Refusal> {

@@ -257,29 +257,15 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
     let lacks = |waiting: &[Reason]| waiting.iter().map(ToString::to_string).collect::<Vec<_>>();
     let none = |tag: &str| format!("no evidence that release-1 works with {tag}, which is in use");
     assert_eq!(lacks(&world.settle()[&1]), [none("pantry-1.0.0"), none("pantry-2.0.0")]);
-    let record = |world: &mut World, storage: &str, verdict| {
-        let (compute, storage) = ("release-1".parse().unwrap(), storage.parse().unwrap());
-        let commit = release::evidence(
-            world.store.fleet(),
-            &world.moment(),
-            &compute,
-            &storage,
-            verdict,
-            None,
-            &asker("412 tests"),
-        );
-        assert!(world.store.commit(&commit.unwrap()));
-        world.events += 1;
-    };
-    record(&mut world, "pantry-1.0.0", Verdict::Pass);
-    record(&mut world, "pantry-2.0.0", Verdict::Inconclusive);
+    world.record_evidence("pantry-1.0.0", Verdict::Pass);
+    world.record_evidence("pantry-2.0.0", Verdict::Inconclusive);
     assert_eq!(
         lacks(&world.settle()[&1]),
         ["the compatibility run of release-1 with pantry-2.0.0, which is in use, ended with inconclusive"]
     );
-    record(&mut world, "pantry-2.0.0", Verdict::Pass);
+    world.record_evidence("pantry-2.0.0", Verdict::Pass);
     let planned = commits(&world);
-    record(&mut world, "pantry-2.0.0", Verdict::Fail);
+    world.record_evidence("pantry-2.0.0", Verdict::Fail);
     assert!(planned.iter().all(|commit| !world.store.commit(commit)), "the evidence is compared");
     let mut unread = world.store.fleet().clone();
     let (compute, storage): (ReleaseTag, ReleaseTag) =
@@ -290,7 +276,7 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
     let again =
         release::evidence(&unread, &world.moment(), &compute, &storage, Verdict::Pass, None, &asker).unwrap();
     assert!(again.when.contains(&Precondition::At(key, Revision(9_999))), "it is replaced");
-    record(&mut world, "pantry-2.0.0", Verdict::Pass);
+    world.record_evidence("pantry-2.0.0", Verdict::Pass);
     world.settle();
     assert_eq!(world.status(1), ReleaseStatus::Deployed);
 }
@@ -342,4 +328,18 @@ fn open_canary_names_what_fell_below_its_need() {
     world.publish(&node(0));
     let kinds: Vec<&str> = world.settle()[&2].iter().map(Reason::kind).collect();
     assert_eq!(kinds, ["canary-open", "behind"]);
+}
+
+#[test]
+fn open_canary_names_new_storage_that_lacks_evidence() {
+    let mut world = World::at_version_1(0);
+    world.join(0, 1);
+    let canary = json!({"requires": {"pantry-api": 1}, "evidence": "required", "canary": {"fraction": 0.5}});
+    world.create(1, canary).unwrap();
+    world.record_evidence("pantry-1.0.0", Verdict::Pass);
+    assert_eq!(world.settle()[&1].len(), 1, "the open canary alone");
+    world.join(1, 2);
+    let waiting = world.settle();
+    let kinds: Vec<&str> = waiting[&1].iter().map(Reason::kind).collect();
+    assert_eq!(kinds, ["canary-open", "evidence"], "{waiting:?}");
 }
