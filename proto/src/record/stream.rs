@@ -79,7 +79,7 @@ impl Stream {
         self.heads().filter(|head| head.release.tag == *tag).max_by_key(|head| head.release.revision)
     }
 
-    /// The latest one with this tag that computes have been told to start with.
+    /// The latest one with this tag that computes started with, or may have.
     pub fn head_that_went_out(&self, tag: &ReleaseTag) -> Option<&Head> {
         let was_canary = |head: &Head| head.fraction.is_some() || head.canary_ms > 0;
         let went_out = |head: &&Head| head.release.deployed_at.is_some() || was_canary(head);

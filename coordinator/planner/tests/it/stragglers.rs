@@ -202,7 +202,7 @@ fn instance_of_a_lost_journal_unstarted_is_moved() {
         let serves = directive.is_some_and(|d| matches!(d.disposition, Disposition::Serve { .. }));
         world.phase() == Phase::Remove && serves
     };
-    world.until("it is told to remove the old code", is_directed);
+    world.until("it is ordered to remove the old code", is_directed);
     let nothing_runs = |world: &mut World, answers: Option<&str>| {
         let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
         (report.version, report.release, report.release_digest) = (None, None, None);
