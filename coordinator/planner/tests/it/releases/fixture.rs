@@ -110,9 +110,9 @@ impl World {
         })
     }
 
-    /// What a run of the compatibility suite of release-1 with this storage ended with.
-    pub(super) fn record_evidence(&mut self, storage: &str, verdict: Verdict) {
-        let (compute, storage) = ("release-1".parse().unwrap(), storage.parse().unwrap());
+    /// What a run of the compatibility suite of a release with this storage ended with.
+    pub(super) fn record_evidence(&mut self, (compute, storage): (&str, &str), verdict: Verdict) {
+        let (compute, storage) = (compute.parse().unwrap(), storage.parse().unwrap());
         let (fleet, moment, asker) = (self.store.fleet(), self.moment(), asker("412 tests"));
         let commit = release::evidence(fleet, &moment, &compute, &storage, verdict, None, &asker).unwrap();
         assert!(self.store.commit(&commit));

@@ -257,15 +257,15 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
     let lacks = |waiting: &[Reason]| waiting.iter().map(ToString::to_string).collect::<Vec<_>>();
     let none = |tag: &str| format!("no evidence that release-1 works with {tag}, which is in use");
     assert_eq!(lacks(&world.settle()[&1]), [none("pantry-1.0.0"), none("pantry-2.0.0")]);
-    world.record_evidence("pantry-1.0.0", Verdict::Pass);
-    world.record_evidence("pantry-2.0.0", Verdict::Inconclusive);
+    world.record_evidence(("release-1", "pantry-1.0.0"), Verdict::Pass);
+    world.record_evidence(("release-1", "pantry-2.0.0"), Verdict::Inconclusive);
     assert_eq!(
         lacks(&world.settle()[&1]),
         ["the compatibility run of release-1 with pantry-2.0.0, which is in use, ended with inconclusive"]
     );
-    world.record_evidence("pantry-2.0.0", Verdict::Pass);
+    world.record_evidence(("release-1", "pantry-2.0.0"), Verdict::Pass);
     let planned = commits(&world);
-    world.record_evidence("pantry-2.0.0", Verdict::Fail);
+    world.record_evidence(("release-1", "pantry-2.0.0"), Verdict::Fail);
     assert!(planned.iter().all(|commit| !world.store.commit(commit)), "the evidence is compared");
     let mut unread = world.store.fleet().clone();
     let (compute, storage): (ReleaseTag, ReleaseTag) =
@@ -276,7 +276,7 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
     let again =
         release::evidence(&unread, &world.moment(), &compute, &storage, Verdict::Pass, None, &asker).unwrap();
     assert!(again.when.contains(&Precondition::At(key, Revision(9_999))), "it is replaced");
-    world.record_evidence("pantry-2.0.0", Verdict::Pass);
+    world.record_evidence(("release-1", "pantry-2.0.0"), Verdict::Pass);
     world.settle();
     assert_eq!(world.status(1), ReleaseStatus::Deployed);
 }
@@ -334,12 +334,13 @@ fn open_canary_names_what_fell_below_its_need() {
 fn open_canary_names_new_storage_that_lacks_evidence() {
     let mut world = World::at_version_1(0);
     world.join(0, 1);
+    world.release(1, json!({}));
     let canary = json!({"requires": {"pantry-api": 1}, "evidence": "required", "canary": {"fraction": 0.5}});
-    world.create(1, canary).unwrap();
-    world.record_evidence("pantry-1.0.0", Verdict::Pass);
-    assert_eq!(world.settle()[&1].len(), 1, "the open canary alone");
+    world.create(2, canary).unwrap();
+    world.record_evidence(("release-2", "pantry-1.0.0"), Verdict::Pass);
+    assert_eq!(world.settle()[&2].len(), 1, "the open canary alone");
     world.join(1, 2);
     let waiting = world.settle();
-    let kinds: Vec<&str> = waiting[&1].iter().map(Reason::kind).collect();
+    let kinds: Vec<&str> = waiting[&2].iter().map(Reason::kind).collect();
     assert_eq!(kinds, ["canary-open", "evidence"], "{waiting:?}");
 }
