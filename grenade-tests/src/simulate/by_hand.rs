@@ -17,12 +17,8 @@ pub(super) async fn expand_and_migrate(
     schema: usize,
     (from, to): (ServiceVersion, ServiceVersion),
 ) -> Result<String, String> {
-    let url = url(schema)?;
-    let all = MigrationSet::load(&world.migrations().join(schema_name(schema))).map_err(|e| e.to_string())?;
+    let (engine, all, term) = opened(world, schema).await?;
     let set = all.between(from.get(), to.get());
-    let engine = Engine::connect(&url).await.map_err(|e| e.to_string())?;
-    let known = engine.identity().await.map_err(|e| e.to_string())?.term;
-    let term = known.unwrap_or_else(|| Term { revision: 1, id: "by-hand".to_owned() });
     let (teller, cancel) = (watch::Sender::new(PhaseProgress::default()), CancellationToken::new());
     let expanded = engine.expand(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
     let filled = engine.migrate(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
@@ -38,14 +34,19 @@ pub(super) async fn migrate_up_to(
     schema: usize,
     to: ServiceVersion,
 ) -> Result<String, String> {
+    let (engine, all, term) = opened(world, schema).await?;
+    let (teller, cancel) = (watch::Sender::new(PhaseProgress::default()), CancellationToken::new());
+    let filled = engine.migrate(&all.up_to(to.get()), &term, &teller, &cancel).await;
+    filled.map(|filled| format!("{} rows", filled.rows)).map_err(|e| e.to_string())
+}
+
+/// The engine on a schema, its migrations, and the term that the database has.
+async fn opened(world: &World, schema: usize) -> Result<(Engine, MigrationSet, Term), String> {
     let url = url(schema)?;
     let all = MigrationSet::load(&world.migrations().join(schema_name(schema))).map_err(|e| e.to_string())?;
     let engine = Engine::connect(&url).await.map_err(|e| e.to_string())?;
     let known = engine.identity().await.map_err(|e| e.to_string())?.term;
-    let term = known.unwrap_or_else(|| Term { revision: 1, id: "by-hand".to_owned() });
-    let (teller, cancel) = (watch::Sender::new(PhaseProgress::default()), CancellationToken::new());
-    let filled = engine.migrate(&all.up_to(to.get()), &term, &teller, &cancel).await;
-    filled.map(|filled| format!("{} rows", filled.rows)).map_err(|e| e.to_string())
+    Ok((engine, all, known.unwrap_or_else(|| Term { revision: 1, id: "by-hand".to_owned() })))
 }
 
 fn url(schema: usize) -> Result<DatabaseUrl, String> {

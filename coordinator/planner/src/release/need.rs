@@ -8,7 +8,7 @@ use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::need::{Hold, Holder, Need};
 use tidegate_proto::record::release::ComputeRelease;
 use tidegate_proto::record::stream::Stream;
-use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, StreamName, mutant};
+use tidegate_proto::{Key, Revision, ServiceName, StreamName, mutant};
 
 /// What a stream needs of each service, and for which of its releases.
 pub fn of_stream(stream: &Stream) -> BTreeMap<ServiceName, Holder> {
@@ -83,11 +83,6 @@ pub(crate) fn rewritten(fleet: &Fleet, mut commit: Commit, name: &StreamName, af
         };
     }
     commit
-}
-
-/// The lowest floor that releases leave to a service.
-pub fn lowest_floor(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersion> {
-    fleet.need(service)?.highest().map(|(_, holder)| holder.minimum)
 }
 
 /// Adds the condition that the need has not changed meanwhile to a commit that lowers a floor.

@@ -6,10 +6,18 @@ use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::{Fault, Health, Rotation, Step};
+use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, RollbackStep};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{InstanceId, Key};
+
+/// Its report says that nothing runs there: no version and no release.
+fn nothing_runs(world: &mut World, n: usize, step: Step, health: Health) -> &mut Report {
+    let report = &mut world.agents.get_mut(&node(n)).unwrap().report;
+    (report.version, report.release, report.release_digest) = (None, None, None);
+    (report.step, report.rotation, report.health) = (step, Rotation::Unknown, health);
+    report
+}
 
 /// Runs until `there`, then one node goes away and comes back with a version that is not admitted any more.
 fn returns_with(world: &mut World, version: i64, there: impl Fn(&Phase) -> bool) {
@@ -146,9 +154,7 @@ fn old_one_that_starts_nothing_after_the_roll_is_moved() {
         let agent = world.agents.get_mut(&node(last)).unwrap();
         assert_eq!(agent.release, release(1));
         (agent.alive, agent.ill_at) = (true, Some(1));
-        let report = &mut agent.report;
-        (report.version, report.release, report.release_digest) = (None, None, None);
-        (report.step, report.rotation, report.health) = (Step::Serving, Rotation::Unknown, Health::Unhealthy);
+        let report = nothing_runs(world, last, Step::Serving, Health::Unhealthy);
         let reason = "nothing listens where it should answer".to_owned();
         report.fault = Some(Box::new(Fault { reason, lasting, recent: true }));
         world.publish(&node(last));
@@ -171,9 +177,7 @@ fn old_one_without_admission_returning_in_remove_is_moved() {
     world.join(4, 1);
     assert!(!world.store.keys.contains_key(&Key::Inventory(service(), node(4))));
     let unhealthy = |world: &mut World, step: Step, health: Health| {
-        let report = &mut world.agents.get_mut(&node(4)).unwrap().report;
-        (report.version, report.release, report.release_digest) = (None, None, None);
-        (report.step, report.rotation, report.health) = (step, Rotation::Unknown, health);
+        nothing_runs(world, 4, step, health);
         world.publish(&node(4));
     };
     // It is ordered to serve, accepts that, and starts nothing.
@@ -203,18 +207,15 @@ fn instance_of_a_lost_journal_unstarted_is_moved() {
         world.phase() == Phase::Remove && serves
     };
     world.until("it is ordered to remove the old code", is_directed);
-    let nothing_runs = |world: &mut World, answers: Option<&str>| {
-        let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
-        (report.version, report.release, report.release_digest) = (None, None, None);
-        (report.step, report.rotation, report.health) =
-            (Step::Starting, Rotation::Unknown, Health::Unhealthy);
+    let unstarted = |world: &mut World, answers: Option<&str>| {
+        let report = nothing_runs(world, 1, Step::Starting, Health::Unhealthy);
         report.answers = answers.map(Into::into);
         world.publish(&node(1));
     };
-    nothing_runs(&mut world, None);
+    unstarted(&mut world, None);
     world.run();
     assert_eq!(world.phase(), Phase::Remove, "it may be on its way up");
-    nothing_runs(&mut world, Some("probe: nothing runs"));
+    unstarted(&mut world, Some("probe: nothing runs"));
     let last = world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
     assert_eq!(world.agents[&node(1)].report.version, Some(release(2).version));

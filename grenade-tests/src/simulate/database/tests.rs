@@ -3,22 +3,12 @@
 use super::Database;
 use crate::simulate::scenario::{Change, Generation, SchemaPlan};
 
-fn plan() -> SchemaPlan {
-    let generation = Generation {
-        change: Change::Rename,
-        old_reads: true,
-        after_roll: false,
-        others_first: false,
-        irreversible: false,
-    };
-    SchemaPlan { generations: vec![generation], rows: 3, contracted: 0, by_hand: false }
-}
-
 #[tokio::test]
 async fn copy_that_an_upgrade_was_started_on_is_kept() {
     let directory = tempfile::tempdir().unwrap();
     let url = "sqlite://one.sqlite";
-    let mut database = Database::make(&plan(), directory.path(), ("one", url), &[]).await.unwrap();
+    let plan = SchemaPlan::new(vec![Generation::new(Change::Rename)], 3);
+    let mut database = Database::make(&plan, directory.path(), ("one", url), &[]).await.unwrap();
     database.keep_copy().unwrap();
     database.is_started_on();
     assert!(database.put_copy_back(1).unwrap());
