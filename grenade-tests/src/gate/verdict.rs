@@ -25,7 +25,7 @@ use crate::load::entry::Entry;
 pub use check::{Check, TagVerdict, Word, worst};
 use ended::{back, completed, died, excused, objects, stored, survived};
 pub(in crate::gate) use requests::On;
-use requests::{RULE_OF_THREE, is_wrong, unfailed};
+use requests::{RULE_OF_THREE, is_wrong, last_named, unfailed};
 pub use requests::{not_sent, words};
 use tidegate_proto::GateTag;
 

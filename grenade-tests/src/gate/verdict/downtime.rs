@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::gate::mixed::Health;
 use crate::gate::upgrade::Upgraded;
-use crate::gate::verdict::{Check, Evidence, On, Word, completed, not_sent, unfailed};
+use crate::gate::verdict::{Check, Evidence, On, Word, completed, last_named, not_sent, unfailed};
 use crate::load::entry::Entry;
 
 /// What was seen of requests and drains, check by check.
@@ -26,8 +26,8 @@ pub(super) fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
         check.verdict = Word::Inconclusive;
         check.found.push_str("; but the load fails by itself");
     }
-    if let Some(first) = during.iter().find(|entry| entry.is_failed()) {
-        let _ = write!(check.found, "{}", around(up, first));
+    if let Some(named) = last_named(&during) {
+        check.found.push_str(&around(up, named));
     }
     let in_upgrade = during.iter().filter(|entry| entry.is_sent() && entry.scheduled_ms <= ended).count();
     let _ = write!(

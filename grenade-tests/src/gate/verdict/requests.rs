@@ -26,13 +26,16 @@ pub(super) fn unfailed(check: &str, entries: &[Entry], on: On<'_>) -> Check {
     let sent = entries.iter().filter(|entry| entry.is_sent()).count();
     let failed: Vec<&Entry> = entries.iter().filter(|entry| entry.is_failed()).collect();
     let not_sent = not_sent(entries);
-    let mut found = match first(&failed) {
+    let mut found = match first(failed.iter().copied()) {
         None if sent == 0 => "no request was sent".to_owned(),
         None => {
             let bound = RULE_OF_THREE / sent as f64 * 100.0;
             format!("0 of {sent} failed (at most {bound:.3} % do, with 95 % confidence)")
         }
-        Some(first) => format!("{} of {sent} failed; first: {}", failed.len(), words(first)),
+        Some(first) => {
+            let wrong = first_wrong_after(first, &failed).unwrap_or_default();
+            format!("{} of {sent} failed; first: {}{wrong}", failed.len(), words(first))
+        }
     };
     let late = on.host.late(on.bounds);
     let verdict = match (failed.as_slice(), on.host.overloaded(on.bounds)) {
@@ -50,9 +53,22 @@ pub(super) fn unfailed(check: &str, entries: &[Entry], on: On<'_>) -> Check {
     Check::new(check, verdict, found)
 }
 
-/// The failed request that was due first.
-fn first<'a>(failed: &[&'a Entry]) -> Option<&'a Entry> {
-    failed.iter().min_by(|a, b| a.scheduled_ms.total_cmp(&b.scheduled_ms)).copied()
+/// The request of these that was due first.
+fn first<'a>(failed: impl IntoIterator<Item = &'a Entry>) -> Option<&'a Entry> {
+    failed.into_iter().min_by(|a, b| a.scheduled_ms.total_cmp(&b.scheduled_ms))
+}
+
+/// The first answer that load does not cause, where the first failure is one that load may cause: it is what to look into.
+fn first_wrong_after(named: &Entry, failed: &[&Entry]) -> Option<String> {
+    let wrong: Vec<&Entry> = failed.iter().copied().filter(|entry| is_wrong(entry)).collect();
+    let first = first(wrong.iter().copied()).filter(|_| !is_wrong(named))?;
+    Some(format!("; first wrong answer of {}: {}", wrong.len(), words(first)))
+}
+
+/// The failed request that [`unfailed`] names last.
+pub(super) fn last_named(entries: &[Entry]) -> Option<&Entry> {
+    let failed = || entries.iter().filter(|entry| entry.is_failed());
+    first(failed().filter(|entry| is_wrong(entry))).or_else(|| first(failed()))
 }
 
 /// How many requests the generator itself did not send, to be put after what was found; `None`: it sent all.

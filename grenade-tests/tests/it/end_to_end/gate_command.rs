@@ -32,10 +32,8 @@ async fn load_by_command_is_counted_and_passes() {
 async fn error_that_only_the_command_saw_fails_and_is_named() {
     let faulty = gate().replace("--version, \"2\"", "--version, \"2\", --fault, errors");
     let failed = done(&faulty).await;
-    contains(
-        &failed.failed("zero-downtime"),
-        &["first: create ", "status 500: it broke", "at version 2", "node-"],
-    );
+    // On a busy machine a request without an answer may be the first to fail; the wrong answer is named beside it.
+    contains(&failed.failed("zero-downtime"), &["create ", "status 500: it broke", "at version 2", "node-"]);
     // Nothing is upgraded where the ledger is none.
     let words = "[sh, -c, \"echo seq,status > $0; exec sleep 60\", \"{ledger}\", \"{url}\", \"{began_ms}\"]";
     let gate = gate();

@@ -60,6 +60,20 @@ fn request_that_was_not_sent_is_no_failure_and_no_answer() {
 }
 
 #[test]
+fn wrong_answer_is_named_also_where_another_request_failed_first() {
+    let mut up = upgraded(load());
+    let silent = failed(entry(300, 3_000.0), "no answer in 10 s");
+    up.entries[300] = Entry { status: None, node: String::new(), version: None, ..silent };
+    up.entries[310] = failed(entry(310, 3_100.0), "status 500: boom");
+    up.entries[311] = failed(entry(311, 3_110.0), "status 500: boom");
+    let judged = of(GateTag::ZeroDowntime, &up, &[]);
+    let found = &judged.checks[1].found;
+    assert!(found.contains("3 of 500 failed; first: read 300 "), "{found}");
+    assert!(found.contains("first wrong answer of 2: read 310 at 3.100 s, node-"), "{found}");
+    assert!(found.contains("status 500: boom"), "{found}");
+}
+
+#[test]
 fn load_that_was_not_sent_before_the_upgrade_is_inconclusive() {
     let mut up = upgraded(load());
     for entry in up.entries.iter_mut().filter(|entry| entry.done_ms < 1_000.0) {
