@@ -5,9 +5,11 @@ use crate::sim::{World, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::preflight;
-use tidegate_proto::ServiceVersion;
+use tidegate_planner::release::floor;
+use tidegate_proto::record::need::Need;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::spec::Spec;
+use tidegate_proto::{Key, ServiceVersion};
 
 #[test]
 fn second_attempt_restores_window_opened_by_rollback() {
@@ -79,4 +81,22 @@ fn sharing_service_is_not_upgraded_while_the_schema_is_undone() {
     assert!(holds(&world));
     world.run();
     assert!(!holds(&world), "{:?}", world.phase());
+}
+
+#[test]
+fn rollback_leaves_the_floor_of_others_that_a_release_needs() {
+    let mut world = World::at_version_1(2);
+    world.start_with_schema(shared(json!({"empty": ["scheduler"]})), MigrateOrder::BeforeRoll);
+    world.until_roll();
+    // It went out against the floor that the upgrade had set.
+    let holder = json!({"minimum": 2, "revision": 1, "tag": "compute-1", "version": 1, "hold": "deployed"});
+    let need: Need = serde_json::from_value(json!({"streams": {"compute": holder}})).unwrap();
+    world.store.put(Key::Need(scheduler()), need);
+    roll_back(&mut world);
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())));
+    let fleet = world.store.fleet();
+    let left = fleet.service(&scheduler()).and_then(|of| of.window()).unwrap();
+    assert!(floor::follows_needs(&left.record.body), "no upgrade bounds it any more: {left:?}");
 }
