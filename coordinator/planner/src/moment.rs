@@ -50,7 +50,7 @@ pub struct SchemaFacts {
     pub looked_for: Option<LookedFor>,
     /// How long the leader had led when the look at it ended, in milliseconds.
     pub looked_ms: u64,
-    /// Every expand step is done.
+    /// Every expand step is done, and no undo has begun.
     pub expanded: bool,
     /// Every migrate step was done, whatever rows have come since.
     pub filled: bool,

@@ -84,6 +84,34 @@ async fn an_older_copy_of_the_database_stops_the_roll() {
     end.cancel();
 }
 
+/// An undo has begun and not ended, as where the store is replaced during it by a copy from before the rollback.
+#[tokio::test(flavor = "multi_thread")]
+async fn begun_undo_stops_the_roll_and_a_rollback_ends_it() {
+    let (place, url) = place().await;
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let started = start(&daemon, "approvals: [roll]");
+    assert_eq!(started.code, 0, "{started:?}");
+    until(&daemon, "approve u1 roll");
+    change(&url, "CREATE VIEW colours AS SELECT colour FROM things").await;
+    let undo =
+        "tidegate schema undo --migration 0002_colour --made-by u1 --nothing-new-runs --migrations DIR";
+    assert_eq!(advised(place.path(), &url, undo).code, 1, "the view needs the column");
+    approve(&daemon, &["roll"]);
+    until(&daemon, "the database no longer shows that expand is done");
+    let explained = daemon.ask(&["upgrade", "explain", "u1"]);
+    assert!(explained.out.contains("tidegate upgrade rollback u1"), "{explained:?}");
+    let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
+    assert!(spread.out.contains("3 at 1"), "{spread:?}");
+    change(&url, "DROP VIEW colours").await;
+    let back = daemon.ask(&["upgrade", "rollback", "u1", "--why", "the store was restored"]);
+    assert_eq!(back.code, 0, "{back:?}");
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!((watched.code, watched.out.contains("rolled-back")), (1, true), "{watched:?}");
+    end.cancel();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn older_copy_after_irreversible_rows_is_migrated_again_by_hand() {
     let (place, url) = place().await;

@@ -30,6 +30,9 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
             let Some(schema) = world.scenario.owned_schema(plan.service) else { return false };
             let done = by_hand::expand_and_migrate(world, schema, (*from, *to)).await;
             world.testbed.log(format!("{kind}: {command:?}: {done:?}"));
+            if let Err(why) = &done {
+                undo_ended_by_hand(world, plan.service, why).await;
+            }
             // The judge looks every few seconds, and a roll goes on at once.
             if let Ok(true) = world.databases[schema].has_form(to.get()).await {
                 world.testbed.state().facts.services[plan.service].lacks_since = None;
@@ -224,4 +227,38 @@ pub(super) async fn filled_by_hand(world: &World, service: usize, answer: &str) 
     let (Some(to), Some(schema)) = (to, world.scenario.owned_schema(service)) else { return };
     let done = by_hand::migrate_up_to(world, schema, to).await;
     world.testbed.log(format!("rows are filled up to version {to}: {done:?}"));
+}
+
+/// An undo has begun and not ended, as where the store was replaced during it, and the answer names the command that ends it.
+pub(super) async fn undo_ended_by_hand(world: &World, service: usize, answer: &str) {
+    let Some((migration, made_by)) = begun_undo(answer) else { return };
+    let Some(schema) = world.scenario.owned_schema(service) else { return };
+    let done = by_hand::end_undo(world, schema, migration, made_by).await;
+    world.testbed.log(format!("the undo of {migration} is ended: {done:?}"));
+}
+
+/// The migration whose undo a text says has begun, and the upgrade in whose name its command ends it.
+fn begun_undo(answer: &str) -> Option<(&str, Option<&str>)> {
+    let mut named =
+        answer.split('`').filter_map(|part| part.strip_prefix("tidegate schema undo --migration "));
+    let mut words = named.next()?.split(' ');
+    let migration = words.next()?;
+    Some((migration, words.skip_while(|word| *word != "--made-by").nth(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begun_undo;
+
+    #[test]
+    fn command_that_ends_an_undo_is_read_from_the_answer() {
+        let said = |made_by: &str| {
+            format!(
+                "its undo has begun and not ended; run `tidegate schema undo --migration 0002_pantry{made_by} --nothing-new-runs --migrations DIR` first"
+            )
+        };
+        assert_eq!(begun_undo(&said(" --made-by u0")), Some(("0002_pantry", Some("u0"))));
+        assert_eq!(begun_undo(&said("")), Some(("0002_pantry", None)));
+        assert_eq!(begun_undo("`tidegate schema migrate --to 2 --migrations DIR` fills them"), None);
+    }
 }

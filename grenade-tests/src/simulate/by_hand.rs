@@ -3,7 +3,7 @@
 use super::scenario::Scenario;
 use super::world::{World, schema_name, variable};
 use std::path::Path;
-use tidegate_migrations::{Adoption, DatabaseUrl, Engine, MigrationSet, PhaseProgress, Term};
+use tidegate_migrations::{Adoption, DatabaseUrl, Engine, MigrationSet, Owner, PhaseProgress, Term};
 use tidegate_proto::ServiceVersion;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,25 @@ pub(super) async fn migrate_up_to(
     let (teller, cancel) = (watch::Sender::new(PhaseProgress::default()), CancellationToken::new());
     let filled = engine.migrate(&all.up_to(to.get()), &term, &teller, &cancel).await;
     filled.map(|filled| format!("{} rows", filled.rows)).map_err(|e| e.to_string())
+}
+
+/// Ends an undo of one migration that has begun, which a person does with `tidegate schema undo --migration`, in the name
+/// of the upgrade that expanded it or by hand.
+///
+/// # Errors
+/// What the engine says.
+pub(super) async fn end_undo(
+    world: &World,
+    schema: usize,
+    migration: &str,
+    made_by: Option<&str>,
+) -> Result<String, String> {
+    let (engine, all, term) = opened(world, schema).await?;
+    let owner = made_by.map_or_else(Owner::by_hand, Owner::upgrade);
+    let set = all.with_own(|own| own.id == migration).owned_by(owner);
+    let (teller, cancel) = (watch::Sender::new(PhaseProgress::default()), CancellationToken::new());
+    let undone = engine.undo(&set, &term, &teller, &cancel).await;
+    undone.map(|undone| format!("{} steps", undone.steps)).map_err(|e| e.to_string())
 }
 
 /// The engine on a schema, its migrations, and the term that the database has.

@@ -2,8 +2,9 @@
 
 use super::judge::OLD;
 use super::testbed::{State, Testbed};
+use tidegate_proto::ComputeId;
 use tidegate_proto::record::release::ComputeRelease;
-use tidegate_proto::record::stream::{Head, Stream};
+use tidegate_proto::record::stream::{Head, Pin, Stream};
 
 /// A stream's record was written.
 pub(super) fn noticed(testbed: &Testbed, state: &mut State, name: &str, stream: &Stream, at: Option<i64>) {
@@ -16,6 +17,17 @@ pub(super) fn noticed(testbed: &Testbed, state: &mut State, name: &str, stream: 
     let was = |of: fn(&Stream) -> Option<&Head>| {
         before.as_ref().and_then(|before| of(before)).map(|head| head.release.revision)
     };
+    for (compute, pin) in new_pins(before.as_ref(), stream) {
+        let revision = pin.revision.get();
+        let release = state.facts.streams.releases.get(&(name.to_owned(), revision));
+        let misled = release.is_some_and(|release| is_misled(testbed, state, release, now));
+        let key = (name.to_owned(), compute.to_string(), revision);
+        // One that is pinned again is judged by what storage says then.
+        match misled {
+            true => state.facts.streams.misled_pins.insert(key),
+            false => state.facts.streams.misled_pins.remove(&key),
+        };
+    }
     type Single = fn(&Stream) -> Option<&Head>;
     let single: [(&str, Single); 2] =
         [("deployed", |stream| stream.deployed.as_deref()), ("canary", |stream| stream.canary.as_deref())];
@@ -43,8 +55,20 @@ pub(super) fn noticed(testbed: &Testbed, state: &mut State, name: &str, stream: 
     }
 }
 
-/// Whether an instance of what a release needs said another version than it is when the release went out: where all do so at
-/// once, nothing tells.
+/// The pins that a record has and the one before it did not.
+fn new_pins<'a>(
+    before: Option<&'a Stream>,
+    stream: &'a Stream,
+) -> impl Iterator<Item = (&'a ComputeId, &'a Pin)> {
+    let held = move |compute: &ComputeId| before.and_then(|before| before.pins.get(compute));
+    stream
+        .pins
+        .iter()
+        .filter(move |(compute, pin)| held(compute).is_none_or(|held| held.revision != pin.revision))
+}
+
+/// Whether an instance of what a release needs said another version than it is when the release went out, or a compute was
+/// pinned to it: where all do so at once, nothing tells.
 fn is_misled(testbed: &Testbed, state: &State, release: &ComputeRelease, now: u64) -> bool {
     let places: Vec<usize> =
         release.requires.keys().filter_map(|service| testbed.names().service(service.as_str())).collect();
@@ -57,7 +81,9 @@ pub(super) fn shown(testbed: &Testbed, name: &str, compute: &str, revision: u64)
     let now = testbed.now();
     let mut state = testbed.state();
     let key = (name.to_owned(), revision);
-    if state.facts.streams.lost || state.facts.streams.misled.contains(&key) {
+    let pin = (name.to_owned(), compute.to_owned(), revision);
+    let streams = &state.facts.streams;
+    if streams.lost || streams.misled.contains(&key) || streams.misled_pins.contains(&pin) {
         return;
     }
     let Some(release) = state.facts.streams.releases.get(&key).cloned() else {
@@ -79,5 +105,27 @@ pub(super) fn shown(testbed: &Testbed, name: &str, compute: &str, revision: u64)
     if let Some(found) = found {
         let text = format!("{compute} is shown revision {revision} of {name}, which {found}");
         state.facts.breach(now, 8, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::new_pins;
+    use serde_json::json;
+    use tidegate_proto::record::stream::Stream;
+
+    fn pinned(revision: u64) -> Stream {
+        let pin = json!({"revision": revision, "who": "op", "why": "it stays", "at": 0});
+        serde_json::from_value(json!({"pins": {"ep-4": pin}})).unwrap()
+    }
+
+    #[test]
+    fn pin_is_new_where_its_compute_had_another_revision() {
+        let (none, first, second) = (Stream::default(), pinned(1), pinned(2));
+        assert_eq!(new_pins(None, &first).count(), 1);
+        assert_eq!(new_pins(Some(&none), &first).count(), 1);
+        assert_eq!(new_pins(Some(&first), &first).count(), 0);
+        assert_eq!(new_pins(Some(&first), &second).count(), 1);
+        assert_eq!(new_pins(Some(&first), &none).count(), 0);
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct StreamFacts {
     pub promoted: BTreeSet<String>,
     /// Revisions that went out while storage that they need said another version than it is.
     pub misled: BTreeSet<(String, u64)>,
+    /// Computes that were pinned to a revision while storage that it needs said another version than it is.
+    pub misled_pins: BTreeSet<(String, String, u64)>,
     /// Another store took the place of the one that ordered what is there: images say nothing any more.
     pub lost: bool,
 }

@@ -2,7 +2,8 @@
 //! what `explain` advises, and try once more with a corrected release.
 
 use super::advice::{
-    advised, as_seen, filled_by_hand, is_of_another_database, named_in_config, put_back, reconciled, restored,
+    advised, as_seen, filled_by_hand, is_of_another_database, named_in_config, put_back, reconciled,
+    restored, undo_ended_by_hand,
 };
 use super::before::{all_filled, as_before};
 use super::falsify::kind::{FalseAction, Falsification};
@@ -159,6 +160,7 @@ impl UpgradeSequence {
                 reconciled(world, &why).await;
                 named_in_config(world, plan.service, &why);
                 filled_by_hand(world, plan.service, &why).await;
+                undo_ended_by_hand(world, plan.service, &why).await;
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
                 if world.testbed.state().facts.phases.contains_key(&id) {
@@ -259,6 +261,7 @@ impl UpgradeSequence {
             let service = world.scenario.upgrades[current.plan].service;
             named_in_config(world, service, &reason.blocked_on);
             filled_by_hand(world, service, &reason.blocked_on).await;
+            undo_ended_by_hand(world, service, &reason.blocked_on).await;
         }
         if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
             world.wanted.insert(current.plan);

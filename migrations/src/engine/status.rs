@@ -52,6 +52,11 @@ pub struct MigrationStatus {
 }
 
 impl MigrationStatus {
+    /// Whether all of expand is there: an undo that has begun may have removed some of it.
+    pub fn is_expanded(&self) -> bool {
+        self.expand == PhaseState::Done && self.undo == PhaseState::NotStarted
+    }
+
     /// Whether nothing of it is left to do for any version.
     pub fn is_finished(&self) -> bool {
         let filled = self.migrate == PhaseState::Done && self.undo == PhaseState::NotStarted;

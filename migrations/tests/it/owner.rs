@@ -1,6 +1,6 @@
 //! An upgrade owns its own migrations: an undo takes what its owner expanded, and nothing else.
 
-on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, unrecorded_rows_that_asked_what_is_there_stay, pending_rows_are_those_of_own_migrations }
+on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, unrecorded_rows_that_asked_what_is_there_stay, pending_rows_are_those_of_own_migrations, migration_whose_undo_has_begun_is_not_expanded }
 
 mod story {
     use crate::support::*;
@@ -112,6 +112,24 @@ mod story {
         assert!(client.try_run("SELECT size FROM things").await.is_err());
         let status = engine.status(&second).await.unwrap();
         assert!(status.migrations[..2].iter().all(|m| !m.own && m.is_finished()), "{status:?}");
+    }
+
+    pub(super) async fn migration_whose_undo_has_begun_is_not_expanded(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let upgrade = hop(1, 2, "u1");
+        engine.expand(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        engine.migrate(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        let of = |status: tidegate_migrations::Status| status.migrations[1].clone();
+        assert!(of(engine.status(&upgrade).await.unwrap()).is_expanded());
+        client.run("CREATE VIEW colours AS SELECT colour FROM things").await;
+        engine.undo(&upgrade, &term(3), &watch, &cancel).await.expect_err("the view needs the column");
+        let begun = of(engine.status(&upgrade).await.unwrap());
+        assert_eq!((begun.expand, begun.is_expanded()), (PhaseState::Done, false), "{begun:?}");
+        assert_eq!(begun.pending_rows, None, "rows are not counted, which says of none that it is filled");
+        client.run("DROP VIEW colours").await;
+        engine.undo(&upgrade, &term(3), &watch, &cancel).await.unwrap();
+        assert!(!of(engine.status(&upgrade).await.unwrap()).is_expanded());
     }
 
     pub(super) async fn pending_rows_are_those_of_own_migrations(database: Database) {

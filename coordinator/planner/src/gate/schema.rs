@@ -40,7 +40,7 @@ impl SchemaGate {
             .timeout(REPEATED),
             Self::SchemaLost { job, from, to, rollback_path } => Description::new(
                 format!(
-                    "the database no longer shows that {job} is done: it was replaced by an older copy, or changed by hand; no instance is drained until the database shows it again"
+                    "the database no longer shows that {job} is done: it was replaced by an older copy, it was changed by hand, or an undo has begun; no instance is drained until the database shows it again"
                 ),
                 "a person, who restores the database that was migrated; or, where it is lost, runs its migrations again",
             )

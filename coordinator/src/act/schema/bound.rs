@@ -157,10 +157,13 @@ impl Bound {
         let own = || status.migrations.iter().filter(|m| m.own);
         let all = |done: fn(&MigrationStatus) -> bool| own().all(done);
         Ok(SchemaFacts {
-            expanded: all(|m| m.expand == PhaseState::Done),
+            expanded: all(MigrationStatus::is_expanded),
             filled: all(|m| m.filled),
+            // Rows are not counted once an undo has begun, nor once contract has.
             migrated: counts_rows
-                && all(|m| m.migrate == PhaseState::Done && m.pending_rows.unwrap_or(0) == 0),
+                && all(|m| {
+                    m.is_expanded() && m.migrate == PhaseState::Done && m.pending_rows.unwrap_or(0) == 0
+                }),
             contracted: all(|m| m.contract == PhaseState::Done),
             clean: all(|m| m.contract == PhaseState::Done || (!m.ours && m.undo == PhaseState::NotStarted)),
             // A few name the kind; the history in the database names them all.

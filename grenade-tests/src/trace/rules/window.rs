@@ -33,17 +33,16 @@ impl Judge<'_> {
         let is_wide = |floor: ServiceVersion| {
             is_reconciled && stored.is_some_and(|w| w.floor == floor && w.ceiling > to)
         };
+        // What agents of a restored store claim: the versions that they say that they run, and the floor that they hold to.
+        let is_claimed = |floor: ServiceVersion| is_reconciled && is(floor, to) || is_wide(floor);
         let (rule, good) = match &upgrade.phase {
             Phase::Preflight | Phase::Failed { .. } => return,
             Phase::Migrate if late => (1, is(to, to) || is_wide(to)),
-            // A restored store may know of less than its nodes did: the window then admits what they say that they run.
+            // It may have been restored to before the roll, or to before the floor was raised.
             Phase::Stage | Phase::Expand | Phase::Migrate => {
-                (2, is(from, from) || is_reconciled && is(from, to) || is_wide(from))
+                (2, is(from, from) || is_claimed(from) || is_claimed(to))
             }
-            // Or it was restored to before the floor was raised, which they hold to.
-            Phase::Roll { .. } => {
-                (2, is(from, to) || is_reconciled && is(to, to) || is_wide(from) || is_wide(to))
-            }
+            Phase::Roll { .. } => (2, is(from, to) || is_claimed(from) || is_claimed(to)),
             // What begins contract or ends has the window of the phase.
             Phase::Remove => (1, is(to, to) || is_wide(to)),
             Phase::Contract { .. } => (1, is(to, to) || is_wide(to) && !moves),
@@ -64,5 +63,44 @@ impl Judge<'_> {
             },
         };
         self.holds(rule, good, || format!("{id} is in {}, the window is {stored:?}", upgrade.phase));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::trace::{Put, Revision, Trace, Written};
+    use tidegate_proto::{Prefix, Value};
+
+    /// Whether a window breaks rule 2 while an upgrade from version 1 to 2 is in a phase.
+    fn breaks(phase: &str, set_by: &str, (floor, ceiling): (u32, u32)) -> bool {
+        let digest = "0".repeat(64);
+        let upgrade = format!(
+            r#"{{"schema":3,"spec":{{"service":"pantry","from":1,"to":2,
+                "release":{{"tag":"pantry-2","sha256":"{digest}"}}}},
+                "digest":"{digest}","by":"op","at":1,"phase":{{"name":"{phase}"}}}}"#
+        );
+        let window = format!(r#"{{"schema":1,"floor":{floor},"ceiling":{ceiling},"set_by":"{set_by}"}}"#);
+        let writes = [(1, "upgrades/u1", upgrade), (2, "windows/pantry", window)];
+        let written = writes.into_iter().map(|(number, key, text)| {
+            let path = format!("/tidegate/{key}");
+            let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
+            let value = Value::decode(&key, text.as_bytes()).unwrap();
+            let put = Some(Put { value, created: number });
+            Revision { number, writes: vec![Written { key, put, gone: false }] }
+        });
+        let trace = Trace { revisions: written.collect(), ..Trace::default() };
+        trace.breaches().iter().any(|broken| broken.rule == 2 && broken.at == 2)
+    }
+
+    #[test]
+    fn reconciled_window_may_have_the_floor_that_agents_obeyed() {
+        for phase in ["stage", "expand", "migrate"] {
+            assert!(!breaks(phase, "u1", (1, 1)), "{phase}: its own window");
+            assert!(breaks(phase, "u1", (2, 2)), "{phase}: no upgrade raises the floor before its roll");
+            for window in [(1, 2), (2, 2), (1, 3), (2, 3)] {
+                assert!(!breaks(phase, "reconciliation", window), "{phase}: {window:?} is what agents claim");
+            }
+            assert!(breaks(phase, "reconciliation", (3, 3)), "{phase}: it would not admit what is rolled to");
+        }
     }
 }

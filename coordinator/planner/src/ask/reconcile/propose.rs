@@ -37,7 +37,7 @@ impl Planned {
         let services: BTreeSet<&ServiceName> = witnesses.iter().map(|w| &w.instance.service).collect();
         demand_readable(fleet, &services)?;
         let windows: Vec<WindowChange> =
-            services.iter().map(|service| claims.window(service, &body, &witnesses)).collect();
+            services.iter().map(|service| claims.window(service, &witnesses)).collect();
         let instances = claims.instances(contradiction, &services, &windows, &witnesses);
         let proposal = Proposal {
             choices: choices.clone(),
@@ -266,21 +266,16 @@ impl<'a> Claims<'a> {
         self.against.iter().map(witness).collect()
     }
 
-    /// A window is raised to what was applied, and leaves room for what runs.
-    fn window(&self, service: &ServiceName, body: &Reconciliation, witnesses: &[Witness]) -> WindowChange {
+    /// A window is raised to what this plan applies, and leaves room for what runs. An earlier plan raised it to what it
+    /// applied, and a rollback may have lowered it since.
+    fn window(&self, service: &ServiceName, witnesses: &[Witness]) -> WindowChange {
         let of = self.fleet.service(service);
         let stored = of.and_then(|of| of.window());
         let now = stored.map(|window| (window.floor, window.ceiling));
         let at = of.map_or(Revision::ABSENT, |of| of.window_at());
-        let applied = |id: &NodeId| {
-            witnesses
-                .iter()
-                .any(|w| w.instance.service == *service && w.instance.node == *id && w.fate == Fate::Applied)
-        };
-        let floor =
-            body.floors.get(service).copied().filter(|_| {
-                witnesses.iter().any(|w| w.instance.service == *service && w.fate == Fate::Applied)
-            });
+        let claims = witnesses.iter().filter(|w| w.instance.service == *service && w.fate == Fate::Applied);
+        let applied = |id: &NodeId| claims.clone().any(|w| w.instance.node == *id);
+        let floor = claims.clone().filter_map(|w| w.floor).max();
         let Some(floor) = floor.filter(|_| !mutant::is("reconciled-below-a-witness")) else {
             return WindowChange { service: service.clone(), at, now, then: now };
         };

@@ -25,10 +25,19 @@ pub(super) fn roll(draft: &mut Draft<'_>, happened: Move, because: &str) {
     if !missing.is_empty() {
         return store_pages(draft, missing);
     }
-    let spec = draft.spec();
-    let extra = draft.window(Commit::new(), spec.from, spec.to);
+    let extra = if is_above(service, draft.spec()) {
+        Commit::new()
+    } else {
+        draft.window(Commit::new(), draft.spec().from, draft.spec().to)
+    };
     let division = Division { pages: wanted.len() as u32, sizes: drawn.sizes };
     draft.advance(happened, extra, move |body| body.waves = Some(division), because);
+}
+
+/// Whether the floor is above `from`: reconciling a restored store raised it to what agents had obeyed. It admits `to`
+/// already, and a contract that the store forgot, or a compute release, may need it: only a rollback lowers it.
+fn is_above(service: &ServiceFleet, spec: &Spec) -> bool {
+    service.window().is_some_and(|window| window.floor > spec.from)
 }
 
 /// Redraws an empty wave from the instances that are not done.

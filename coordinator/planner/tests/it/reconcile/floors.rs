@@ -1,0 +1,81 @@
+//! Floors that a reconciliation leaves: what agents obeyed of a former store is not lowered but by a rollback.
+
+use super::{apply, asker, elect, publish, testify, version, window};
+use crate::sim::{World, node, service, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::ask;
+use tidegate_planner::ask::reconcile::{Choices, Fate, propose};
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::reconciliation::Reconciliation;
+use tidegate_proto::record::report::Witness;
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::window::Window;
+use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{Key, Revision};
+
+fn approve_roll(world: &mut World) {
+    let (fleet, moment) = (world.store.fleet(), world.moment());
+    let word = ask::approve(fleet, &moment, &upgrade_id(), ApprovalPoint::Roll, &asker()).unwrap();
+    assert!(world.store.commit(&word));
+    world.events += 1;
+}
+
+/// The store is restored to before the roll, and agents obeyed the floor that the last wave raised.
+#[test]
+fn roll_keeps_the_floor_that_a_reconciliation_left() {
+    let mut world = World::at_version_1(3);
+    elect(&mut world, 1);
+    world.start(spec(json!({"min_in_service": 1, "approvals": ["roll"]}))).unwrap();
+    world.run();
+    assert_eq!(world.phase(), Phase::Stage);
+    let backup = world.store.clone();
+    approve_roll(&mut world);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    testify(&mut world);
+    world.store = backup;
+    publish(&mut world);
+    elect(&mut world, 9);
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!((world.phase(), window(&world)), (Phase::Stage, Some((2, 2))));
+    world.run();
+    approve_roll(&mut world);
+    world.until("it rolls", |world| matches!(world.phase(), Phase::Roll { .. }));
+    assert_eq!(window(&world), Some((2, 2)), "nothing admits version 1 again");
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+/// An earlier plan applied a floor of 2, and a rollback lowered it to 1 since.
+#[test]
+fn floor_that_a_rollback_lowered_is_not_raised_again() {
+    let mut world = World::at_version_1(3);
+    elect(&mut world, 1);
+    let earlier = Reconciliation {
+        who: "op".into(),
+        why: "restored".into(),
+        at: Timestamp(0),
+        terms: Default::default(),
+        revision: Revision::ABSENT,
+        floors: [(service(), version(2))].into(),
+        disregarded: Default::default(),
+    };
+    world.store.put(Key::Reconciliation, earlier);
+    let lowered = Window { floor: version(1), ceiling: version(1), set_by: upgrade_id(), contracted: None };
+    world.store.put(Key::Window(service()), lowered);
+    for n in [node(0), node(1)] {
+        let report = &mut world.agents.get_mut(&n).unwrap().report;
+        report.witness = Witness {
+            term: Some("later".parse().unwrap()),
+            floor: Some(version(1)),
+            reconciled: Revision::ABSENT,
+        };
+        world.publish(&n);
+    }
+    let proposal = propose(world.store.fleet(), &world.moment(), &Choices::default()).unwrap();
+    assert!(proposal.witnesses.iter().all(|witness| witness.fate == Fate::Applied), "{proposal:?}");
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 1)));
+    let word = world.store.fleet().reconciliation().unwrap();
+    assert_eq!(word.floors[&service()], version(2), "what was covered stays covered");
+}
