@@ -1,6 +1,6 @@
 //! The window of a service is that of the phase (rules 1, 2 and 10).
 
-use tidegate_proto::record::upgrade::{MigrateOrder, Phase, RollbackStep, Upgrade};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{ServiceVersion, UpgradeId};
 
@@ -34,7 +34,9 @@ impl Judge<'_> {
             is_reconciled && stored.is_some_and(|w| w.floor == floor && w.ceiling > to)
         };
         let (rule, good) = match &upgrade.phase {
-            Phase::Preflight | Phase::Failed { .. } => return,
+            Phase::Preflight
+            | Phase::Failed { .. }
+            | Phase::RollingBack { from: PhaseName::Preflight, .. } => return,
             Phase::Migrate if late => (1, is(to, to) || is_wide(to)),
             // A restored store may know of less than its nodes did: the window then admits what they say that they run.
             Phase::Stage | Phase::Expand | Phase::Migrate => {
