@@ -285,13 +285,12 @@ impl Run {
                 of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).collect()
             };
             for version in versions {
-                let after_roll = (self.world.scenario.schemas[schema].generations)
-                    .get(usize::try_from(version).unwrap_or(0).saturating_sub(2))
-                    .is_some_and(Generation::meets_unfilled);
+                let after_roll = self.meets_unfilled(schema, version);
                 let database = &mut self.world.databases[schema];
+                let unfilled = after_roll || database.lacks_fill(version).await;
                 let mut done = database.write(version).await;
                 if done.is_ok() {
-                    done = database.read_all(version, after_roll).await;
+                    done = database.read_all(version, unfilled).await;
                 }
                 match done {
                     Err(wrong) if !wrong.is_busy() && !database.older => {
@@ -305,7 +304,14 @@ impl Run {
         }
     }
 
-    /// Whether the database has the form that the upgrade under way gave it.
+    /// Whether programs of a version read rows that are filled only after the roll.
+    fn meets_unfilled(&self, schema: usize, version: u32) -> bool {
+        (self.world.scenario.schemas[schema].generations)
+            .get(usize::try_from(version).unwrap_or(0).saturating_sub(2))
+            .is_some_and(Generation::meets_unfilled)
+    }
+
+    /// Whether the database has the form that the upgrade under way gave it, and the rows that it filled before the roll.
     async fn look_at_form(&mut self, service: usize, schema: usize) {
         let plan = self.sequences[service].current.as_ref().map(|current| current.plan);
         let Some(plan) = plan.filter(|_| self.world.scenario.owned_schema(service) == Some(schema)) else {
@@ -313,6 +319,8 @@ impl Run {
         };
         let (to, now) = (self.world.scenario.upgrades[plan].from + 1, self.world.testbed.now());
         let Ok(has) = self.world.databases[schema].has_form(to).await else { return };
+        let after_roll = self.meets_unfilled(schema, to);
+        let has = has && (after_roll || !self.world.databases[schema].lacks_fill(to).await);
         let facts = &mut self.world.testbed.state().facts.services[service];
         facts.lacks_since = if has { None } else { facts.lacks_since.or(Some(now)) };
     }
