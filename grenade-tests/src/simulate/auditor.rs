@@ -225,6 +225,7 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
                 if phase == PhaseName::Roll {
                     let service = upgrade.body.spec.service.as_str();
                     facts.unbound.retain(|at| testbed.names().services[at.0] != service);
+                    facts.late.retain(|at| testbed.names().services[at.0] != service);
                 }
                 testbed.changed().notify_one();
                 line = Some(format!("{id}: {phase:?}"));

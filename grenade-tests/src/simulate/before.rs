@@ -8,14 +8,16 @@ use super::world::World;
 const LOOK: u64 = 2_000;
 
 /// Whether the database may be looked at for what the rollback left: another file took its place since the last look, or a
-/// service that shares the schema uses the new form, which stays then.
-fn is_comparable(world: &World, current: &Current, schema: usize) -> bool {
+/// service that shares the schema uses the new form, which stays then. An upgrade that ended in preflight has moved no
+/// instance back, so what an instance of its own uses stays as well.
+fn is_comparable(world: &World, current: &Current, over: &str, schema: usize) -> bool {
     let plan = &world.scenario.upgrades[current.plan];
     let state = world.testbed.state();
     let ended = state.facts.phases.get(&current.id).map_or(0, |(_, at)| *at);
     let others = world.scenario.sharing(plan.service);
     let used = |at: &At, slot: &Slot| {
-        others.contains(&at.0) && slot.running.as_ref().is_some_and(|run| run.is.version > plan.from)
+        (others.contains(&at.0) || over == "failed" && at.0 == plan.service)
+            && slot.running.as_ref().is_some_and(|run| run.is.version > plan.from)
     };
     let database = &world.databases[schema];
     let stays = state.slots.iter().any(|(at, slot)| used(at, slot))
@@ -29,7 +31,7 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
     let now = world.testbed.now();
     if let Some(schema) = world.scenario.owned_schema(plan.service)
         && let Some(before) = &current.form
-        && is_comparable(world, current, schema)
+        && is_comparable(world, current, over, schema)
     {
         // What cannot be undone stays, as its migration says.
         let irreversible = world.scenario.schemas[schema].generations.get(plan.from as usize - 1);

@@ -5,6 +5,7 @@
 
 mod engine;
 mod falsified;
+mod filled;
 mod form;
 mod history;
 mod postgres;
@@ -70,6 +71,8 @@ pub(super) struct Database {
     pub older: bool,
     /// An upgrade was started on what is there, and no copy has taken its place since.
     in_use: bool,
+    /// Migrations that were filled in the one whose place this one took, and are not filled in this one.
+    unfilled: BTreeSet<String>,
     /// When another one took its place last, in milliseconds from the beginning.
     pub replaced_at: Option<u64>,
 }
@@ -123,6 +126,7 @@ impl Database {
             history: History::default(),
             older: false,
             in_use: false,
+            unfilled: BTreeSet::new(),
             replaced_at: None,
         };
         let first = if plan.by_hand { 1 } else { u32::try_from(plan.contracted + 1)? };
@@ -271,6 +275,7 @@ impl Database {
             self.newest = Some(self.rows.clone());
         }
         self.in_use = false;
+        self.unfilled.clear();
         self.history = History::default();
         (self.rows, self.older, self.replaced_at) = (rows, true, Some(now));
         Ok(true)
@@ -321,11 +326,13 @@ impl Database {
         now: u64,
     ) -> std::io::Result<()> {
         let before = self.form().await.unwrap_or_default();
+        let filled = self.filled().await.unwrap_or_default();
         take(self.engine.as_mut())?;
         self.history = History::default();
         (self.rows, self.replaced_at) = (rows, Some(now));
         let found = self.form().await.unwrap_or_default();
         self.older = before.iter().any(|what| !found.contains(what));
+        self.unfilled.extend(filled);
         Ok(())
     }
 

@@ -46,6 +46,11 @@ pub(super) fn judge(
             all_serve(facts, slots, names, (own, upgrade.spec.to.get()), (12, now));
         }
         (PhaseName::RolledBack, Some(own)) => {
+            if upgrade.schema.is_some() {
+                for (service, needs) in bound(upgrade, names) {
+                    facts.services[service].undone = Some((needs, now));
+                }
+            }
             all_serve(facts, slots, names, (own, upgrade.spec.from.get()), (10, now));
         }
         _ => {}

@@ -50,6 +50,8 @@ pub(super) struct ServiceFacts {
     pub contracted: u32,
     /// Since when its database lacks the form of the upgrade under way.
     pub lacks_since: Option<u64>,
+    /// The lowest version that uses the form which the last rollback of an upgrade of its schema undid, and when that ended.
+    pub undone: Option<(u32, u64)>,
 }
 
 /// What is not verified after so many milliseconds has failed, as every spec says.
@@ -106,6 +108,9 @@ pub(super) struct Facts {
     /// Instances outside a window that was lost with its store, whose agents knew of none: until an upgrade of the service
     /// rolls, what they do with the rows is not judged.
     pub unbound: BTreeSet<At>,
+    /// Instances that were admitted only after a rollback had ended, at a version that uses what it undid: until an upgrade
+    /// of the service rolls, what they do with a database that lacks their form is not judged.
+    pub late: BTreeSet<At>,
     /// When an operator enabled an instance again that they had disabled.
     pub shown: BTreeMap<At, u64>,
     /// Until when the leader may read the store late, in milliseconds.
@@ -182,6 +187,10 @@ impl Facts {
     /// An instance answers 200 again: its version is one that was admitted lately.
     pub(super) fn came_in(&mut self, now: u64, at: At, version: u32, name: &str) {
         let Some(service) = self.services.get(at.0) else { return };
+        let came_after = |ended| self.silent.counts_since(at).is_some_and(|since| since > ended);
+        if service.undone.is_some_and(|(needs, ended)| version >= needs && came_after(ended)) {
+            self.late.insert(at);
+        }
         let mut allowed = service.windows.iter().rev();
         let mut outside = None;
         for (since, floor, ceiling) in allowed.by_ref() {
@@ -319,6 +328,25 @@ mod tests {
         judged.bound.insert(PLACE);
         judged.came_in(61_000, PLACE, 3, "pantry/n0");
         assert_eq!(rules(&judged), [2]);
+    }
+
+    #[test]
+    fn instance_admitted_after_a_rollback_is_late() {
+        let mut judged = facts(1, 0);
+        judged.services[0].windows = vec![(10_000, 1, u32::MAX)];
+        judged.services[0].undone = Some((2, 10_000));
+        judged.silent.admitted(PLACE, 5_000);
+        judged.came_in(12_000, PLACE, 2, "pantry/n0");
+        assert!(judged.late.is_empty(), "it was admitted before the end");
+        judged.silent.decommissioned(PLACE);
+        judged.silent.admitted(PLACE, 11_000);
+        judged.came_in(12_000, PLACE, 1, "pantry/n0");
+        assert!(judged.late.is_empty(), "version 1 does not use the form");
+        judged.came_in(12_000, PLACE, 2, "pantry/n0");
+        assert!(judged.late.contains(&PLACE));
+        judged.services[0].windows.push((13_000, 1, 1));
+        judged.came_in(60_000, PLACE, 2, "pantry/n0");
+        assert_eq!(rules(&judged), [2], "a window that does not admit it still counts");
     }
 
     #[test]

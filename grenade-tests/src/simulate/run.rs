@@ -15,7 +15,7 @@ use super::tamper;
 use super::testbed::Testbed;
 use super::upgrades::{MISFORTUNE, UpgradeSequence};
 use super::world::World;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 use tidegate_proto::record::upgrade::PhaseName;
@@ -276,22 +276,29 @@ impl Run {
                 self.world.testbed.state().facts.breach(now, 0, text);
             }
             self.look_at_form(service, schema).await;
-            let versions: BTreeSet<u32> = {
+            // Each version that is in rotation, and whether only instances run it that came after a rollback.
+            let mut versions: BTreeMap<u32, bool> = BTreeMap::new();
+            {
                 let state = self.world.testbed.state();
-                let (byzantine, unbound) = (&state.facts.byzantine, &state.facts.unbound);
-                let is_judged = |at: &At| !byzantine.contains(&at.1) && !unbound.contains(at);
+                let facts = &state.facts;
+                let is_judged = |at: &At| !facts.byzantine.contains(&at.1) && !facts.unbound.contains(at);
                 let slots = state.slots.iter();
                 let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at));
-                of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).collect()
-            };
-            for version in versions {
-                let after_roll = (self.world.scenario.schemas[schema].generations)
-                    .get(usize::try_from(version).unwrap_or(0).saturating_sub(2))
-                    .is_some_and(Generation::meets_unfilled);
+                for (at, run) in of.filter_map(|(at, slot)| Some((at, slot.alive(now)?))) {
+                    *versions.entry(run.is.version).or_insert(true) &= facts.late.contains(at);
+                }
+            }
+            for (version, is_late) in versions {
+                let after_roll = self.meets_unfilled(schema, version);
                 let database = &mut self.world.databases[schema];
+                // The rollback undid what they use, and they came with that version of their own.
+                if is_late && database.has_form(version).await == Ok(false) {
+                    continue;
+                }
+                let unfilled = after_roll || database.lacks_fill(version).await;
                 let mut done = database.write(version).await;
                 if done.is_ok() {
-                    done = database.read_all(version, after_roll).await;
+                    done = database.read_all(version, unfilled).await;
                 }
                 match done {
                     Err(wrong) if !wrong.is_busy() && !database.older => {
@@ -305,7 +312,14 @@ impl Run {
         }
     }
 
-    /// Whether the database has the form that the upgrade under way gave it.
+    /// Whether programs of a version read rows that are filled only after the roll.
+    fn meets_unfilled(&self, schema: usize, version: u32) -> bool {
+        (self.world.scenario.schemas[schema].generations)
+            .get(usize::try_from(version).unwrap_or(0).saturating_sub(2))
+            .is_some_and(Generation::meets_unfilled)
+    }
+
+    /// Whether the database has the form that the upgrade under way gave it, and the rows that it filled before the roll.
     async fn look_at_form(&mut self, service: usize, schema: usize) {
         let plan = self.sequences[service].current.as_ref().map(|current| current.plan);
         let Some(plan) = plan.filter(|_| self.world.scenario.owned_schema(service) == Some(schema)) else {
@@ -313,6 +327,8 @@ impl Run {
         };
         let (to, now) = (self.world.scenario.upgrades[plan].from + 1, self.world.testbed.now());
         let Ok(has) = self.world.databases[schema].has_form(to).await else { return };
+        let after_roll = self.meets_unfilled(schema, to);
+        let has = has && (after_roll || !self.world.databases[schema].lacks_fill(to).await);
         let facts = &mut self.world.testbed.state().facts.services[service];
         facts.lacks_since = if has { None } else { facts.lacks_since.or(Some(now)) };
     }

@@ -108,7 +108,7 @@ pub enum Phase {
         /// Why it turned.
         because: String,
     },
-    /// It ended before anything was changed.
+    /// It ended in preflight: it has moved no instance.
     Failed {
         /// Why.
         because: String,

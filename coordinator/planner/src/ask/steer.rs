@@ -318,7 +318,7 @@ fn taken_up(
 
 /// Refused in a phase in which instances get no directives.
 fn demand_orders(id: &UpgradeId, stored: &Stored<Upgrade>) -> Result<(), Refusal> {
-    if matches!(stored.phase, Phase::Preflight | Phase::Expand | Phase::Migrate) {
+    if stored.former.is_none() || matches!(stored.phase, Phase::Expand | Phase::Migrate) {
         return Err(Refusal::state(format!(
             "upgrade {id} is in {}: retry is not possible in this phase, in which instances get no directives",
             stored.phase

@@ -1,5 +1,6 @@
 //! The next step of one upgrade, by phase.
 
+mod abort;
 mod bind;
 mod contract;
 mod enter;

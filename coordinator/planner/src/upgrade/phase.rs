@@ -4,14 +4,18 @@
 //! preflight ─► stage ─► expand ─► migrate ─► roll ⟲ ─► remove ─► contract ─► completed
 //!     │          │ └──(no schema)──────────► ▲  │         │ └─(no schema)──►  ▲
 //!     │          │        └──(Nova: migrate after)─► roll ─► migrate ─► remove
-//!     ▼          └─────────┴─────────┴────────┴─────────┘
-//!   failed                           ▼ roll back
-//!                  rolling-back: restage ─► move ─► lower ─► undo ─► rolled-back
+//!     │          └─────────┴─────────┴────────┴─────────┘
+//!     │                              ▼ roll back
+//!     │            rolling-back: restage ─► move ─► lower ─► undo ─► rolled-back
+//!     ├─(schema)──► rolling-back: undo ─► failed
+//!     └───────────────────────────────────► failed
 //! ```
 //!
 //! # Invariants
 //! * There is no edge back once contract began, nor once rows were migrated that N-1 cannot read.
 //! * Nothing leaves completed, rolled-back or failed.
+//! * An upgrade that is bound to a schema ends without contract only after a look at what it expanded: a store that was
+//!   restored may have an earlier phase than the database shows.
 
 use tidegate_proto::Digest;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, SchemaBinding};
@@ -103,6 +107,9 @@ fn begin_rollback(phase: &Phase, because: String, schema: Option<&SchemaBinding>
     let reversible = schema.is_none_or(|s| s.old_reads_migrated);
     let migrates_first = schema.is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
     match phase {
+        Phase::Preflight if schema.is_some() => {
+            Ok(Phase::RollingBack { from: PhaseName::Preflight, step: RollbackStep::Undo, because })
+        }
         Phase::Preflight => Ok(Phase::Failed { because }),
         Phase::Contract { .. } => Err(Refused::NoWayBack(PhaseName::Contract)),
         Phase::Migrate | Phase::Remove if !reversible => Err(Refused::RowsMigrated(PhaseName::Migrate)),
@@ -122,7 +129,8 @@ fn next_step(from: PhaseName, step: RollbackStep, because: &str, schema: Option<
     let next = match step {
         RollbackStep::Restage => RollbackStep::Move,
         RollbackStep::Move => RollbackStep::Lower,
-        RollbackStep::Lower if schema.is_some() && from != PhaseName::Stage => RollbackStep::Undo,
+        RollbackStep::Lower if schema.is_some() => RollbackStep::Undo,
+        RollbackStep::Undo if from == PhaseName::Preflight => return Phase::Failed { because },
         RollbackStep::Lower | RollbackStep::Undo => return Phase::RolledBack { because },
     };
     Phase::RollingBack { from, step: next, because }
@@ -234,6 +242,25 @@ mod tests {
         }
         let nova = binding(MigrateOrder::AfterRoll, false);
         assert!(transition(&Phase::Roll { wave: 0 }, Move::RollBack("x".into()), Some(&nova)).is_ok());
+    }
+
+    #[test]
+    fn each_rollback_with_a_schema_undoes_expand() {
+        let schema = binding(MigrateOrder::BeforeRoll, true);
+        let steps = |from: Phase, schema: Option<&SchemaBinding>| {
+            let mut phase = transition(&from, Move::RollBack("x".into()), schema).unwrap();
+            let mut steps = Vec::new();
+            while let Phase::RollingBack { step, .. } = &phase {
+                steps.push(*step);
+                phase = transition(&phase, Move::RollbackStepDone, schema).unwrap();
+            }
+            (steps.last().copied(), phase.name())
+        };
+        let undone = Some(RollbackStep::Undo);
+        assert_eq!(steps(Phase::Preflight, Some(&schema)), (undone, PhaseName::Failed));
+        assert_eq!(steps(Phase::Stage, Some(&schema)), (undone, PhaseName::RolledBack));
+        assert_eq!(steps(Phase::Preflight, None), (None, PhaseName::Failed));
+        assert_eq!(steps(Phase::Stage, None), (Some(RollbackStep::Lower), PhaseName::RolledBack));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Stories of upgrades that change a schema.
 
+mod restored;
+
 use crate::sim::{World, binding, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};

@@ -174,8 +174,9 @@ fn order<'a>(frame: &Frame<'a>) -> Vec<&'a str> {
     match now {
         "failed" => left().chain(["failed"]).collect(),
         "rolling-back" | "rolled-back" => {
+            let end = if now == "rolled-back" || been("stage") { "rolled-back" } else { "failed" };
             let left = left().filter(|phase| *phase != "rolling-back");
-            left.chain(["rolling-back", "rolled-back"]).collect()
+            left.chain(["rolling-back", end]).collect()
         }
         _ => forward.to_vec(),
     }

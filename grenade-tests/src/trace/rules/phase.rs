@@ -124,12 +124,17 @@ fn follows(from: Option<&Phase>, to: &Phase) -> bool {
                 | (RollbackStep::Move, RollbackStep::Lower)
                 | (RollbackStep::Lower, RollbackStep::Undo)
         ),
-        (Phase::RollingBack { step, .. }, Phase::RolledBack { .. }) => {
-            matches!(step, RollbackStep::Lower | RollbackStep::Undo)
+        (Phase::RollingBack { from: turned, step, .. }, Phase::RolledBack { .. }) => {
+            *turned != Preflight && matches!(step, RollbackStep::Lower | RollbackStep::Undo)
+        }
+        // What a restored store has in preflight may have been expanded before.
+        (Phase::RollingBack { from: turned, step, .. }, Phase::Failed { .. }) => {
+            *turned == Preflight && *step == RollbackStep::Undo
         }
         (_, Phase::RollingBack { from: turned, step, .. }) => {
-            let back = [Stage, Expand, Migrate, Roll, Remove].contains(&from.name());
-            back && *turned == from.name() && *step == RollbackStep::Restage
+            let back = [Preflight, Stage, Expand, Migrate, Roll, Remove].contains(&from.name());
+            let first = if *turned == Preflight { RollbackStep::Undo } else { RollbackStep::Restage };
+            back && *turned == from.name() && *step == first
         }
         (_, Phase::Completed) => [Remove, Contract].contains(&from.name()),
         _ => [

@@ -1,6 +1,6 @@
 //! The window of a service is that of the phase (rules 1, 2 and 10).
 
-use tidegate_proto::record::upgrade::{MigrateOrder, Phase, RollbackStep, Upgrade};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{ServiceVersion, UpgradeId};
 
@@ -36,7 +36,9 @@ impl Judge<'_> {
         // What agents of a restored store claim: the versions that they say that they run, and the floor that they hold to.
         let is_claimed = |floor: ServiceVersion| is_reconciled && is(floor, to) || is_wide(floor);
         let (rule, good) = match &upgrade.phase {
-            Phase::Preflight | Phase::Failed { .. } => return,
+            Phase::Preflight
+            | Phase::Failed { .. }
+            | Phase::RollingBack { from: PhaseName::Preflight, .. } => return,
             Phase::Migrate if late => (1, is(to, to) || is_wide(to)),
             // It may have been restored to before the roll, or to before the floor was raised.
             Phase::Stage | Phase::Expand | Phase::Migrate => {

@@ -35,7 +35,9 @@ pub(crate) fn is_to_drain(instance: &Instance) -> bool {
 fn is_moved_by_upgrade(fleet: &Fleet, service: &ServiceFleet) -> bool {
     let Some((id, _)) = fleet.lock(service.name()) else { return false };
     let Some(upgrade) = fleet.upgrade(id).map(|stored| &stored.record.body) else { return true };
-    let moves = !matches!(upgrade.phase, Phase::Preflight | Phase::Stage | Phase::Expand | Phase::Migrate);
+    // Until preflight is left, and where it ends from there, none is moved.
+    let moves =
+        upgrade.former.is_some() && !matches!(upgrade.phase, Phase::Stage | Phase::Expand | Phase::Migrate);
     moves || upgrade.paused.is_some() || upgrade.waves.is_some()
 }
 

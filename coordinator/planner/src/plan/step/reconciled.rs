@@ -9,15 +9,14 @@ use crate::fleet::{Instance, awaits_new_directive, releases};
 use crate::gate::store;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::upgrade::Phase;
 
 /// Orders instances again that still obey a former store; returns whether there are any. Disregarded instances are named
 /// and block nothing here. An instance that has not accepted the reconciliation yet is waited for: its report is about
 /// directives of the former store.
 pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     let service = &draft.spec().service;
-    // Preflight orders nothing; staging gives every instance a directive.
-    if draft.upgrade.phase == Phase::Preflight || mutant::is("former-store-is-believed") {
+    // Until preflight is left nothing is ordered; staging gives every instance a directive.
+    if draft.upgrade.former.is_none() || mutant::is("former-store-is-believed") {
         return false;
     }
     let obeying: Vec<&Instance> = draft.fleet.of_a_former_store(service).collect();

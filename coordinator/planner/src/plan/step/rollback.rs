@@ -4,7 +4,7 @@
 use super::super::Draft;
 use super::failures::{self, Failed, has_failed_returning};
 use super::moving::{Moving, move_instances};
-use super::{schema, shared, stragglers};
+use super::{abort, schema, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::contracted;
 use crate::fleet::{Instance, Standing, moved_from};
@@ -135,7 +135,7 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
 /// Expand is undone: contract, mirrored. It stays where another service that shares the schema uses what it made: the old
 /// version runs beside it as it did before.
 pub(super) fn undo(draft: &mut Draft<'_>) {
-    let Some(former) = draft.upgrade.former.clone() else { return };
+    let Some(former) = draft.upgrade.former.clone() else { return abort::undo(draft) };
     if !has_its_window(draft, true) {
         return;
     }

@@ -113,7 +113,7 @@ pub(super) enum Shown {
 }
 
 /// Has the database looked at for the decision before which the upgrade is.
-fn look(draft: &mut Draft<'_>) {
+pub(super) fn look(draft: &mut Draft<'_>) {
     draft.schema(SchemaJob::Look);
     draft.wait(looks(SchemaJob::Look.word(), draft.facts()));
 }

@@ -1,0 +1,55 @@
+//! An upgrade that a person ends in preflight has moved no instance. Where the store was restored to that phase, or is blank
+//! and the upgrade was started in it once more, the database may show what the same upgrade expanded before: that is
+//! undone, unless an instance uses it, which preflight does not move back.
+
+use super::super::Draft;
+use super::{schema, shared};
+use crate::action::SchemaJob;
+use crate::fleet::{Instance, ServiceFleet};
+use crate::gate::version;
+use crate::moment::SchemaFacts;
+use crate::upgrade::phase::Move;
+use tidegate_proto::commit::Commit;
+use tidegate_proto::record::upgrade::Upgrade;
+use tidegate_proto::{ServiceName, ServiceVersion, mutant};
+
+/// Ends the upgrade once the database shows nothing that it expanded, or an instance uses it.
+pub(super) fn undo(draft: &mut Draft<'_>) {
+    if let Some(facts) = draft.fresh_facts().filter(|facts| is_undone(facts)) {
+        let because = "the database's history shows nothing that this upgrade expanded";
+        return end(draft, facts.left.clone(), because);
+    }
+    if let Some((service, version)) = in_use(draft) {
+        let left = format!("everything that expand made: {service} runs version {version}");
+        let because = format!("left in place: {left}");
+        return end(draft, vec![left], &because);
+    }
+    let known = draft.service().is_none_or(|service| draft.passes(version::known(service)));
+    if known {
+        schema::run(draft, SchemaJob::Undo, is_undone);
+    } else if draft.fresh_facts().is_none() {
+        // A look is enough where there is nothing to undo.
+        schema::look(draft);
+    }
+}
+
+fn is_undone(facts: &SchemaFacts) -> bool {
+    facts.clean || mutant::is("expand-is-not-undone")
+}
+
+/// A service with an instance that may use what expand made, and the version of it.
+fn in_use<'a>(draft: &Draft<'a>) -> Option<(&'a ServiceName, ServiceVersion)> {
+    let spec = draft.spec();
+    let instances = draft.service().into_iter().flat_map(ServiceFleet::instances);
+    let later = instances.filter_map(Instance::last_seen).find(|version| *version > spec.from);
+    later.map(|version| (&spec.service, version)).or_else(|| shared::uses_new_form(draft))
+}
+
+fn end(draft: &mut Draft<'_>, left: Vec<String>, because: &str) {
+    let record = |body: &mut Upgrade| {
+        if let Some(schema) = &mut body.schema {
+            schema.left = left;
+        }
+    };
+    draft.advance(Move::RollbackStepDone, Commit::new(), record, because);
+}

@@ -1,0 +1,88 @@
+//! A restored store may have an upgrade in an earlier phase than the one whose work its database shows.
+
+use super::with_schema;
+use crate::sim::{World, node, upgrade_id};
+use serde_json::json;
+use tidegate_planner::SchemaJob;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::Key;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName};
+
+/// An upgrade that waits for the approval of a phase.
+fn waiting_for(approval: &str) -> World {
+    let mut world = World::at_version_1(3);
+    world.start_with_schema(with_schema(json!({"approvals": [approval]})), MigrateOrder::BeforeRoll);
+    world.run();
+    world
+}
+
+fn roll_back(world: &mut World) {
+    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+}
+
+#[test]
+fn expanded_schema_is_undone_from_stage() {
+    let mut world = waiting_for("expand");
+    assert_eq!(world.phase(), Phase::Stage);
+    world.database.expanded = true;
+    roll_back(&mut world);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", last.waiting);
+    assert!(!world.database.expanded, "what a former store had expanded is left");
+}
+
+#[test]
+fn expanded_schema_is_undone_from_preflight() {
+    let mut world = waiting_for("stage");
+    assert_eq!(world.phase(), Phase::Preflight);
+    world.database.expanded = true;
+    roll_back(&mut world);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
+    assert!(!world.database.expanded, "what a former store had expanded is left");
+    let directives = world.store.keys.keys().filter(|key| matches!(key, Key::Directive(..)));
+    assert_eq!(directives.count(), 0, "preflight orders nothing");
+}
+
+#[test]
+fn preflight_ends_after_a_look_where_nothing_is_expanded() {
+    let mut world = waiting_for("stage");
+    world.fall_silent(1);
+    roll_back(&mut world);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
+    assert!(!world.jobs.contains(&SchemaJob::Undo), "{:?}", world.jobs);
+}
+
+#[test]
+fn silent_instance_blocks_the_undo_from_preflight() {
+    let mut world = waiting_for("stage");
+    world.database.expanded = true;
+    world.fall_silent(1);
+    roll_back(&mut world);
+    let last = world.run();
+    assert_eq!(world.phase().name(), PhaseName::RollingBack, "it may run version 2");
+    let reasons = &last.waiting[&upgrade_id()];
+    assert!(reasons.iter().any(|reason| reason.to_string().contains("no report from n1")), "{reasons:?}");
+    assert!(!world.jobs.contains(&SchemaJob::Undo), "{:?}", world.jobs);
+    world.return_with(&node(1), 1);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
+    assert!(!world.database.expanded);
+}
+
+#[test]
+fn schema_that_an_instance_uses_is_left() {
+    let mut world = waiting_for("stage");
+    world.database.expanded = true;
+    world.join(3, 2);
+    roll_back(&mut world);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
+    assert!(world.database.expanded, "an instance runs version 2");
+    let left = &world.upgrade().unwrap().schema.as_ref().unwrap().left;
+    assert!(left.iter().any(|left| left.contains("pantry-api runs version 2")), "{left:?}");
+}
