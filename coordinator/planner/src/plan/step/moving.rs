@@ -84,6 +84,7 @@ pub(super) fn move_instances<'a>(
         if held {
             draft.wait(budget.reason());
         }
+        under_way.capacity_holds = held;
     }
     draft.passes(under_way.out.answer(&draft.view()));
     under_way
