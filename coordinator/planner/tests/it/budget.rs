@@ -220,3 +220,13 @@ fn skipped_instance_that_holds_capacity_is_named_with_retry() {
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
     assert_eq!(world.versions(), [2; 3]);
 }
+
+#[test]
+fn instance_of_a_lost_journal_is_moved_before_its_wave() {
+    let (mut world, lost) = with_a_lost_release(&json!({"rolling": {"batch": 1}}));
+    let wave = world.store.fleet().service(&service()).unwrap().get(&node(lost)).unwrap().wave;
+    assert!(wave > Some(0), "its wave is not exposed yet");
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 3]);
+}
