@@ -69,6 +69,7 @@ pub fn report(n: usize, version: i64, admission: Revision) -> Report {
     Report {
         version: Some(release(version).version),
         probed: None,
+        nothing_runs: false,
         release: Some(release(version).tag),
         release_digest: Some(release(version).sha256),
         admission,

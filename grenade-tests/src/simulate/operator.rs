@@ -192,6 +192,9 @@ impl<'a> Operator<'a> {
         let plan = plan.map_err(|error| error.to_string())?;
         let claims = plan.witnesses.iter().map(|claim| claim.instance.clone());
         (asked.disregard, asked.include) = claims.partition(|instance| lies(instance));
+        // Of a claim that stands alone, only a plan that includes it says what its instance lacks.
+        let plan = operation::plan_reconciliation(context, &leadership, asked.clone()).await;
+        let plan = plan.map_err(|error| error.to_string())?;
         let refused = plan.instances.iter().filter(|running| running.refused.is_some());
         let unknown = refused.map(|running| running.instance.clone());
         asked.disregard.extend(unknown.filter(|instance| lies(instance) || stays_out(instance)));

@@ -29,7 +29,10 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
         // Nothing else is begun before it has ended.
         return context.starting(target);
     }
-    if let Reading::Newer(order) = accept::read(journal, seen) {
+    // Under a store that fell back a newer directive would replace the claim that a person has to reconcile.
+    if let Reading::Newer(order) = accept::read(journal, seen)
+        && !accept::fell_back(journal, seen.window.as_ref())
+    {
         let phase = accept::phase_for(&order, service, journal, seen, timers);
         return Act::Accept(order, phase);
     }

@@ -38,6 +38,7 @@ pub(crate) fn compose(
     Report {
         version,
         probed: probed.filter(|_| version.is_none()),
+        nothing_runs: seen.nothing_runs(&journal.phase),
         release_digest: release.and_then(|a| journal.staged.get(a.release.as_ref()?)).copied(),
         release: release.and_then(|a| a.release.clone()),
         admission: journal.admission(),
@@ -79,14 +80,42 @@ fn span(time: Duration) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directive::tests::story::{Story, order, replace};
+    use crate::directive::tests::story::{Story, order, release, replace};
+    use crate::host::Target;
     use tidegate_proto::Revision;
     use tidegate_proto::record::report::Step;
 
-    fn step(story: &Story) -> Step {
+    fn report(story: &Story) -> Report {
         let identity = Identity { nonce: "own".to_owned(), boot: "b".to_owned() };
         let Story { service, journal, timers, seen } = story;
-        compose(service, &identity, journal, timers, seen, &BTreeMap::new()).step
+        compose(service, &identity, journal, timers, seen, &BTreeMap::new())
+    }
+
+    fn step(story: &Story) -> Step {
+        report(story).step
+    }
+
+    #[test]
+    fn free_lock_says_that_nothing_runs_in_every_phase() {
+        let mut story = Story::serving();
+        assert!(!report(&story).nothing_runs);
+        story.gone();
+        let target = Target::from(&release(2));
+        let phases = [
+            Phase::Fresh,
+            Phase::Starting { target },
+            Phase::Stopped,
+            Phase::refused("above the ceiling"),
+            Phase::failed("verifying", "it ended by itself", true),
+        ];
+        for phase in phases {
+            story.enter(phase.clone());
+            assert!(report(&story).nothing_runs, "{phase:?}");
+        }
+        story.silent();
+        assert!(!report(&story).nothing_runs, "silence is no evidence");
+        story.enter(Phase::Stopped);
+        assert!(report(&story).nothing_runs, "the stop hook came to its end");
     }
 
     #[test]

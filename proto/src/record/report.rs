@@ -18,6 +18,10 @@ pub struct Report {
     /// reconciles a store is shown it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probed: Option<ServiceVersion>,
+    /// Whether the agent has evidence that nothing runs: the service's lock is free, or its stop hook came to its end and
+    /// nothing has answered since. Absent = it has none, or is an older agent. Only a plan to reconcile a store reads it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nothing_runs: bool,
     /// The release that runs, where the agent knows it.
     pub release: Option<ReleaseTag>,
     /// The sha256 of that release's artifact, as the agent knows it: what a rollback returns to.

@@ -105,10 +105,22 @@ impl Instance {
         knows_none && self.inventory.is_none() && self.unreadable.is_empty()
     }
 
-    /// Whether it has never served, and nothing runs there.
+    /// Whether nothing runs there, and its agent knows of no release to start: it has never served, or the journal was lost.
     pub fn has_nothing_to_start(&self) -> bool {
         let stopped = self.report.as_ref().is_some_and(|report| report.step == Step::Stopped);
-        stopped && self.has_never_served()
+        stopped && self.has_never_served() || self.has_lost_its_release()
+    }
+
+    /// Whether its agent knows of no release to start, and it is out of rotation by evidence and has answered nothing well
+    /// for some seconds: its journal was lost while nothing ran. Only a replacement starts anything there.
+    pub fn has_lost_its_release(&self) -> bool {
+        let starts_nothing = self.report.as_ref().is_some_and(|report| {
+            report.step == Step::Starting
+                && report.release.is_none()
+                && report.health == Health::Unhealthy
+                && report.rotation == Rotation::Out
+        });
+        starts_nothing && self.reports_answers() && self.unreadable.is_empty()
     }
 
     /// What is known of its version.

@@ -1,10 +1,13 @@
 //! What may be out at once, and how many failures are allowed.
 
 use crate::sim::{World, node, service, spec, upgrade_id};
+use crate::stragglers::nothing_runs;
 use serde_json::json;
 use std::collections::BTreeSet;
+use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::{BudgetGate, RollGate};
 use tidegate_planner::{Plan, Reason, Sample};
+use tidegate_proto::commit::Commit;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 
@@ -178,4 +181,52 @@ fn silent_instance_is_failure_unless_spec_ignores_it() {
     assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", world.phase());
     let reported: Vec<&str> = reasons(&plan).iter().map(Reason::kind).collect();
     assert!(reported.contains(&"silent") && reported.contains(&"stalled"), "{reported:?}");
+}
+
+/// An instance of the last wave that no order takes out, whose agent lost its journal while nothing ran there.
+fn with_a_lost_release(strategy: &serde_json::Value) -> (World, usize) {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"strategy": strategy, "max_unavailable": 1, "min_in_service": 1}))).unwrap();
+    world.until_roll();
+    let fleet = world.store.fleet().service(&service()).unwrap();
+    let serves = |n: &usize| {
+        let directive = fleet.get(&node(*n)).unwrap().directive.as_ref();
+        !directive.is_some_and(|directive| directive.disposition.takes_out())
+    };
+    let lost = (0..3).filter(serves).max_by_key(|n| fleet.get(&node(*n)).unwrap().wave).unwrap();
+    let report = nothing_runs(&mut world, lost, Step::Starting, Health::Unhealthy);
+    (report.rotation, report.answers) = (Rotation::Out, Some("probe: nothing runs".into()));
+    world.publish(&node(lost));
+    (world, lost)
+}
+
+#[test]
+fn skipped_instance_that_holds_capacity_is_named_with_retry() {
+    let (mut world, lost) = with_a_lost_release(&json!("immediate"));
+    let asker = Asker { who: "op".into(), why: "its disk".into(), accepts: Default::default() };
+    let carry_out = |world: &mut World, commit: Commit| {
+        assert!(world.store.commit(&commit));
+        world.events += 1;
+    };
+    let skip = ask::skip(world.store.fleet(), &world.moment(), &upgrade_id(), &node(lost), &asker).unwrap();
+    carry_out(&mut world, skip);
+    let at_rest = world.run();
+    assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", at_rest.waiting);
+    let nodes = Sample { first: vec![node(lost)], count: 1 };
+    assert!(reasons(&at_rest).contains(&Reason::Roll(RollGate::Skipped { nodes })), "{:?}", at_rest.waiting);
+    let again = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &node(lost), &asker).unwrap();
+    carry_out(&mut world, again);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 3]);
+}
+
+#[test]
+fn instance_of_a_lost_journal_is_moved_before_its_wave() {
+    let (mut world, lost) = with_a_lost_release(&json!({"rolling": {"batch": 1}}));
+    let wave = world.store.fleet().service(&service()).unwrap().get(&node(lost)).unwrap().wave;
+    assert!(wave > Some(0), "its wave is not exposed yet");
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 3]);
 }

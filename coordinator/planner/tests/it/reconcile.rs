@@ -14,7 +14,7 @@ use tidegate_planner::{Known, Reason};
 use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::leader::Term;
-use tidegate_proto::record::report::Witness;
+use tidegate_proto::record::report::{Step, Witness};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{InstanceId, Key, Revision, ServiceVersion, Value};
@@ -128,6 +128,22 @@ fn unknown_running_version_refuses_until_it_is_disregarded() {
     assert_eq!(claim.term.as_ref(), obeyed.term);
     assert!(!word.covers(&service(), &node(2), obeyed), "its agent stays as it is");
     assert!(window(&world).unwrap().1 >= 2, "an agent that obeys it all the same is not refused");
+}
+
+/// A release that ended by itself failed verifying, and its agent starts nothing under a store that fell back.
+#[test]
+fn plan_takes_instance_on_which_nothing_runs_for_stopped() {
+    let failed = Step::Failed { at: "verifying".into(), reason: "it ended by itself".into() };
+    for step in [failed, Step::Starting, Step::Replacing, Step::Refused { reason: "above".into() }] {
+        let mut world = blank_in_mid_roll();
+        let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
+        (report.step, report.probed, report.nothing_runs) = (step.clone(), None, true);
+        world.publish(&node(2));
+        apply(&mut world, &Choices::default()).unwrap_or_else(|refused| panic!("{step:?}: {refused}"));
+        let (fleet, id) = (world.store.fleet(), instance(2));
+        let word = fleet.reconciliation().unwrap();
+        assert!(word.covers(&id.service, &id.node, world.agents[&id.node].report.obeyed()), "{step:?}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::{InstanceId, Key};
 
 /// Its report says that nothing runs there: no version and no release.
-fn nothing_runs(world: &mut World, n: usize, step: Step, health: Health) -> &mut Report {
+pub(crate) fn nothing_runs(world: &mut World, n: usize, step: Step, health: Health) -> &mut Report {
     let report = &mut world.agents.get_mut(&node(n)).unwrap().report;
     (report.version, report.release, report.release_digest) = (None, None, None);
     (report.step, report.rotation, report.health) = (step, Rotation::Unknown, health);

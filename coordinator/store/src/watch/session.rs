@@ -145,10 +145,24 @@ impl Watcher {
         self.send(Seen::Listed(snapshot)).await
     }
 
-    /// Whether the store still has the last event that it sent: a restored one may have come as far again, and no later
-    /// event then repeats what it had sent since its copy was made. None where that cannot be known.
+    /// Whether the store still has the last events that it sent: a restored one may have come as far again, and no later
+    /// event then repeats what it had sent since its copy was made. The last event alone does not tell: what was said before
+    /// may be said again, at the same revision. None where that cannot be known.
     async fn has_same_content(&self) -> Result<Option<bool>, End> {
-        let Some(mark) = self.position.mark() else { return Ok(None) };
+        let mut known = None;
+        for mark in self.position.marks() {
+            match self.is_there(mark).await? {
+                Some(true) => known = Some(true),
+                Some(false) => return Ok(Some(false)),
+                // What is older is compacted as well.
+                None => break,
+            }
+        }
+        Ok(known)
+    }
+
+    /// Whether the store has the event of a mark. None where that cannot be known.
+    async fn is_there(&self, mark: &Mark) -> Result<Option<bool>, End> {
         let Some(after) = self.value_at(mark, mark.at).await? else { return Ok(None) };
         Ok(match (&mark.value, after) {
             (Some(value), Some((revision, found))) => Some(revision == mark.at && found == *value),

@@ -4,7 +4,12 @@ use super::seen::{Change, Seen};
 use crate::entry;
 use crate::scope::Range;
 use etcd_client::{Event, EventType};
+use std::collections::VecDeque;
 use tidegate_proto::{Prefix, Revision, mutant};
+
+/// How many revisions are remembered to know a history again. An agent may say the same once more at the same revision of a
+/// restored store, so that the last event alone does not show what else was lost.
+const MARKS: usize = 16;
 
 /// How far a watch has come.
 pub(super) struct Position {
@@ -12,8 +17,8 @@ pub(super) struct Position {
     listed: Vec<Range>,
     /// What the store watches, each with the first revision that is not sent yet.
     pub(super) watched: Vec<(Range, Revision)>,
-    /// The last event of the one range, where there is but one.
-    mark: Option<Mark>,
+    /// An event of each of the last revisions of the one range, where there is but one; the newest last.
+    marks: VecDeque<Mark>,
 }
 
 /// An event by which a history is known again: a store that was restored has another at that revision, however far it has
@@ -37,17 +42,17 @@ impl Mark {
 impl Position {
     pub(super) fn new(listed: Vec<Range>, watched: Vec<Range>) -> Self {
         let watched = watched.into_iter().map(|range| (range, Revision(0))).collect();
-        Self { listed, watched, mark: None }
+        Self { listed, watched, marks: VecDeque::new() }
     }
 
-    /// The last event, of a watch over one range.
-    pub(super) fn mark(&self) -> Option<&Mark> {
-        self.mark.as_ref()
+    /// Events of the last revisions, the newest first, of a watch over one range.
+    pub(super) fn marks(&self) -> impl Iterator<Item = &Mark> {
+        self.marks.iter().rev()
     }
 
-    /// The history is the one that the mark is of: it is followed from there on.
+    /// The history is the one that the marks are of: it is followed from the newest on.
     pub(super) fn go_on_from_mark(&mut self) {
-        if let (Some(mark), [(_, next)]) = (&self.mark, &mut self.watched[..]) {
+        if let (Some(mark), [(_, next)]) = (self.marks.back(), &mut self.watched[..]) {
             let late = i64::from(mutant::is("watch-resumes-one-revision-late"));
             *next = Revision(mark.at.0 + 1 + late);
         }
@@ -73,13 +78,30 @@ impl Position {
     /// A store that fell back counts from there.
     pub(super) fn fell_back(&mut self) {
         self.watched.iter_mut().for_each(|(_, next)| *next = Revision(0));
-        self.mark = None;
+        self.marks.clear();
+    }
+
+    /// The last event of each revision.
+    fn remember(&mut self, events: &[Event]) {
+        for mark in events.iter().filter_map(Mark::of) {
+            // What comes once more is remembered already.
+            if self.marks.back().is_some_and(|last| last.at > mark.at) {
+                continue;
+            }
+            match self.marks.back_mut().filter(|last| last.at == mark.at) {
+                Some(last) => *last = mark,
+                None => self.marks.push_back(mark),
+            }
+        }
+        while self.marks.len() > MARKS {
+            self.marks.pop_front();
+        }
     }
 
     /// What one message of a range becomes: an item for each revision, without what was sent already.
     pub(super) fn take_in(&mut self, place: usize, prefix: &Prefix, events: &[Event]) -> Vec<Seen> {
         if self.watched.len() == 1 {
-            self.mark = events.iter().rev().find_map(Mark::of).or_else(|| self.mark.take());
+            self.remember(events);
         }
         let Some((_, next)) = self.watched.get_mut(place) else { return Vec::new() };
         let mut seen: Vec<Seen> = Vec::new();

@@ -98,6 +98,32 @@ async fn store_that_fell_back_and_caught_up_is_reported_restored() {
     }
 }
 
+/// A report that is said again comes at the same revision as before the fall; the event before it is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fall_is_reported_although_the_last_event_is_repeated() {
+    let mut etcd = Etcd::start();
+    let direct = connect(&etcd.url()).await;
+    let proxy = Proxy::before(etcd.address()).await;
+    let store = connect(&proxy.url()).await;
+    let mut watched = Watched::begin(&store, vec![Scope::All]);
+    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    put(&direct, "lost").await;
+    let last = put(&direct, "repeated").await;
+    watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == last)).await;
+    proxy.set(Line::Closed);
+    proxy.cut();
+    etcd.stop();
+    etcd.start_blank();
+    let direct = connect(&etcd.url()).await;
+    put(&direct, "other").await;
+    assert_eq!(put(&direct, "repeated").await, last, "the last event is the same in both histories");
+    proxy.set(Line::Open);
+    let restored = watched.until(|seen| matches!(seen, Seen::Restored { .. })).await;
+    assert!(matches!(restored, Seen::Restored { seen, .. } if seen == last), "{restored:?}");
+    let listed = watched.next().await;
+    assert!(matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.len() == 2), "{listed:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_server_the_error_names_what_was_tried() {
     let mut etcd = Etcd::start();

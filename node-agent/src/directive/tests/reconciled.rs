@@ -72,3 +72,18 @@ fn directives_before_reconciliation_are_ignored() {
         assert_eq!(taken.generation, Revision(at.0 + 1));
     }
 }
+
+#[test]
+fn newer_directive_of_a_fallen_store_is_not_accepted() {
+    let mut story = Story::serving();
+    story.window(1, 2, 50).ordered(order(60, Disposition::Serve { returning: false }));
+    story.seen.wanted = Some(order(70, Disposition::Drain));
+    for older in [None, Some(window(18, 1))] {
+        story.seen.window = Some(older);
+        assert_eq!(story.act(), Act::Wait, "the agent would no longer say which term it obeyed");
+    }
+    story.seen.window = Some(None);
+    story.journal.reconcile(Revision(65));
+    let Act::Accept(taken, Phase::Draining) = story.act() else { panic!("{:?}", story.act()) };
+    assert_eq!(taken.generation, Revision(70));
+}

@@ -369,7 +369,8 @@ fn running(instance: &Instance) -> Running {
     };
     match report.runs() {
         Some(version) => Running::At(version),
-        None if report.step == Step::Stopped => Running::Nothing,
+        // Under a store that fell back it may stay as it is, whatever its step: failed, refused or being started.
+        None if report.nothing_runs || report.step == Step::Stopped => Running::Nothing,
         None => Running::Unknown,
     }
 }

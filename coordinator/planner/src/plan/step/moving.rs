@@ -84,6 +84,7 @@ pub(super) fn move_instances<'a>(
         if held {
             draft.wait(budget.reason());
         }
+        under_way.capacity_holds = held;
     }
     draft.passes(under_way.out.answer(&draft.view()));
     under_way
@@ -144,7 +145,9 @@ fn needs_no_wave(instance: &Instance, moving: &Moving<'_>) -> bool {
         Known::At(version) => version == moving.target.version,
         Known::Unknown => {
             let release = instance.report.as_ref().and_then(|report| report.release.as_ref());
-            instance.has_never_served() || release.is_some_and(|tag| !is_former(tag))
+            instance.has_never_served()
+                || instance.has_lost_its_release()
+                || release.is_some_and(|tag| !is_former(tag))
         }
         Known::Silent => false,
     }

@@ -8,8 +8,9 @@ use super::faults;
 use super::moving::{Moving, begin_with_the_move, move_instances};
 use super::schema::{self, Shown};
 use super::shared;
-use crate::fleet::{Instance, ServiceFleet, Standing};
+use crate::fleet::{Instance, Known, ServiceFleet, Standing};
 use crate::gate::person::approved;
+use crate::gate::roll::failed_or_skipped;
 use crate::gate::roll::stall::{self, StallScope, is_overdue};
 use crate::gate::roll::wave::{Left, verified};
 use crate::gate::schema::migrate_floors;
@@ -59,6 +60,9 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if draft.has_commits() {
         return;
     }
+    if under_way.capacity_holds {
+        left_out(draft, service);
+    }
     if failures::record(draft, &under_way, Failed::In(wave)) {
         return;
     }
@@ -72,6 +76,16 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     }
     let idle = !stall_scope.counts() || draft.waits_for_others();
     draft.checkpoint(service.done(), idle);
+}
+
+/// Names those that failed or were skipped, so that nothing moves them, and that take of the capacity by which all others
+/// wait. What is silent or in maintenance, or says itself that it has failed, is named with the capacity.
+fn left_out(draft: &mut Draft<'_>, service: &ServiceFleet) {
+    let is_idle = |i: &Instance| {
+        !i.is_in_service() && i.known() != Known::Silent && !i.is_in_maintenance() && i.failure().is_none()
+    };
+    let reasons = failed_or_skipped(draft.exceptions(), |node| service.get(node).is_some_and(is_idle));
+    reasons.into_iter().for_each(|reason| draft.wait(reason));
 }
 
 /// The database no longer shows what the new version needs: what is drained and not stopped goes back into rotation.

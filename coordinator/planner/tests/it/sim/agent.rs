@@ -57,6 +57,7 @@ impl World {
         let report = Report {
             version: Some(release.version),
             probed: None,
+            nothing_runs: false,
             release: Some(release.tag.clone()),
             release_digest: Some(release.sha256),
             admission: Revision::ABSENT,

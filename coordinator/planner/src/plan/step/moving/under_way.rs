@@ -20,6 +20,8 @@ pub(in crate::plan) struct UnderWay<'a> {
     withdrawable: Vec<(&'a Instance, Course)>,
     pub(super) replace: Vec<Order<'a>>,
     pub(super) recall: Vec<Order<'a>>,
+    /// Whether capacity alone holds others that could go.
+    pub(in crate::plan) capacity_holds: bool,
 }
 
 /// How far an instance is that was taken out and has not been stopped.
