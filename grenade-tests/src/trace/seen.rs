@@ -36,6 +36,8 @@ pub(super) struct Instance {
     pub(super) reported: i64,
     /// The revision at which its last report went, because the lease lapsed.
     pub(super) lapsed: i64,
+    /// The revision since which it is out by itself; 0 where it is not, or an order took it out.
+    fell_out: i64,
     pub(super) inventory: Option<At<Inventory>>,
     pub(super) directive: Option<At<Directive>>,
     pub(super) decommissioned: bool,
@@ -61,9 +63,14 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn take_in(&mut self, revision: &Revision) {
         for written in &revision.writes {
+            let at = instance_of(&written.key);
+            let was_out = at.as_ref().is_some_and(|at| self.instances.get(at).is_some_and(Instance::is_out));
             match &written.put {
                 Some(put) => self.put(&written.key, put, revision.number),
                 None => self.remove(written, revision.number),
+            }
+            if let Some(instance) = at.and_then(|at| self.instances.get_mut(&at)) {
+                instance.note_out(was_out, revision.number);
             }
         }
     }
@@ -150,14 +157,23 @@ impl Seen {
     ) -> impl Iterator<Item = (&'a NodeId, &'a Instance)> {
         self.instances
             .iter()
-            .filter(move |((of, _), i)| {
-                of == service && i.inventory.is_some() && (!i.decommissioned || i.report.is_some())
-            })
+            .filter(move |((of, _), instance)| of == service && instance.counts())
             .map(|((_, node), instance)| (node, instance))
     }
 
     pub(super) fn in_service(&self, service: &ServiceName) -> usize {
         self.fleet(service).filter(|(_, instance)| instance.is_in_service()).count()
+    }
+}
+
+/// The instance that a record is of.
+fn instance_of(key: &Key) -> Option<(ServiceName, NodeId)> {
+    match key {
+        Key::Report(service, node)
+        | Key::Inventory(service, node)
+        | Key::Directive(service, node)
+        | Key::Decommission(service, node) => Some((service.clone(), node.clone())),
+        _ => None,
     }
 }
 
@@ -179,13 +195,28 @@ impl Instance {
         serves && self.version().is_some() && !self.is_ordered_out(report)
     }
 
-    /// Whether it is out by itself, and that was said, or its lease lapsed, after this revision.
+    /// Whether it is out by itself, and that began after this revision: with a report, with the end of its lease, with a
+    /// report that cannot be read, or because it has only just joined.
     pub(super) fn fell_out_after(&self, known: i64) -> bool {
-        match &self.report {
-            Some(report) => {
-                report.revision > known && !self.is_in_service() && !self.is_ordered_out(&report.body)
-            }
-            None => self.lapsed > known,
+        self.fell_out > known
+    }
+
+    /// Whether it counts: admitted once, and not decommissioned or heard of since.
+    fn counts(&self) -> bool {
+        self.inventory.is_some() && (!self.decommissioned || self.report.is_some())
+    }
+
+    fn is_out(&self) -> bool {
+        self.counts() && !self.is_in_service()
+    }
+
+    /// A revision wrote one of its records, before which it was out or not.
+    fn note_out(&mut self, was_out: bool, revision: i64) {
+        let ordered = self.report.as_ref().is_some_and(|report| self.is_ordered_out(&report.body));
+        if !self.is_out() || ordered {
+            self.fell_out = 0;
+        } else if !was_out {
+            self.fell_out = revision;
         }
     }
 
