@@ -33,9 +33,13 @@ pub(super) struct Instance {
     /// The last report, also when it is gone.
     pub(super) last_report: Option<Report>,
     /// The revision of its last report, also when it is gone.
-    pub(super) reported: i64,
+    reported: i64,
     /// The revision at which its last report went, because the lease lapsed.
     pub(super) lapsed: i64,
+    /// The revision of the last report before that.
+    pub(super) heard: i64,
+    /// Whether a report since then named an admission and the version that was admitted.
+    pub(super) is_back: bool,
     /// The revision since which it is out by itself; 0 where it is not, or an order took it out.
     fell_out: i64,
     pub(super) inventory: Option<At<Inventory>>,
@@ -82,7 +86,9 @@ impl Seen {
     fn put(&mut self, key: &Key, put: &Put, revision: i64) {
         match (key, put.value.clone()) {
             (Key::Report(service, node), Value::Report(report)) => {
+                let is_admitted = self.is_admitted(service, node, &report.body);
                 let instance = self.instance(service, node);
+                instance.is_back |= is_admitted;
                 instance.last_report = Some(report.body.clone());
                 instance.reported = revision;
                 // Who reports again was not gone.
@@ -133,7 +139,8 @@ impl Seen {
                 let instance = self.instance(service, node);
                 // One that was overwritten with nonsense is removed by hand, and its agent's lease is still held.
                 if instance.report.take().is_some() && written.gone {
-                    instance.lapsed = revision;
+                    (instance.lapsed, instance.heard) = (revision, instance.reported);
+                    instance.is_back = false;
                 }
             }
             Key::Inventory(service, node) => self.instance(service, node).inventory = None,
@@ -148,6 +155,15 @@ impl Seen {
             Key::Leader => self.leader = None,
             _ => {}
         }
+    }
+
+    /// Whether a report names an admission and the version that was admitted. One that names no admission counts for
+    /// nothing until it does, and one that says another version than the admitted one was refused: it counts at the lower
+    /// of the two.
+    pub(super) fn is_admitted(&self, service: &ServiceName, node: &NodeId, report: &Report) -> bool {
+        let known = self.instances.get(&(service.clone(), node.clone()));
+        let admitted = known.and_then(|instance| instance.inventory.as_ref()).map(|at| at.body.version);
+        report.version.is_some() && report.version == admitted && report.admission.exists()
     }
 
     /// The instances of a service that count: admitted once, and not decommissioned or heard of since.
