@@ -51,24 +51,28 @@ impl Context {
         if let Some(trouble) = self.mirror.trouble() {
             return Some(trouble.to_string());
         }
+        let leader = self.mirror.view().leader.as_ref().map(|leader| leader.address.clone());
+        let hindrance = self.hindrance.borrow().clone();
+        // Only a leader reconciles a store, so what keeps this coordinator from leading comes first.
+        if let (None, Some(why)) = (&leader, hindrance) {
+            return Some(format!(
+                "no coordinator leads, and this one does not campaign for leadership: {why}"
+            ));
+        }
         if let Some(reason) = self.unreconciled() {
             return Some(format!("{reason} (`tidegate fleet reconcile`)"));
         }
-        let leader = self.mirror.view().leader.as_ref().map(|leader| leader.address.clone());
-        if let Some(leader) = leader {
-            let lapsed = *leader == *self.address && self.led_here().is_none();
-            return lapsed.then(|| {
-                "the store names this coordinator as the leader, and its lease was not confirmed in time: it does not act. \
-                 Once the store answers, it campaigns again"
-                    .to_owned()
-            });
-        }
-        Some(match &*self.hindrance.borrow() {
-            Some(why) => {
-                format!("no coordinator leads, and this one does not campaign for leadership: {why}")
-            }
-            None => "no coordinator leads at the moment; one of them takes over within the leader's TTL"
-                .to_owned(),
+        let Some(leader) = leader else {
+            return Some(
+                "no coordinator leads at the moment; one of them takes over within the leader's TTL"
+                    .to_owned(),
+            );
+        };
+        let lapsed = *leader == *self.address && self.led_here().is_none();
+        lapsed.then(|| {
+            "the store names this coordinator as the leader, and its lease was not confirmed in time: it does not act. \
+             Once the store answers, it campaigns again"
+                .to_owned()
         })
     }
 }

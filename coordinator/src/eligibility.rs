@@ -4,18 +4,19 @@
 use crate::act::schema;
 use crate::context::Context;
 use crate::report::View;
-use tidegate_proto::UpgradeId;
 use tidegate_proto::key::Kind;
+use tidegate_proto::record::Malformed;
 use tidegate_proto::record::upgrade::Upgrade;
+use tidegate_proto::{Key, Revision, UpgradeId};
 
 /// Why it does not campaign; none = it does.
 pub(crate) async fn hindrance(context: &Context) -> Option<String> {
-    let (unreadable, upgrades) = {
+    let (newer, upgrades) = {
         let view = context.mirror.view();
-        (unreadable(&view), with_schema(&view))
+        (newer(&view), with_schema(&view))
     };
-    if unreadable.is_some() {
-        return unreadable;
+    if newer.is_some() {
+        return newer;
     }
     for (id, upgrade) in upgrades {
         if let Some(lacks) = schema::lacks(context, &upgrade).await {
@@ -25,8 +26,9 @@ pub(crate) async fn hindrance(context: &Context) -> Option<String> {
     None
 }
 
-/// A record of an upgrade that a newer version wrote, or that cannot be read at all, may mean more than we see.
-fn unreadable(view: &View) -> Option<String> {
+/// A record of an upgrade or of a stream that a newer version wrote may mean more than this one sees, and a coordinator of
+/// that version may lead. One that no version can read closes its own gates only: nothing would lead beside it.
+fn newer(view: &View) -> Option<String> {
     let newer = view.fleet.active_upgrades().find(|(_, upgrade)| upgrade.record.is_newer());
     if let Some((id, upgrade)) = newer {
         let schema = upgrade.record.schema;
@@ -40,7 +42,10 @@ fn unreadable(view: &View) -> Option<String> {
             "release stream {name} has a record of schema number {schema}, which this version does not know"
         ));
     }
-    let (key, why, _) = view.fleet.unreadable().find(|(key, ..)| key.kind() == Kind::Upgrade)?;
+    let is_newer = |(key, why, _): &(&Key, &Malformed, Revision)| {
+        matches!(key.kind(), Kind::Upgrade | Kind::Stream) && matches!(why, Malformed::Newer { .. })
+    };
+    let (key, why, _) = view.fleet.unreadable().find(is_newer)?;
     Some(format!("the record {key} {why}"))
 }
 

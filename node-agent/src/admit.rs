@@ -27,7 +27,8 @@ pub struct Candidate<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// The agent that asks.
     pub identity: &'a Identity,
-    /// The admission that the asker holds: where it is unchanged and the report never lapsed, nothing is written.
+    /// The admission that the asker holds: where it is unchanged and the report, which never lapsed, says so, nothing is
+    /// written.
     pub known: Revision,
     /// The mod_revision of the window that the asker obeyed last. An older one is a former store's.
     pub obeyed: Revision,
@@ -124,7 +125,7 @@ async fn decide(store: &Store, candidate: &Candidate<'_>, read: &Snapshot) -> Re
     let [window_key, report_key, inventory_key] = keys(candidate.instance);
     let window = window_admits(read, &window_key, candidate)?;
     let report = report_allows(read, &report_key, candidate)?;
-    if report.exists() && stands(read, &inventory_key, candidate) {
+    if is_reported(read, &report_key, candidate) && stands(read, &inventory_key, candidate) {
         return Ok(candidate.known);
     }
     write(store, candidate, window, report).await
@@ -200,6 +201,13 @@ pub fn check_holder(instance: &InstanceId, holder: &Identity, own: &Identity) ->
         (true, false) => Err(NotAdmitted::EarlierBoot(instance.clone())),
         (false, _) => Err(NotAdmitted::Held { instance: instance.clone(), holder: holder.clone() }),
     }
+}
+
+/// Whether the report is of the admission that the asker holds and names its version. The first report after the end of a
+/// lease says no version: the admission does not stand any more, although there is a report.
+fn is_reported(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> bool {
+    let Some(Ok(Value::Report(record))) = read.get(key).map(|entry| &entry.value) else { return false };
+    record.body.admission == candidate.known && record.body.version == Some(candidate.version)
 }
 
 fn stands(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> bool {
@@ -304,6 +312,24 @@ mod tests {
             assert_eq!(fell_back(admit(&store, &asks(version)).await), older, "version {version}");
         }
         assert!(admit(&store, &Candidate { obeyed: older, ..n1.asks(2) }).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn report_without_version_needs_another_admission() {
+        let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
+        let n1 = Asker::n1();
+        let first = admit(&store, &n1.asks(1)).await.unwrap();
+        let asks = Candidate { known: first, ..n1.asks(1) };
+        let InstanceId { service, node } = n1.instance.clone();
+        let key = Key::Report(service, node);
+        for (version, stands) in [(Some(1), true), (None, false)] {
+            let report =
+                serde_json::json!({ "identity": n1.identity, "admission": first, "version": version });
+            let report: Report = serde_json::from_value(report).unwrap();
+            store.commit(&Commit::new().put(key.clone(), report)).await.unwrap();
+            let admission = admit(&store, &asks).await.unwrap();
+            assert_eq!(admission == first, stands, "{version:?}: {admission}");
+        }
     }
 
     #[tokio::test]

@@ -79,6 +79,14 @@ pub enum Malformed {
     /// Not a JSON object of the right shape.
     #[error("is malformed: {0}")]
     Shape(String),
+    /// A newer version wrote it, in a shape that this one does not read.
+    #[error("is malformed for this version, which does not know its schema number {schema}: {why}")]
+    Newer {
+        /// Its schema number.
+        schema: u32,
+        /// What is wrong with its shape.
+        why: String,
+    },
     /// A report that lives under no lease: it would outlive the agent that wrote it.
     #[error(
         "has no lease and is ignored: it would outlive its agent. Agents write reports under a lease; find out who wrote it, and remove the key"
@@ -93,6 +101,19 @@ struct EnvelopeRef<'a, T> {
     body: &'a T,
     #[serde(flatten)]
     unknown: Option<&'a Map<String, Value>>,
+}
+
+/// A record of which only the envelope is read.
+#[derive(Deserialize)]
+struct Numbered {
+    schema: u32,
+}
+
+impl Numbered {
+    fn read(text: &str) -> Option<u32> {
+        let object = text.trim_start().starts_with('{').then_some(text)?;
+        serde_json::from_str::<Self>(object).ok().map(|found| found.schema)
+    }
 }
 
 impl<T: Body> Record<T> {
@@ -111,7 +132,10 @@ impl<T: Body> Record<T> {
         let read = Envelope(PhantomData).deserialize(&mut json);
         // What follows the object is no part of a record.
         let whole = read.and_then(|record| json.end().map(|()| record));
-        whole.map_err(|e| Malformed::Shape(e.to_string()))
+        whole.map_err(|e| match Numbered::read(text) {
+            Some(schema) if schema > T::SCHEMA => Malformed::Newer { schema, why: e.to_string() },
+            _ => Malformed::Shape(e.to_string()),
+        })
     }
 
     /// The bytes to store: unknown fields as they were read, and a schema number that never falls.

@@ -180,6 +180,27 @@ async fn unreadable_record_of_subject_is_listed_with_repair() {
     drop(store(&embedded).await);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn coordinator_leads_beside_an_upgrade_that_no_version_reads() {
+    let (embedded, first, _herd) = world(1).await;
+    let mut kv = embedded.client().await.unwrap().kv_client();
+    kv.put("/tidegate/upgrades/u1", "nonsense", None).await.unwrap();
+    first.stop().await;
+    let second = crate::world::Coordinator::start(&embedded, "two").await;
+    second.leads().await;
+    // A coordinator of the version that wrote it may lead.
+    kv.put("/tidegate/upgrades/u1", r#"{"schema":99,"spec":"another form"}"#, None).await.unwrap();
+    second.stop().await;
+    let third = crate::world::Coordinator::start(&embedded, "three").await;
+    let mut hindrance = third.context.hindrance.subscribe();
+    let said = tokio::time::timeout(crate::world::LIMIT, hindrance.wait_for(Option::is_some)).await;
+    let why = said.expect("it says so within the limit").unwrap().clone().unwrap();
+    assert!(why.contains("the record upgrades/u1") && why.contains("schema number 99"), "{why}");
+    assert!(third.context.trouble().is_some_and(|trouble| trouble.contains(&why)));
+    assert!(third.context.led_here().is_none());
+    third.stop().await;
+}
+
 /// Of a node whose user writes what it likes below `results/<node>/`.
 fn stray(n: usize) -> String {
     format!("/tidegate/results/n1/stray-{n}")

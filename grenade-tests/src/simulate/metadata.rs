@@ -5,6 +5,7 @@
 //!
 //! Neither is asked where the store was replaced: what it knew of the group may be gone.
 
+use super::advice::reconciled;
 use super::document::{Fall, GROUP, METADATA_FILE, number};
 use super::metadata_plan::{DocumentUpdate, MetadataPlan};
 use super::operator::Operator;
@@ -73,7 +74,8 @@ impl MetadataPeople {
         }
     }
 
-    /// Sets a document; whether it was taken.
+    /// Sets a document; whether it was taken. A store that is to be reconciled first is reconciled: the people of an upgrade
+    /// may have ended with it before that was possible.
     async fn set(&self, world: &World, number: u64, update: &DocumentUpdate) -> bool {
         let Ok((context, leadership)) = Operator::new(&world.coordinators).leader() else { return false };
         let mut body = json!({
@@ -95,6 +97,9 @@ impl MetadataPeople {
         };
         let done = operation::metadata::set_metadata(context, &leadership, asked).await;
         world.testbed.log(format!("document {number}: {:?}", done.as_ref().map(|done| &done.what)));
+        if let Err(why) = &done {
+            reconciled(world, &why.to_string()).await;
+        }
         done.is_ok()
     }
 

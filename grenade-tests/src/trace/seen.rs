@@ -33,9 +33,15 @@ pub(super) struct Instance {
     /// The last report, also when it is gone.
     pub(super) last_report: Option<Report>,
     /// The revision of its last report, also when it is gone.
-    pub(super) reported: i64,
+    reported: i64,
     /// The revision at which its last report went, because the lease lapsed.
     pub(super) lapsed: i64,
+    /// The revision of the last report before that.
+    pub(super) heard: i64,
+    /// Whether a report since then named an admission and the version that was admitted.
+    pub(super) is_back: bool,
+    /// The revision since which it is out by itself; 0 where it is not, or an order took it out.
+    fell_out: i64,
     pub(super) inventory: Option<At<Inventory>>,
     pub(super) directive: Option<At<Directive>>,
     pub(super) decommissioned: bool,
@@ -61,9 +67,14 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn take_in(&mut self, revision: &Revision) {
         for written in &revision.writes {
+            let at = instance_of(&written.key);
+            let was_out = at.as_ref().is_some_and(|at| self.instances.get(at).is_some_and(Instance::is_out));
             match &written.put {
                 Some(put) => self.put(&written.key, put, revision.number),
                 None => self.remove(written, revision.number),
+            }
+            if let Some(instance) = at.and_then(|at| self.instances.get_mut(&at)) {
+                instance.note_out(was_out, revision.number);
             }
         }
     }
@@ -75,7 +86,9 @@ impl Seen {
     fn put(&mut self, key: &Key, put: &Put, revision: i64) {
         match (key, put.value.clone()) {
             (Key::Report(service, node), Value::Report(report)) => {
+                let is_admitted = self.is_admitted(service, node, &report.body);
                 let instance = self.instance(service, node);
+                instance.is_back |= is_admitted;
                 instance.last_report = Some(report.body.clone());
                 instance.reported = revision;
                 // Who reports again was not gone.
@@ -126,7 +139,8 @@ impl Seen {
                 let instance = self.instance(service, node);
                 // One that was overwritten with nonsense is removed by hand, and its agent's lease is still held.
                 if instance.report.take().is_some() && written.gone {
-                    instance.lapsed = revision;
+                    (instance.lapsed, instance.heard) = (revision, instance.reported);
+                    instance.is_back = false;
                 }
             }
             Key::Inventory(service, node) => self.instance(service, node).inventory = None,
@@ -143,6 +157,15 @@ impl Seen {
         }
     }
 
+    /// Whether a report names an admission and the version that was admitted. One that names no admission counts for
+    /// nothing until it does, and one that says another version than the admitted one was refused: it counts at the lower
+    /// of the two.
+    pub(super) fn is_admitted(&self, service: &ServiceName, node: &NodeId, report: &Report) -> bool {
+        let known = self.instances.get(&(service.clone(), node.clone()));
+        let admitted = known.and_then(|instance| instance.inventory.as_ref()).map(|at| at.body.version);
+        report.version.is_some() && report.version == admitted && report.admission.exists()
+    }
+
     /// The instances of a service that count: admitted once, and not decommissioned or heard of since.
     pub(super) fn fleet<'a>(
         &'a self,
@@ -150,14 +173,23 @@ impl Seen {
     ) -> impl Iterator<Item = (&'a NodeId, &'a Instance)> {
         self.instances
             .iter()
-            .filter(move |((of, _), i)| {
-                of == service && i.inventory.is_some() && (!i.decommissioned || i.report.is_some())
-            })
+            .filter(move |((of, _), instance)| of == service && instance.counts())
             .map(|((_, node), instance)| (node, instance))
     }
 
     pub(super) fn in_service(&self, service: &ServiceName) -> usize {
         self.fleet(service).filter(|(_, instance)| instance.is_in_service()).count()
+    }
+}
+
+/// The instance that a record is of.
+fn instance_of(key: &Key) -> Option<(ServiceName, NodeId)> {
+    match key {
+        Key::Report(service, node)
+        | Key::Inventory(service, node)
+        | Key::Directive(service, node)
+        | Key::Decommission(service, node) => Some((service.clone(), node.clone())),
+        _ => None,
     }
 }
 
@@ -179,13 +211,28 @@ impl Instance {
         serves && self.version().is_some() && !self.is_ordered_out(report)
     }
 
-    /// Whether it is out by itself, and that was said, or its lease lapsed, after this revision.
+    /// Whether it is out by itself, and that began after this revision: with a report, with the end of its lease, with a
+    /// report that cannot be read, or because it has only just joined.
     pub(super) fn fell_out_after(&self, known: i64) -> bool {
-        match &self.report {
-            Some(report) => {
-                report.revision > known && !self.is_in_service() && !self.is_ordered_out(&report.body)
-            }
-            None => self.lapsed > known,
+        self.fell_out > known
+    }
+
+    /// Whether it counts: admitted once, and not decommissioned or heard of since.
+    fn counts(&self) -> bool {
+        self.inventory.is_some() && (!self.decommissioned || self.report.is_some())
+    }
+
+    fn is_out(&self) -> bool {
+        self.counts() && !self.is_in_service()
+    }
+
+    /// A revision wrote one of its records, before which it was out or not.
+    fn note_out(&mut self, was_out: bool, revision: i64) {
+        let ordered = self.report.as_ref().is_some_and(|report| self.is_ordered_out(&report.body));
+        if !self.is_out() || ordered {
+            self.fell_out = 0;
+        } else if !was_out {
+            self.fell_out = revision;
         }
     }
 

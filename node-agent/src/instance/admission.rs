@@ -25,13 +25,15 @@ impl Instance {
         let (Some(store), Some(epoch)) = (self.store.link.store(), self.store.epoch()) else {
             return Ok(Err(Unadmitted::NotNow));
         };
+        // What was refused is admitted again before it counts, whatever was admitted before that.
+        let known = if self.journal.refusal.is_none() { self.journal.admission() } else { Revision::ABSENT };
         let candidate = Candidate {
             instance: &self.own.id,
             version,
             release: release.clone(),
             labels: &self.own.labels,
             identity: &self.own.identity,
-            known: self.journal.admission(),
+            known,
             obeyed: self.journal.window_revision(),
         };
         let asked = match self.watched(version) {

@@ -139,6 +139,7 @@ async fn version_changed_by_hand_is_admitted_before_report() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_instance_is_enabled_only_after_admission() {
     let (world, _agent) = serving().await;
+    let before = world.store.inventory().await.unwrap().0;
     let window = world.store.set_window(2, 2).await;
     world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == window).await;
     // Its code is changed behind the agent's back, and changed back: what was admitted before the floor rose is asked
@@ -167,7 +168,12 @@ async fn refused_instance_is_enabled_only_after_admission() {
     for (revision, report) in reports(&world, generation).await {
         assert!(report.rotation != Rotation::In || report.window == moved, "at {revision}: {report:?}");
     }
-    assert_eq!(world.store.report().await.unwrap().admission, world.store.inventory().await.unwrap().0);
+    let admission = world.store.report().await.unwrap().admission;
+    assert_eq!(admission, world.store.inventory().await.unwrap().0);
+    assert!(
+        admission > before,
+        "what was refused is admitted again, at the version of the former admission too"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

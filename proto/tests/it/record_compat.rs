@@ -154,6 +154,16 @@ fn hostile_records_are_malformed_and_nothing_worse() {
 }
 
 #[test]
+fn malformed_record_of_a_newer_version_is_told_apart() {
+    let decode = |text: &str| Value::decode(&key_of(Kind::Upgrade), text.as_bytes()).unwrap_err();
+    let newer = decode(r#"{"spec": {"form": "another"}, "schema": 99}"#);
+    assert!(matches!(newer, Malformed::Newer { schema: 99, .. }), "{newer}");
+    for text in [r#"{"schema": 1, "spec": 7}"#, r#"{"schema": 99, "spec": {"#, "[99]", "nonsense"] {
+        assert!(matches!(decode(text), Malformed::Shape(_)), "{text}");
+    }
+}
+
+#[test]
 fn hostile_numbers_in_release_records_are_malformed() {
     let release = files().into_iter().find(|(_, name, _)| name == "releases.1").unwrap().2;
     let absurd = [

@@ -33,19 +33,15 @@ impl Judge<'_> {
             };
             let Some(before) = self.before.instances.get(&(service.clone(), node.clone())) else { continue };
             let (report, lapsed) = (&report.body, before.lapsed);
-            // One that names no admission counts for nothing until it does, and one that says another version than the
-            // admitted one was refused: it counts at the lower of the two. So was one that is out of rotation at a version
-            // outside the window that it has acknowledged: every gate that needs that window is closed for it.
-            let says = |version| before.inventory.as_ref().is_some_and(|known| known.body.version == version);
+            // One that is out of rotation at a version outside the window that it has acknowledged was refused: every gate
+            // that needs that window is closed for it.
             let is_outside = |version| {
                 let window = self.before.windows.get(service);
                 window.is_some_and(|at| at.revision == report.window.0 && !at.body.admits(version))
             };
             let refused = report.rotation == Rotation::Out && report.version.is_some_and(is_outside);
-            let counts = report.version.is_some_and(says) && report.admission.exists() && !refused;
-            let returns = before.report.is_none() && counts;
-            let since = before.reported;
-            let is_new_start = |(of, at): &(NodeId, i64)| of == node && since <= *at && *at <= lapsed;
+            let returns = !before.is_back && self.before.is_admitted(service, node, report) && !refused;
+            let is_new_start = |(of, at): &(NodeId, i64)| of == node && before.heard <= *at && *at <= lapsed;
             let admitted = report.admission.0 > lapsed || self.restarts.iter().any(is_new_start);
             self.holds(3, !returns || admitted, || {
                 format!(
@@ -75,37 +71,44 @@ mod tests {
     use crate::trace::{Put, Revision, Trace};
     use tidegate_proto::Prefix;
 
-    /// A history of one instance of version 1: admitted in revision 2, silent since 4, and back in revision 6 under the
-    /// window of revision 5, which begins at version 2.
-    fn comes_back(rotation: &str, window: i64) -> Trace {
-        let report = |rotation: &str, window: i64| {
-            format!(
-                r#"{{"schema":1,"version":1,"admission":2,"rotation":"{rotation}","health":"healthy",
-                    "step":{{"name":"drained"}},"window":{window},"identity":{{"nonce":"n","boot":"b"}}}}"#
-            )
-        };
+    /// What is written under a key; none where it is removed.
+    type Write = (&'static str, Option<String>);
+
+    const SILENT: Write = ("reports/pantry/n1", None);
+
+    fn report(version: &str, rotation: &str, window: i64) -> Write {
+        let text = format!(
+            r#"{{"schema":1,"version":{version},"admission":2,"rotation":"{rotation}","health":"healthy",
+                "step":{{"name":"drained"}},"window":{window},"identity":{{"nonce":"n","boot":"b"}}}}"#
+        );
+        ("reports/pantry/n1", Some(text))
+    }
+
+    fn floor(floor: u32) -> Write {
+        ("windows/pantry", Some(format!(r#"{{"schema":1,"floor":{floor},"ceiling":2,"set_by":"u1"}}"#)))
+    }
+
+    /// A history of one instance of version 1: admitted in revision 2, silent since 4, and then what is given.
+    fn silent_and_then(then: &[Write]) -> Trace {
         let admitted = r#"{"schema":1,"version":1,"identity":{"nonce":"n","boot":"b"},"at":1}"#.to_owned();
-        let floor = |floor: u32| format!(r#"{{"schema":1,"floor":{floor},"ceiling":2,"set_by":"u1"}}"#);
-        let writes = [
-            (1, "windows/pantry", Some(floor(1))),
-            (2, "inventory/pantry/n1", Some(admitted)),
-            (3, "reports/pantry/n1", Some(report("in", 1))),
-            (4, "reports/pantry/n1", None),
-            (5, "windows/pantry", Some(floor(2))),
-            (6, "reports/pantry/n1", Some(report(rotation, window))),
-        ];
-        let written = writes.into_iter().map(|(number, key, put)| {
+        let first = [floor(1), ("inventory/pantry/n1", Some(admitted)), report("1", "in", 1), SILENT];
+        let written = (1..).zip(first.iter().chain(then)).map(|(number, (key, put))| {
             let path = format!("/tidegate/{key}");
             let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
-            let value = put.map(|text| Value::decode(&key, text.as_bytes()).unwrap());
+            let value = put.as_ref().map(|text| Value::decode(&key, text.as_bytes()).unwrap());
             let (gone, put) = (value.is_none(), value.map(|value| Put { value, created: number }));
             Revision { number, writes: vec![Written { key, put, gone }] }
         });
         Trace { revisions: written.collect(), ..Trace::default() }
     }
 
+    /// It is back in revision 6 under the window of revision 5, which begins at version 2.
+    fn comes_back(rotation: &str, window: i64) -> Trace {
+        silent_and_then(&[floor(2), report("1", rotation, window)])
+    }
+
     fn broke_rule_3(trace: &Trace) -> bool {
-        trace.breaches().iter().any(|broken| broken.rule == 3 && broken.at == 6)
+        trace.breaches().iter().any(|broken| broken.rule == 3)
     }
 
     #[test]
@@ -113,5 +116,22 @@ mod tests {
         assert!(!broke_rule_3(&comes_back("out", 5)));
         assert!(broke_rule_3(&comes_back("in", 5)), "it is in rotation below the floor, unadmitted");
         assert!(broke_rule_3(&comes_back("out", 1)), "it has not asked under the window that refuses it");
+    }
+
+    #[test]
+    fn report_without_a_version_does_not_bring_an_instance_back() {
+        assert!(!broke_rule_3(&silent_and_then(&[report("null", "out", 1)])));
+        let trace = silent_and_then(&[report("null", "out", 1), report("1", "in", 1)]);
+        assert!(broke_rule_3(&trace), "it is back on its former admission");
+    }
+
+    #[test]
+    fn report_after_an_unreadable_one_is_no_return() {
+        let mut trace = silent_and_then(&[report("1", "in", 1), SILENT, report("1", "in", 1)]);
+        // The agent that reports in revision 5 was admitted before the lease of the one before it lapsed.
+        trace.restarts.push(("n1".parse().unwrap(), 3));
+        assert!(broke_rule_3(&trace), "its own lease lapsed as well");
+        trace.revisions[5].writes[0].gone = false;
+        assert!(!broke_rule_3(&trace), "its report was overwritten, and its lease is held");
     }
 }

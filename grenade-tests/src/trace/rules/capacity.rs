@@ -40,3 +40,100 @@ impl Judge<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Put, Revision, Trace};
+    use serde_json::json;
+    use tidegate_proto::Prefix;
+
+    /// Two must stay, and one may be out.
+    const UPGRADE: &str = include_str!("../../../../proto/tests/golden/upgrades.1.json");
+    const DIRECTIVE: &str = include_str!("../../../../proto/tests/golden/directives.1.json");
+
+    /// When the second of three instances is drained, in milliseconds.
+    const DRAIN: u64 = 10_000;
+
+    /// What becomes of the first one before that.
+    #[derive(Clone, Copy)]
+    enum Fate {
+        Lapses,
+        IsUnreadable,
+        IsAdmittedAgain,
+        IsOut,
+    }
+
+    fn written(number: i64, key: &str, text: Option<&str>) -> Written {
+        let path = format!("/tidegate/{key}");
+        let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
+        let value = text.map(|text| Value::decode(&key, text.as_bytes()).unwrap());
+        Written { key, put: value.map(|value| Put { value, created: number }), gone: text.is_none() }
+    }
+
+    /// What is written of an instance; n1 was admitted in revision 3.
+    fn reported(number: i64, n: i64, rotation: &str) -> Written {
+        let text = format!(
+            r#"{{"schema":1,"version":1,"admission":{},"rotation":"{rotation}","health":"healthy",
+                "step":{{"name":"serving"}},"identity":{{"nonce":"n","boot":"b"}}}}"#,
+            n + 2
+        );
+        written(number, &format!("reports/pantry-api/n{n}"), Some(&text))
+    }
+
+    fn admitted(number: i64, n: i64) -> Written {
+        let text = r#"{"schema":1,"version":1,"identity":{"nonce":"n","boot":"b"},"at":1}"#;
+        written(number, &format!("inventory/pantry-api/n{n}"), Some(text))
+    }
+
+    /// Whether the drain breaks the rule, after what became of n1 at each of these times.
+    fn drain_breaks_it(fates: &[(u64, Fate)]) -> bool {
+        let mut writes = vec![
+            vec![written(1, "upgrades/u1", Some(UPGRADE))],
+            vec![written(2, "active/pantry-api", Some(r#"{"schema":1,"upgrade":"u1"}"#))],
+        ];
+        writes.extend((1..=3).map(|n| vec![admitted(n + 2, n)]));
+        writes.extend((1..=3).map(|n| vec![reported(n + 5, n, "in")]));
+        let mut times = vec![0; writes.len()];
+        for (number, (at, fate)) in (9..).zip(fates) {
+            let report = written(number, "reports/pantry-api/n1", None);
+            times.push(*at);
+            writes.push(vec![match fate {
+                Fate::Lapses => report,
+                Fate::IsUnreadable => Written { gone: false, ..report },
+                Fate::IsAdmittedAgain => admitted(number, 1),
+                Fate::IsOut => reported(number, 1, "out"),
+            }]);
+        }
+        let drains = i64::try_from(writes.len()).unwrap() + 1;
+        let mut order: serde_json::Value = serde_json::from_str(DIRECTIVE).unwrap();
+        order["disposition"] = json!({"name": "drain"});
+        let budget = r#"{"schema":1,"term":"t1","taken":1}"#;
+        times.push(DRAIN);
+        writes.push(vec![
+            written(drains, "directives/pantry-api/n2", Some(&order.to_string())),
+            written(drains, "budget/pantry-api", Some(budget)),
+        ]);
+        let revisions = (1..).zip(writes).map(|(number, writes)| Revision { number, writes }).collect();
+        let seen_at = (1..).zip(times).collect();
+        let trace = Trace { revisions, seen_at, ..Trace::default() };
+        trace.breaches().iter().any(|broken| broken.rule == 4 && broken.at == drains)
+    }
+
+    #[test]
+    fn what_fell_out_a_moment_before_a_drain_is_not_counted() {
+        assert!(!drain_breaks_it(&[]));
+        for fate in [Fate::Lapses, Fate::IsUnreadable, Fate::IsAdmittedAgain, Fate::IsOut] {
+            assert!(!drain_breaks_it(&[(DRAIN - 1, fate)]));
+            assert!(drain_breaks_it(&[(DRAIN - 3_000, fate)]));
+        }
+    }
+
+    #[test]
+    fn what_is_out_for_long_and_says_more_is_counted() {
+        let since = DRAIN - 3_000;
+        assert!(drain_breaks_it(&[(since, Fate::IsOut), (DRAIN - 1, Fate::IsOut)]));
+        assert!(drain_breaks_it(&[(since, Fate::IsUnreadable), (DRAIN - 1, Fate::Lapses)]));
+        assert!(drain_breaks_it(&[(since, Fate::Lapses), (DRAIN - 1, Fate::IsAdmittedAgain)]));
+    }
+}
