@@ -3,11 +3,12 @@
 use super::by_hand;
 use super::operator::{Command, Operator, within};
 use super::scenario::ReleasePlan;
+use super::slot::Slot;
 use super::tamper;
 use super::upgrades::{Current, MISFORTUNE};
 use super::way_back::judge_refusal;
 use super::world::{World, tag};
-use tidegate_proto::wire::v1::RecordGateRequest;
+use tidegate_proto::wire::v1::{RecordGateRequest, RunningInstance};
 use tidegate_proto::{GateTag, ServiceVersion};
 
 /// After so many resumptions people go back.
@@ -191,7 +192,7 @@ pub(super) async fn put_back(world: &World, answer: &str) {
 
 async fn reconcile(world: &World, taken_up: Vec<String>) {
     let lies = |instance: &str| is_of_byzantine(world, instance);
-    let stays_out = |instance: &str| stays_out(world, instance);
+    let stays_out = |running: &RunningInstance| stays_out(world, running);
     let done = within(Operator::new(&world.coordinators).reconcile(taken_up, lies, stays_out)).await;
     world.testbed.log(format!("reconcile: {done:?}"));
     // The plan is made once a record that it depends on can be read.
@@ -200,14 +201,18 @@ async fn reconcile(world: &World, taken_up: Vec<String>) {
     }
 }
 
-/// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, or
-/// its node joined with a release of its own.
-fn stays_out(world: &World, instance: &str) -> bool {
+/// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, its
+/// node joined with a release of its own, or it is out of rotation at a version that the new window does not admit.
+fn stays_out(world: &World, running: &RunningInstance) -> bool {
     let names = world.testbed.names();
-    let Some((service, node)) = instance.split_once('/') else { return false };
+    let Some((service, node)) = running.instance.split_once('/') else { return false };
     let Some(at) = names.service(service).zip(names.node(node)) else { return false };
     let (now, state) = (world.testbed.now(), world.testbed.state());
-    state.slots.get(&at).is_none_or(|slot| slot.said_version(now).is_none() || slot.came_with.is_some())
+    let stays = |slot: &Slot| {
+        let came_too_old = running.version.is_some() && !slot.serves;
+        slot.said_version(now).is_none() || slot.came_with.is_some() || came_too_old
+    };
+    state.slots.get(&at).is_none_or(stays)
 }
 
 /// An agent cannot say which of two releases of one version runs, and the answer asks for a config that names one: a person

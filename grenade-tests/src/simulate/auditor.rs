@@ -208,7 +208,7 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             let at = place(testbed, service.as_str(), node.as_str());
             line = Some(format!("directive of {service}/{node}: {}", directive.body.disposition.word()));
             if let Some(at) = at {
-                state.facts.directed.insert(at, now);
+                state.facts.directs(at, &directive.body.disposition, now);
                 if directive.body.disposition == Disposition::Drain && revision.is_some() {
                     ends::drains(&mut state.facts, testbed.names(), at, directive.body.upgrade.as_str(), now);
                 }

@@ -7,6 +7,7 @@ use super::silence::SilentInstances;
 use super::slot::{At, Cause, Slot};
 use super::stream_facts::StreamFacts;
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::record::window::Window;
 
@@ -86,7 +87,11 @@ pub(super) struct Facts {
     /// Services.
     pub services: Vec<ServiceFacts>,
     /// When the last directive of an instance was committed.
-    pub directed: BTreeMap<At, u64>,
+    directed: BTreeMap<At, u64>,
+    /// Instances whose last directive lets them serve.
+    let_in: BTreeSet<At>,
+    /// When the agent of an instance last took it back of its own accord.
+    taken_back: BTreeMap<At, u64>,
     /// The phase of each upgrade, and since when.
     pub phases: BTreeMap<String, (PhaseName, u64)>,
     /// Every phase that any upgrade reached.
@@ -128,6 +133,16 @@ impl Facts {
         if now < self.disturbed_until { OLD } else { KNOWN }
     }
 
+    /// A directive of an instance is committed.
+    pub(super) fn directs(&mut self, at: At, disposition: &Disposition, now: u64) {
+        self.directed.insert(at, now);
+        if matches!(disposition, Disposition::Serve { .. }) {
+            self.let_in.insert(at);
+        } else {
+            self.let_in.remove(&at);
+        }
+    }
+
     /// Notes what was broken.
     pub(super) fn breach(&mut self, at: u64, rule: u8, what: String) {
         // Once is enough.
@@ -152,9 +167,16 @@ impl Facts {
         }
         let admits =
             |version| service.windows.last().is_none_or(|(_, low, top)| (*low..=*top).contains(&version));
-        let is_new = |slot: &Slot| slot.came_at > ordered_at && now < slot.came_at + HEALTHY_DEADLINE + OLD;
+        // Its agent takes back by itself what it started and has not verified in its time. What it only lets in, maybe within
+        // the millisecond of the order, it takes back before that: where it was shown before its readiness could be known.
+        let let_in = self.let_in.contains(&at);
+        let limit = HEALTHY_DEADLINE + if let_in { 0 } else { OLD };
+        let is_new = |slot: &Slot| {
+            let came_by_it = slot.came_at > ordered_at || let_in && slot.came_at == ordered_at;
+            came_by_it && now < slot.came_at + limit
+        };
         if version.is_some_and(admits) && slots.get(&at).is_some_and(is_new) {
-            // Its agent takes back by itself what it showed, and what was not verified in its time.
+            self.taken_back.insert(at, now);
             return;
         }
         if slots.get(&at).is_some_and(|slot| slot.lied_since(ordered_at.saturating_sub(OLD), now)) {
@@ -165,12 +187,19 @@ impl Facts {
             || slots.iter().filter(|((service, node), _)| *service == at.0 && !self.byzantine.contains(node));
         // One that says another version than it is, is refused by that.
         let lied = |s: &Slot| s.lied_since(ordered_at.saturating_sub(OLD), now);
-        let by_order = of_it().filter(|(_, s)| matches!(&s.out, Some((_, Cause::Order))) && !lied(s));
+        // No order took out what its agent took back: it is out by itself.
+        let is_ordered = |of: &At, since: u64| self.taken_back.get(of) != Some(&since);
+        let by_order = of_it().filter(|(of, s)| {
+            matches!(&s.out, Some((since, Cause::Order)) if is_ordered(of, *since)) && !lied(s)
+        });
         let by_order = by_order.count() as u64;
         let known = |since: u64| since + OLD < ordered_at;
-        let by_itself = of_it()
-            .filter(|(_, s)| matches!(&s.out, Some((since, Cause::Misfortune(_))) if known(*since)))
-            .count() as u64;
+        let by_itself = of_it().filter(|(of, s)| match &s.out {
+            Some((since, Cause::Misfortune(_))) => known(*since),
+            Some((since, Cause::Order)) => !is_ordered(of, *since) && known(*since),
+            None => false,
+        });
+        let by_itself = by_itself.count() as u64;
         let left = service.instances.saturating_sub(by_order + by_itself);
         if left < service.min_in_service {
             let least = service.min_in_service;
@@ -290,9 +319,41 @@ mod tests {
             let slots: BTreeMap<At, Slot> =
                 [(PLACE, out(60_000, Cause::Order)), ((0, 1), other), ((0, 2), runs(1))].into();
             let mut judged = facts(3, 2);
-            judged.directed.insert(PLACE, 59_990);
+            judged.directs(PLACE, &Disposition::Drain, 59_990);
             judged.taken_out(60_000, PLACE, &slots, "pantry/n0");
             assert_eq!(rules(&judged), broken, "out since {since}");
+        }
+    }
+
+    #[test]
+    fn let_in_is_not_taken_back_at_the_deadline() {
+        let serve = Disposition::Serve { returning: true };
+        let judged = |disposition: &Disposition, out_at: u64| {
+            let place = Slot { came_at: 60_000, ..out(out_at, Cause::Order) };
+            let slots: BTreeMap<At, Slot> = [(PLACE, place), ((0, 1), runs(1))].into();
+            let mut judged = facts(2, 2);
+            judged.directs(PLACE, disposition, 60_000);
+            judged.taken_out(out_at, PLACE, &slots, "pantry/n0");
+            rules(&judged)
+        };
+        assert_eq!(judged(&serve, 60_600), NONE, "it was shown before its readiness could be known");
+        assert_eq!(judged(&serve, 90_060), [4], "it was not verified, and stays in rotation");
+        assert_eq!(judged(&Disposition::Drain, 60_600), [4], "it was ordered out as it came in");
+    }
+
+    #[test]
+    fn what_its_agent_took_back_counts_once_it_must_be_known() {
+        for (later, broken) in [(1_000, vec![]), (20_000, vec![4])] {
+            let back = Slot { came_at: 20_000, ..out(50_000, Cause::Order) };
+            let mut slots: BTreeMap<At, Slot> = [(PLACE, back), ((0, 1), runs(1)), ((0, 2), runs(1))].into();
+            let mut judged = facts(3, 2);
+            judged.directs(PLACE, &Disposition::Stop, 10_000);
+            judged.taken_out(50_000, PLACE, &slots, "pantry/n0");
+            let now = 50_000 + later;
+            slots.insert((0, 1), out(now, Cause::Order));
+            judged.directs((0, 1), &Disposition::Drain, now - 5);
+            judged.taken_out(now, (0, 1), &slots, "pantry/n1");
+            assert_eq!(rules(&judged), broken, "ordered {later} ms later");
         }
     }
 

@@ -10,8 +10,8 @@ use tidegate_proto::ServiceVersion;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CordonNodeRequest, DecommissionInstanceRequest, ExplainUpgradeReply,
     ExplainUpgradeRequest, PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest,
-    RecordGateRequest, ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest, SetWindowRequest,
-    StartUpgradeRequest, UncordonNodeRequest,
+    RecordGateRequest, ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest, RunningInstance,
+    SetWindowRequest, StartUpgradeRequest, UncordonNodeRequest,
 };
 
 /// A person.
@@ -175,12 +175,13 @@ impl<'a> Operator<'a> {
     }
 
     /// Reconciles a store that was restored: every claim is applied that some node makes, but for those of nodes that lie.
-    /// `taken_up` was disregarded before, and is included now.
+    /// `taken_up` was disregarded before, and is included now. `stays_out` says of an instance that the plan refuses whether
+    /// people disregard it.
     pub(super) async fn reconcile(
         &self,
         taken_up: Vec<String>,
         lies: impl Fn(&str) -> bool,
-        stays_out: impl Fn(&str) -> bool,
+        stays_out: impl Fn(&RunningInstance) -> bool,
     ) -> Answer {
         let mut living = self.coordinators.iter().flatten();
         let (context, leadership) = living
@@ -189,19 +190,17 @@ impl<'a> Operator<'a> {
         let include = taken_up.into_iter().filter(|instance| !lies(instance)).collect();
         let mut asked = PlanReconciliationRequest { who: WHO.to_owned(), include, ..Default::default() };
         let plan = operation::plan_reconciliation(context, &leadership, asked.clone()).await;
-        let plan = plan.map_err(|error| error.to_string())?;
+        let mut plan = plan.map_err(|error| error.to_string())?;
         let claims = plan.witnesses.iter().map(|claim| claim.instance.clone());
         (asked.disregard, asked.include) = claims.partition(|instance| lies(instance));
-        // Of a claim that stands alone, only a plan that includes it says what its instance lacks.
-        let plan = operation::plan_reconciliation(context, &leadership, asked.clone()).await;
-        let plan = plan.map_err(|error| error.to_string())?;
-        let refused = plan.instances.iter().filter(|running| running.refused.is_some());
-        let unknown = refused.map(|running| running.instance.clone());
-        asked.disregard.extend(unknown.filter(|instance| lies(instance) || stays_out(instance)));
-        asked.disregard.dedup();
-        asked.include.retain(|instance| !asked.disregard.contains(instance));
-        let plan = operation::plan_reconciliation(context, &leadership, asked.clone()).await;
-        let plan = plan.map_err(|error| error.to_string())?;
+        let stays_out = |running: &RunningInstance| lies(&running.instance) || stays_out(running);
+        // A claim that is included may set a window that refuses instances which no earlier plan refused.
+        let mut is_planned = false;
+        while disregard_refused(&mut asked, &plan.instances, stays_out) || !is_planned {
+            let next = operation::plan_reconciliation(context, &leadership, asked.clone()).await;
+            plan = next.map_err(|error| error.to_string())?;
+            is_planned = true;
+        }
         let asked = ReconcileStoreRequest {
             hash: plan.hash,
             include: asked.include,
@@ -239,4 +238,49 @@ impl<'a> Operator<'a> {
 pub(super) async fn within(asked: impl Future<Output = Result<String, String>>) -> Result<String, String> {
     let limit = std::time::Duration::from_secs(20);
     tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err("no answer".to_owned()))
+}
+
+/// Adds to `--disregard` what a plan refuses and stays out; whether there is any.
+fn disregard_refused(
+    asked: &mut PlanReconciliationRequest,
+    planned: &[RunningInstance],
+    stays_out: impl Fn(&RunningInstance) -> bool,
+) -> bool {
+    let refused = planned.iter().filter(|running| running.refused.is_some() && stays_out(running));
+    let refused = refused.map(|running| running.instance.clone());
+    let more: Vec<String> = refused.filter(|instance| !asked.disregard.contains(instance)).collect();
+    asked.include.retain(|instance| !more.contains(instance));
+    asked.disregard.extend_from_slice(&more);
+    !more.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running(instance: &str, refused: bool) -> RunningInstance {
+        let refused = refused.then(|| "it runs version 1, outside the new window [2, 2]".to_owned());
+        RunningInstance { instance: instance.to_owned(), version: Some(1), refused }
+    }
+
+    #[test]
+    fn each_plan_disregards_what_only_it_refuses() {
+        let mut asked =
+            PlanReconciliationRequest { include: vec!["pantry/n0".to_owned()], ..Default::default() };
+        let newcomer = |running: &RunningInstance| running.instance == "pantry/n1";
+        let all = |refused| [running("pantry/n0", refused), running("pantry/n1", refused)];
+        assert!(!disregard_refused(&mut asked, &all(false), newcomer), "no window refuses any yet");
+        assert!(disregard_refused(&mut asked, &all(true), newcomer));
+        assert_eq!(asked.disregard, ["pantry/n1"]);
+        assert_eq!(asked.include, ["pantry/n0"]);
+        assert!(!disregard_refused(&mut asked, &all(true), newcomer), "it is named already");
+    }
+
+    #[test]
+    fn what_is_disregarded_is_included_no_longer() {
+        let name = "pantry/n1".to_owned();
+        let mut asked = PlanReconciliationRequest { include: vec![name.clone()], ..Default::default() };
+        assert!(disregard_refused(&mut asked, &[running(&name, true)], |_| true));
+        assert_eq!((asked.include, asked.disregard), (vec![], vec![name]));
+    }
 }

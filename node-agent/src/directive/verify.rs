@@ -59,23 +59,20 @@ impl Context<'_> {
                 };
                 let answers = self.seen.last_answers();
                 let reason = format!("{found} within {} s of its start; {answers}", deadline.as_secs_f64());
-                let stays = self.never_left_rotation() || healthy.is_some() && self.is_let_back();
-                Act::Enter(Phase::failed("verifying", reason, !stays))
+                Act::Enter(Phase::failed("verifying", reason, !self.is_let_in()))
             }
             _ => Act::Wait,
         }
     }
 
-    /// Whether it is in rotation and no order took it out: then only an order takes it out, within capacity.
-    fn never_left_rotation(&self) -> bool {
-        let taken_out = !matches!(self.disposition(), None | Some(Disposition::Serve { returning: false }));
-        self.seen.file == DisableFile::Absent && !taken_out
-    }
-
-    /// Whether it was let back with the release that it served with, and is shown: one that answers as healthy serves, and
-    /// taking it out needs capacity.
-    fn is_let_back(&self) -> bool {
-        self.seen.file == DisableFile::Absent && matches!(self.disposition(), Some(Disposition::Serve { .. }))
+    /// Whether it is shown, and no order takes it out or starts another release. How many others serve is known to the
+    /// coordinator only, so only an order takes it out, within capacity, also where it is not healthy. Shown before its
+    /// readiness could be known, and not ready in any look since, it has not come into rotation.
+    fn is_let_in(&self) -> bool {
+        let let_in = matches!(self.disposition(), None | Some(Disposition::Serve { .. }));
+        let unready = self.timers.enabled_unready_for(self.seen.now).is_some();
+        let unjudged = self.journal.shown_unjudged && unready;
+        self.seen.file == DisableFile::Absent && let_in && !unjudged
     }
 
     /// Whether nothing but its own disable-file keeps it from answering that it is ready: that is judged when it is shown.

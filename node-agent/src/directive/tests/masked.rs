@@ -4,6 +4,7 @@ use super::story::{Story, order, replace};
 use crate::directive::act::Act;
 use crate::directive::seen::{DisableFile, Url};
 use crate::journal::Phase;
+use tidegate_proto::record::directive::Disposition;
 
 /// Version 1 is being verified behind the agent's own file, which is all that its readiness URL says.
 fn masked() -> Story {
@@ -54,6 +55,21 @@ fn masked_instance_is_shown_and_unready_one_is_hidden_again() {
             assert!(reason.contains("2 times") && reason.contains("DATABASE DOWN"), "{reason}");
         }
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn unready_instance_shown_at_its_deadline_is_hidden() {
+    for (ready, hides) in [(false, true), (true, false)] {
+        let mut story = masked();
+        story.ordered(order(10, Disposition::Serve { returning: true }));
+        story.pass(600);
+        assert_eq!(story.act(), Act::Enable);
+        shown(&mut story, ready);
+        story.seen.ready = false;
+        story.pass_ms(100);
+        let Act::Enter(Phase::Failed { hidden, .. }) = story.act() else { panic!("{:?}", story.act()) };
+        assert_eq!(hidden, hides, "ready when it was shown: {ready}");
     }
 }
 

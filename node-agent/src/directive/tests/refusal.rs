@@ -182,7 +182,7 @@ fn unsteady_instance_fails_and_stays_in_rotation() {
     returning.ordered(order(21, Disposition::Serve { returning: true }));
     returning.pass(3600);
     let Act::Enter(Phase::Failed { hidden, .. }) = returning.act() else { panic!("{:?}", returning.act()) };
-    assert!(hidden, "it was out, and counts as out until it is back");
+    assert!(!hidden, "it is let back, and in rotation");
     story.enter(Phase::Failed { at: "verifying".into(), reason: String::new(), hidden: false });
     assert_eq!(story.act(), Act::Wait);
 }

@@ -79,7 +79,7 @@ fn flapping_readiness_health_url_or_balancer_is_never_verified() {
 }
 
 #[test]
-fn returned_instance_is_disabled_at_deadline_if_unhealthy() {
+fn returned_instance_stays_in_rotation_at_its_deadline() {
     for ready in [true, false] {
         let mut story = shown(true);
         story.ordered(order(10, Disposition::Serve { returning: true }));
@@ -91,8 +91,23 @@ fn returned_instance_is_disabled_at_deadline_if_unhealthy() {
         story.seen.ready = ready;
         story.pass(1);
         let Act::Enter(Phase::Failed { hidden, .. }) = story.act() else { panic!("{:?}", story.act()) };
-        assert_eq!(hidden, !ready, "how many others serve is not known to it");
+        assert!(!hidden, "ready: {ready}; how many others serve is not known to it");
+        story.enter(Phase::Failed { at: "verifying".into(), reason: String::new(), hidden });
+        assert_eq!(story.act(), Act::Wait);
     }
+}
+
+#[test]
+fn started_instance_is_disabled_at_its_deadline() {
+    let mut story = shown(true);
+    for second in 1..300 {
+        story.seen.ready = second % 6 != 0;
+        story.pass(1);
+    }
+    story.seen.ready = false;
+    story.pass(1);
+    let Act::Enter(Phase::Failed { hidden, .. }) = story.act() else { panic!("{:?}", story.act()) };
+    assert!(hidden, "a release that is not verified leaves rotation");
 }
 
 #[test]
