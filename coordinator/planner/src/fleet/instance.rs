@@ -105,10 +105,13 @@ impl Instance {
         knows_none && self.inventory.is_none() && self.unreadable.is_empty()
     }
 
-    /// Whether it has never served, and nothing runs there.
+    /// Whether nothing runs there and its agent knows no release to start: it was never admitted, or its journal was lost,
+    /// so that it holds no admission or one without a release. Only an order to run a release ends that.
     pub fn has_nothing_to_start(&self) -> bool {
-        let stopped = self.report.as_ref().is_some_and(|report| report.step == Step::Stopped);
-        stopped && self.has_never_served()
+        let stopped = |report: &&Stored<Report>| report.step == Step::Stopped && report.release.is_none();
+        let Some(report) = self.report.as_ref().filter(stopped) else { return false };
+        let is_unknown = |last: &Stored<Inventory>| last.release.is_none() || !report.admission.exists();
+        self.unreadable.is_empty() && self.inventory.as_ref().is_none_or(is_unknown)
     }
 
     /// What is known of its version.
