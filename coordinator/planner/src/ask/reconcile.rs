@@ -9,6 +9,7 @@
 
 mod proposal;
 mod propose;
+mod running;
 
 pub use proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 

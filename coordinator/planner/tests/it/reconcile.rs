@@ -2,6 +2,7 @@
 //! of one node counts for that node.
 
 mod rollback;
+mod unknown;
 
 use crate::sim::{Store, World, node, service, spec, upgrade_id};
 use serde_json::json;

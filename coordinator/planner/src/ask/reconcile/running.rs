@@ -1,0 +1,43 @@
+//! What an instance is known to run, for a plan to reconcile.
+
+use crate::fleet::{Fleet, Instance};
+use tidegate_proto::record::report::Step;
+use tidegate_proto::{InstanceId, ServiceVersion};
+
+/// What an instance is known to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Running {
+    /// Its agent says that nothing does.
+    Nothing,
+    Unknown,
+    At(ServiceVersion),
+}
+
+impl Running {
+    pub(super) fn of(instance: &Instance) -> Self {
+        let Some(report) = instance.report.as_ref().filter(|_| instance.unreadable.is_empty()) else {
+            return Self::Unknown;
+        };
+        match report.runs() {
+            Some(version) => Self::At(version),
+            None if report.step == Step::Stopped => Self::Nothing,
+            None => Self::Unknown,
+        }
+    }
+
+    pub(super) fn known(self) -> Option<ServiceVersion> {
+        if let Self::At(version) = self { Some(version) } else { None }
+    }
+}
+
+/// Why the running version of an instance is not known.
+pub(super) fn unknown(fleet: &Fleet, id: &InstanceId, instance: &Instance) -> String {
+    let unreadable: Vec<String> =
+        fleet.unreadable_of(id).map(|(key, why)| format!("the record {key} {why}")).collect();
+    let why = match &instance.report {
+        _ if !unreadable.is_empty() => format!("{}: restore its previous value", unreadable.join(", and ")),
+        None => "it does not report".to_owned(),
+        Some(_) => "its agent does not say which version runs".to_owned(),
+    };
+    format!("its running version is unknown ({why})")
+}
