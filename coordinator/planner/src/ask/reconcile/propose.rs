@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
-use super::running::{Running, unknown};
+use super::running::{Running, is_out, unknown};
 use crate::contracted;
 use crate::fleet::{Against, Contradiction, Fleet, Instance};
 use crate::moment::Moment;
@@ -339,6 +339,7 @@ impl<'a> Claims<'a> {
                 let running = Running::of(instance);
                 let refused = match (running, then) {
                     _ if !concerned(name) || self.choices.disregard.contains(&id) => None,
+                    (Running::Unknown, _) if self.choices.include.contains(&id) && is_out(instance) => None,
                     (Running::Unknown, _) => Some(unknown(self.fleet, &id, instance)),
                     (Running::At(version), Some((floor, ceiling)))
                         if version < floor || version > ceiling =>

@@ -1,7 +1,7 @@
 //! What an instance is known to run, for a plan to reconcile.
 
 use crate::fleet::{Fleet, Instance};
-use tidegate_proto::record::report::Step;
+use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::{InstanceId, ServiceVersion};
 
 /// What an instance is known to run.
@@ -30,6 +30,12 @@ impl Running {
     }
 }
 
+/// Whether it gets no requests, by evidence: nothing that is applied takes it out, and it is admitted before it comes back.
+pub(super) fn is_out(instance: &Instance) -> bool {
+    let is_out = instance.report.as_ref().is_some_and(|report| report.rotation == Rotation::Out);
+    is_out && instance.unreadable.is_empty()
+}
+
 /// Why the running version of an instance is not known.
 pub(super) fn unknown(fleet: &Fleet, id: &InstanceId, instance: &Instance) -> String {
     let unreadable: Vec<String> =
@@ -37,6 +43,10 @@ pub(super) fn unknown(fleet: &Fleet, id: &InstanceId, instance: &Instance) -> St
     let why = match &instance.report {
         _ if !unreadable.is_empty() => format!("{}: restore its previous value", unreadable.join(", and ")),
         None => "it does not report".to_owned(),
+        Some(_) if is_out(instance) && fleet.contradiction_of(id).is_some() => {
+            "its agent does not say which version runs; it is out of rotation, so --include needs no version"
+                .to_owned()
+        }
         Some(_) => "its agent does not say which version runs".to_owned(),
     };
     format!("its running version is unknown ({why})")
