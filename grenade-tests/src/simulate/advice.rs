@@ -165,11 +165,19 @@ fn is_of_byzantine(world: &World, instance: &str) -> bool {
     node.is_some_and(|node| world.byzantine.contains(&node))
 }
 
-/// Reconciles a store where that is what an answer asks for.
+/// Reconciles a store where that is what an answer asks for, with the instances that it says to include.
 pub(super) async fn reconciled(world: &World, answer: &str) {
     if answer.contains("fleet reconcile") {
-        reconcile(world, Vec::new()).await;
+        reconcile(world, included_by(answer)).await;
     }
+}
+
+/// The instances that an answer names behind `--include`.
+fn included_by(answer: &str) -> Vec<String> {
+    let words: Vec<&str> = answer.split_whitespace().collect();
+    let named = words.windows(2).filter(|pair| pair[0] == "--include");
+    let instances = named.map(|pair| pair[1].trim_matches(|c: char| !c.is_alphanumeric()).to_owned());
+    instances.filter(|instance| instance.contains('/')).collect()
 }
 
 /// Puts a record back once more that an answer names as unreadable: a restored store has it as it was while it could not be
@@ -224,4 +232,19 @@ pub(super) async fn filled_by_hand(world: &World, service: usize, answer: &str) 
     let (Some(to), Some(schema)) = (to, world.scenario.owned_schema(service)) else { return };
     let done = by_hand::migrate_up_to(world, schema, to).await;
     world.testbed.log(format!("rows are filled up to version {to}: {done:?}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::included_by;
+
+    #[test]
+    fn instances_behind_include_are_read_from_an_answer() {
+        let answer = "the version is not known on: n03; the claim of pantry/n03 was disregarded: `tidegate fleet \
+                      reconcile --include pantry/n03`; and of pantry/n04: `tidegate fleet reconcile --include pantry/n04`";
+        assert_eq!(included_by(answer), ["pantry/n03", "pantry/n04"]);
+        assert!(included_by("`tidegate fleet reconcile` shows the plan").is_empty());
+        assert!(included_by("name the instance with --include or --disregard").is_empty());
+        assert!(included_by("apply that, with the same --disregard and --include").is_empty());
+    }
 }

@@ -74,3 +74,13 @@ fn unknown_version_out_of_rotation_refuses_until_included() {
     let included = world.store.fleet().service(&service()).unwrap().get(&node(2)).unwrap();
     assert_eq!(included.known(), Known::Unknown, "no version gate opens over it");
 }
+
+#[test]
+fn preflight_names_the_disregarded_instance_to_include() {
+    let mut world = with_a_false_claim(900);
+    apply(&mut world, &disregard(&[1])).unwrap();
+    fails_verifying(&mut world, 1, Rotation::Out);
+    let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
+    let command = "`tidegate fleet reconcile --include pantry-api/n1`";
+    assert!(found.iter().any(|finding| finding.blocks && finding.what.contains(command)), "{found:?}");
+}
