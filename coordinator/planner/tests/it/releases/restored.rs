@@ -97,3 +97,26 @@ fn release_names_the_disregarded_instance_to_include() {
     assert_eq!(commands, [Some("tidegate fleet reconcile --include pantry-api/n2".to_owned())]);
     assert!(kinds(&waiting[&1]).contains(&"release-unknown"), "{waiting:?}");
 }
+
+/// Its agent has lost its journal, and its configuration has two releases of the version.
+#[test]
+fn unknown_running_release_names_what_the_config_needs() {
+    let mut world = with_an_unknown_instance();
+    let release = crate::sim::release(1);
+    let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
+    (report.version, report.witness.term) = (Some(release.version), None);
+    world.admit(&node(2));
+    let key = Key::Inventory(service(), node(2));
+    let Some((tidegate_proto::Value::Inventory(record), _, _)) = world.store.keys.get(&key).cloned() else {
+        panic!("it is admitted")
+    };
+    let mut inventory = record.body;
+    inventory.release = None;
+    let at = world.store.put(key, inventory);
+    world.agents.get_mut(&node(2)).unwrap().admitted = at;
+    world.publish(&node(2));
+    let waiting = world.settle();
+    let [reason] = waiting[&1].as_slice() else { panic!("{waiting:?}") };
+    let needed = "give exactly one [service.pantry-api.artifact.\"TAG\"] of the version that runs";
+    assert!(reason.to_string().contains(needed), "{reason}");
+}
