@@ -169,11 +169,19 @@ fn is_of_byzantine(world: &World, instance: &str) -> bool {
     node.is_some_and(|node| world.byzantine.contains(&node))
 }
 
-/// Reconciles a store where that is what an answer asks for.
+/// Reconciles a store where that is what an answer asks for, with the instances that it says to include.
 pub(super) async fn reconciled(world: &World, answer: &str) {
     if answer.contains("fleet reconcile") {
-        reconcile(world, Vec::new()).await;
+        reconcile(world, included_by(answer)).await;
     }
+}
+
+/// The instances that an answer names behind `--include`.
+fn included_by(answer: &str) -> Vec<String> {
+    let words: Vec<&str> = answer.split_whitespace().collect();
+    let named = words.windows(2).filter(|pair| pair[0] == "--include");
+    let instances = named.map(|pair| pair[1].trim_matches(|c: char| !c.is_alphanumeric()).to_owned());
+    instances.filter(|instance| instance.contains('/')).collect()
 }
 
 /// Puts a record back once more that an answer names as unreadable: a restored store has it as it was while it could not be
@@ -253,7 +261,7 @@ fn begun_undo(answer: &str) -> Option<(&str, Option<&str>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::begun_undo;
+    use super::{begun_undo, included_by};
 
     #[test]
     fn command_that_ends_an_undo_is_read_from_the_answer() {
@@ -265,5 +273,15 @@ mod tests {
         assert_eq!(begun_undo(&said(" --made-by u0")), Some(("0002_pantry", Some("u0"))));
         assert_eq!(begun_undo(&said("")), Some(("0002_pantry", None)));
         assert_eq!(begun_undo("`tidegate schema migrate --to 2 --migrations DIR` fills them"), None);
+    }
+
+    #[test]
+    fn instances_behind_include_are_read_from_an_answer() {
+        let answer = "the version is not known on: n03; the claim of pantry/n03 was disregarded: `tidegate fleet \
+                      reconcile --include pantry/n03`; and of pantry/n04: `tidegate fleet reconcile --include pantry/n04`";
+        assert_eq!(included_by(answer), ["pantry/n03", "pantry/n04"]);
+        assert!(included_by("`tidegate fleet reconcile` shows the plan").is_empty());
+        assert!(included_by("name the instance with --include or --disregard").is_empty());
+        assert!(included_by("apply that, with the same --disregard and --include").is_empty());
     }
 }

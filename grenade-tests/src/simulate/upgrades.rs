@@ -158,6 +158,7 @@ impl UpgradeSequence {
             Err(why) => {
                 world.testbed.log(format!("{id} is not started: {why}"));
                 reconciled(world, &why).await;
+                put_back(world, &why).await;
                 named_in_config(world, plan.service, &why);
                 filled_by_hand(world, plan.service, &why).await;
                 undo_ended_by_hand(world, plan.service, &why).await;

@@ -5,10 +5,12 @@
 //! * A claim of one node alone is applied only where a person includes it.
 //! * No floor is left below one that was applied.
 //! * Every instance that is not disregarded runs a known version inside the new window, so that no instance is refused
-//!   because of it.
+//!   because of it. One that is out of rotation, and that a person includes, may run an unknown version: it is taken out
+//!   already, counts as unknown, and is admitted before it comes back.
 
 mod proposal;
 mod propose;
+mod running;
 
 pub use proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 
@@ -52,7 +54,8 @@ pub fn propose(fleet: &Fleet, moment: &Moment, choices: &Choices) -> Result<Prop
 ///
 /// # Errors
 /// Refused without a reason, where what the plan was computed from has changed, and where an instance that was not
-/// disregarded runs an unknown version or one outside the new window.
+/// disregarded runs an unknown version or one outside the new window. An included one that is out of rotation may run an
+/// unknown version.
 pub fn reconcile(
     fleet: &Fleet,
     moment: &Moment,

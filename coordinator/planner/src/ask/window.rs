@@ -68,7 +68,7 @@ pub fn set_window(
     if let Some(forbidden) = contracted::forbids(fleet, name, *floor) {
         return refused(forbidden.to_string());
     }
-    if let Some(why) = outside(service, asked) {
+    if let Some(why) = outside(fleet, service, asked) {
         return refused(why);
     }
     let now = service.window();
@@ -118,13 +118,13 @@ fn upgraded(fleet: &Fleet, name: &ServiceName) -> Option<String> {
 }
 
 /// The first instance that would be outside, and how many more.
-fn outside(service: &ServiceFleet, asked: &WindowRequest) -> Option<String> {
+fn outside(fleet: &Fleet, service: &ServiceFleet, asked: &WindowRequest) -> Option<String> {
     if mutant::is("window-is-set-over-instances") {
         return None;
     }
     let mut found = service.instances().filter_map(|instance| {
         let id = InstanceId::new(service.name().clone(), instance.node.clone());
-        flaw(instance, asked).map(|why| format!("{id} {why}"))
+        flaw(fleet, &id, instance, asked).map(|why| format!("{id} {why}"))
     });
     let first = found.next()?;
     Some(match found.count() {
@@ -133,9 +133,11 @@ fn outside(service: &ServiceFleet, asked: &WindowRequest) -> Option<String> {
     })
 }
 
-fn flaw(instance: &Instance, asked: &WindowRequest) -> Option<String> {
-    if !instance.unreadable.is_empty() {
-        return Some("has a record that cannot be read, so what it runs is not known".to_owned());
+fn flaw(fleet: &Fleet, id: &InstanceId, instance: &Instance, asked: &WindowRequest) -> Option<String> {
+    if let Some((key, why)) = fleet.unreadable_of(id).next() {
+        return Some(format!(
+            "runs an unknown version, because the record {key} {why}: restore its previous value"
+        ));
     }
     let inside = |version: &ServiceVersion| asked.floor <= *version && *version <= asked.ceiling;
     let Some(version) = instance.last_seen() else {

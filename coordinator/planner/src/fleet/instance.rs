@@ -105,15 +105,23 @@ impl Instance {
         knows_none && self.inventory.is_none() && self.unreadable.is_empty()
     }
 
-    /// Whether nothing runs there, and its agent knows of no release to start: it has never served, or the journal was lost.
+    /// Whether nothing runs there and its agent knows no release to start: it was never admitted, or its journal was lost.
+    /// Only an order to run a release ends that.
     pub fn has_nothing_to_start(&self) -> bool {
-        let stopped = self.report.as_ref().is_some_and(|report| report.step == Step::Stopped);
-        stopped && self.has_never_served() || self.has_lost_its_release()
+        self.is_stopped_without_release() || self.starts_without_release()
     }
 
-    /// Whether its agent knows of no release to start, and it is out of rotation by evidence and has answered nothing well
-    /// for some seconds: its journal was lost while nothing ran. Only a replacement starts anything there.
-    pub fn has_lost_its_release(&self) -> bool {
+    /// It holds no admission, or one without a release.
+    fn is_stopped_without_release(&self) -> bool {
+        let stopped = |report: &&Stored<Report>| report.step == Step::Stopped && report.release.is_none();
+        let Some(report) = self.report.as_ref().filter(stopped) else { return false };
+        let is_unknown = |last: &Stored<Inventory>| last.release.is_none() || !report.admission.exists();
+        self.unreadable.is_empty() && self.inventory.as_ref().is_none_or(is_unknown)
+    }
+
+    /// It is out of rotation by evidence and has answered nothing well for some seconds: its journal was lost while nothing
+    /// ran.
+    fn starts_without_release(&self) -> bool {
         let starts_nothing = self.report.as_ref().is_some_and(|report| {
             report.step == Step::Starting
                 && report.release.is_none()

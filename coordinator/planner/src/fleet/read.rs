@@ -7,7 +7,7 @@ use tidegate_proto::record::token::{CommonName, Credential, Token};
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::waves::WavePage;
 use tidegate_proto::record::{Malformed, Timestamp};
-use tidegate_proto::{Key, NodeId, Revision, SchemaName, ServiceName, TokenId, UpgradeId};
+use tidegate_proto::{InstanceId, Key, NodeId, Revision, SchemaName, ServiceName, TokenId, UpgradeId};
 
 impl Fleet {
     /// A service that has left any trace.
@@ -105,5 +105,16 @@ impl Fleet {
     /// Every record that could not be read, with why, and its mod_revision.
     pub fn unreadable(&self) -> impl Iterator<Item = (&Key, &Malformed, Revision)> {
         self.unreadable.iter().map(|(key, (why, at))| (key, why, *at))
+    }
+
+    /// The records of an instance that could not be read, with why.
+    pub fn unreadable_of(&self, id: &InstanceId) -> impl Iterator<Item = (&Key, &Malformed)> {
+        let is_of = move |key: &Key| match key {
+            Key::Report(s, n) | Key::Inventory(s, n) | Key::Directive(s, n) | Key::Decommission(s, n) => {
+                *s == id.service && *n == id.node
+            }
+            _ => false,
+        };
+        self.unreadable.iter().filter(move |(key, _)| is_of(key)).map(|(key, (why, _))| (key, why))
     }
 }

@@ -5,6 +5,7 @@ mod cut_off;
 mod finding;
 mod former;
 mod schema;
+mod unknown;
 mod verdict;
 
 pub(crate) use cut_off::is_cut_off;
@@ -53,6 +54,7 @@ pub fn findings(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> V
         return found;
     };
     found.extend(versions(fleet, service, spec));
+    found.extend(unknown::findings(fleet, service, spec));
     if is_cut_off(service, spec) {
         found.extend(cut_off::findings(service, spec));
     } else {

@@ -54,8 +54,10 @@ impl ReleaseGate {
             )
             .next_step(waits.release(|_, _| format!("tidegate upgrade list {service} --active"))),
             Self::ReleaseUnknown { service, nodes } => Description::new(
-                format!("{service}: the running release is not known on {nodes}"),
-                "the agent, once it knows which release runs",
+                format!(
+                    "{service}: the running release is not known on {nodes}. If an agent does not learn it: in the agent's config give exactly one [service.{service}.artifact.\"TAG\"] of the version that runs"
+                ),
+                "the agent, once it knows which release runs; or a person, who names it in the agent's config",
             ),
             Self::NoStorage { compute } => Description::new(
                 format!("{compute} requires evidence, and there is no storage instance to test with"),

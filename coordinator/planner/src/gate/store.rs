@@ -2,7 +2,7 @@
 
 use super::description::{Description, RECONCILE, Waits, first};
 use super::{Answer, Reason};
-use crate::fleet::{Contradiction, Fleet, Sample};
+use crate::fleet::{Contradiction, Fleet, Known, Sample};
 use crate::moment::{Moment, SchemaFacts};
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
@@ -146,6 +146,15 @@ pub(crate) fn disregarded(fleet: &Fleet, service: &ServiceName) -> Answer {
         is_open: true,
         ..Answer::of_any(nodes, |nodes| StoreGate::Disregarded { service: service.clone(), nodes })
     }
+}
+
+/// Names the instances whose version is not known and whose claim a person disregarded: they are admitted only after a plan
+/// includes them.
+pub(crate) fn unknown_and_disregarded(fleet: &Fleet, service: &ServiceName) -> Option<Reason> {
+    let unknown = fleet.disregarded_of(service).filter(|instance| instance.known() == Known::Unknown);
+    let nodes = Sample::counted(unknown.map(|instance| &instance.node));
+    let service = service.clone();
+    (!nodes.is_empty()).then(|| StoreGate::Disregarded { service, nodes }.into())
 }
 
 /// A record that authorises steps and cannot be read stops them; one of an instance closes that instance's gates.

@@ -3,6 +3,7 @@
 
 mod floors;
 mod rollback;
+mod unknown;
 
 use crate::sim::{Store, World, node, service, spec, upgrade_id};
 use serde_json::json;

@@ -121,3 +121,15 @@ fn reason_is_demanded_and_floor_is_not_above_ceiling() {
     let request = WindowRequest { service: service(), floor: version(1), ceiling: version(1) };
     assert!(set_window(world.store.fleet(), &world.moment(), &request, &asker).is_err());
 }
+
+#[test]
+fn unreadable_record_of_an_instance_is_named() {
+    let mut world = after_reconcile();
+    let key = Key::Directive(service(), node(2));
+    world.store.spoil(&key);
+    let why = why_not(&world, 1, 1);
+    assert!(
+        why.contains(&format!("n2 runs an unknown version, because the record {key} is not UTF-8")),
+        "{why}"
+    );
+}

@@ -2,13 +2,14 @@
 
 use super::Refusal;
 use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
+use super::running::{Running, is_out, unknown};
 use crate::contracted;
 use crate::fleet::{Against, Contradiction, Fleet, Instance};
 use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
-use tidegate_proto::record::report::{Report, Rotation, Step};
+use tidegate_proto::record::report::{Report, Rotation};
 use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, ServiceVersion, TermId, mutant};
 
 /// The most instances that one record disregards.
@@ -286,12 +287,14 @@ impl<'a> Claims<'a> {
                 !names(&self.choices.disregard, service, &i.node) && (!i.contradicts || applied(&i.node))
             })
             .collect();
-        let highest = counted.iter().filter_map(|i| running(i).known()).max();
+        let highest = counted.iter().filter_map(|i| Running::of(i).known()).max();
         let mut ceiling = highest.map_or(floor, |highest| highest.max(floor));
         // An agent that does not know of disregarded instances obeys the record all the same: what it runs is admitted.
         let hidden = |i: &Instance| {
             let in_rotation = i.report.as_ref().is_some_and(|report| report.rotation == Rotation::In);
-            names(&self.choices.disregard, service, &i.node) && in_rotation && running(i) == Running::Unknown
+            names(&self.choices.disregard, service, &i.node)
+                && in_rotation
+                && Running::of(i) == Running::Unknown
         };
         if of.into_iter().flat_map(|of| of.instances()).any(hidden) {
             ceiling = ServiceVersion::MAX;
@@ -328,10 +331,11 @@ impl<'a> Claims<'a> {
             );
             for instance in service.instances() {
                 let id = InstanceId::new(name.clone(), instance.node.clone());
-                let running = running(instance);
+                let running = Running::of(instance);
                 let refused = match (running, then) {
                     _ if !concerned(name) || self.choices.disregard.contains(&id) => None,
-                    (Running::Unknown, _) => Some(unknown(instance)),
+                    (Running::Unknown, _) if self.choices.include.contains(&id) && is_out(instance) => None,
+                    (Running::Unknown, _) => Some(unknown(self.fleet, &id, instance)),
                     (Running::At(version), Some((floor, ceiling)))
                         if version < floor || version > ceiling =>
                     {
@@ -346,40 +350,4 @@ impl<'a> Claims<'a> {
         }
         all
     }
-}
-
-/// What an instance is known to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Running {
-    /// Its agent says that nothing does.
-    Nothing,
-    Unknown,
-    At(ServiceVersion),
-}
-
-impl Running {
-    fn known(self) -> Option<ServiceVersion> {
-        if let Self::At(version) = self { Some(version) } else { None }
-    }
-}
-
-fn running(instance: &Instance) -> Running {
-    let Some(report) = instance.report.as_ref().filter(|_| instance.unreadable.is_empty()) else {
-        return Running::Unknown;
-    };
-    match report.runs() {
-        Some(version) => Running::At(version),
-        // Under a store that fell back it may stay as it is, whatever its step: failed, refused or being started.
-        None if report.nothing_runs || report.step == Step::Stopped => Running::Nothing,
-        None => Running::Unknown,
-    }
-}
-
-fn unknown(instance: &Instance) -> String {
-    let why = match (&instance.report, instance.unreadable.is_empty()) {
-        (_, false) => "a record of it cannot be read",
-        (None, _) => "it does not report",
-        (Some(_), _) => "its agent does not say which version runs",
-    };
-    format!("its running version is unknown ({why})")
 }

@@ -2,7 +2,7 @@
 
 use super::ReleaseGate;
 use crate::fleet::{Fleet, Sample};
-use crate::gate::Reason;
+use crate::gate::{Reason, store};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::EvidenceRule;
@@ -27,6 +27,9 @@ pub fn is_proven(
         if !unnamed.is_empty() {
             reasons
                 .push(Reason::Release(ReleaseGate::ReleaseUnknown { service: name.clone(), nodes: unnamed }));
+            // Their agents say nothing that this store admits before a person decides about their claims.
+            reasons.extend(store::claims_of_one_node(fleet, name));
+            reasons.extend(store::unknown_and_disregarded(fleet, name));
         }
     }
     if tags.is_empty() && reasons.is_empty() {

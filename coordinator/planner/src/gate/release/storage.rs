@@ -27,7 +27,15 @@ pub fn may_meet_storage(
     let ready = storage_is_ready(fleet, &release.requires);
     match (ready, has_evidence(fleet, settings, release)) {
         (Ok(ready), Ok(proven)) => Ok(ready.into_iter().chain(proven).collect()),
-        (ready, proven) => Err([ready.err(), proven.err()].into_iter().flatten().flatten().collect()),
+        (ready, proven) => {
+            let mut reasons = ready.err().unwrap_or_default();
+            for reason in proven.err().unwrap_or_default() {
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
+            Err(reasons)
+        }
     }
 }
 
@@ -115,6 +123,7 @@ fn all_at_least(fleet: &Fleet, service: &ServiceFleet, minimum: ServiceVersion) 
     any(service.unknown().sample(), &|nodes| {
         Reason::Version(VersionGate::VersionUnknown { service: name(), nodes })
     });
+    reasons.extend(store::unknown_and_disregarded(fleet, service.name()));
     if service.is_empty() {
         reasons.push(Reason::Version(VersionGate::NoInstances { service: name() }));
     }

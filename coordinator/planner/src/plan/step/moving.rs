@@ -146,7 +146,7 @@ fn needs_no_wave(instance: &Instance, moving: &Moving<'_>) -> bool {
         Known::Unknown => {
             let release = instance.report.as_ref().and_then(|report| report.release.as_ref());
             instance.has_never_served()
-                || instance.has_lost_its_release()
+                || instance.has_nothing_to_start()
                 || release.is_some_and(|tag| !is_former(tag))
         }
         Known::Silent => false,

@@ -5,7 +5,7 @@ use super::super::Draft;
 use crate::contracted;
 use crate::fleet::{Instance, ServiceFleet};
 use crate::gate::preflight::lowest;
-use crate::gate::version;
+use crate::gate::{store, version};
 use crate::release::floor::{self, is_only_watched};
 use crate::release::need;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -43,6 +43,7 @@ pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
                 known = false;
                 if let Some(of) = of {
                     draft.passes(version::known(of));
+                    draft.passes(store::disregarded(draft.fleet, name));
                 }
             }
             None => {}

@@ -46,7 +46,7 @@ fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
     match instance.known() {
         // What is known is the lower of its report and its last admission: it may run a higher one that was refused.
         Known::At(known) => known != version || refused && instance.last_seen() != Some(version),
-        Known::Unknown => refused || is_not_started(instance, version),
+        Known::Unknown => refused || instance.has_nothing_to_start() || is_not_started(instance, version),
         Known::Silent => false,
     }
 }

@@ -1,14 +1,16 @@
 //! Compute releases on a store that was restored: they are held with the reason, and nothing is granted.
 
 use super::fixture::{revision, stream};
-use crate::sim::{World, node};
+use crate::sim::{World, node, service};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::{Choices, propose, reconcile};
 use tidegate_planner::ask::{self, release};
-use tidegate_planner::gate::StoreGate;
+use tidegate_planner::gate::{StoreGate, Waits};
 use tidegate_planner::{Reason, plan};
-use tidegate_proto::TermId;
+use tidegate_proto::commit::Commit;
+use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::{InstanceId, Key, TermId};
 
 /// Two agents obeyed a term that the store does not know.
 fn contradict(world: &mut World) {
@@ -58,4 +60,63 @@ fn new_store_awaits_reports_before_any_release() {
         planned.releases[&(stream(), revision(1))],
         [Reason::Store(StoreGate::AwaitingReports { for_ms: 900 })]
     );
+}
+
+/// A release that needs evidence, and one instance of which neither version nor release is known to this store.
+fn with_an_unknown_instance() -> World {
+    let mut world = World::at_version_1(3);
+    world.create(1, json!({"requires": {"pantry-api": 1}, "evidence": "required"})).unwrap();
+    world.record_evidence(("release-1", "pantry-1.0.0"), Verdict::Pass);
+    assert!(world.store.commit(&Commit::new().delete(Key::Inventory(service(), node(2)))));
+    let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
+    (report.version, report.release, report.release_digest) = (None, None, None);
+    report.witness.term = Some("elsewhere".parse().unwrap());
+    world.publish(&node(2));
+    world
+}
+
+#[test]
+fn release_names_the_disregarded_instance_to_include() {
+    let mut world = with_an_unknown_instance();
+    let kinds = |waiting: &[Reason]| waiting.iter().map(Reason::kind).collect::<Vec<_>>();
+    assert_eq!(kinds(&world.settle()[&1]), ["unsupported-claim", "release-unknown"]);
+
+    let asker = super::fixture::asker("its service does not run");
+    let disregard = [InstanceId::new(service(), node(2))].into();
+    let choices = Choices { disregard, ..Choices::default() };
+    let moment = world.moment();
+    let hash = propose(world.store.fleet(), &moment, &choices).unwrap().hash();
+    let commit = reconcile(world.store.fleet(), &moment, &choices, hash, &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    let waiting = world.settle();
+    let disregarded = waiting[&1].iter().filter(|reason| reason.kind() == "disregarded");
+    let waits = (stream(), revision(1));
+    let commands: Vec<_> =
+        disregarded.map(|reason| reason.explained(Waits::Release(&waits.0, waits.1)).next_step).collect();
+    assert_eq!(commands, [Some("tidegate fleet reconcile --include pantry-api/n2".to_owned())]);
+    assert!(kinds(&waiting[&1]).contains(&"release-unknown"), "{waiting:?}");
+}
+
+/// Its agent has lost its journal, and its configuration has two releases of the version.
+#[test]
+fn unknown_running_release_names_what_the_config_needs() {
+    let mut world = with_an_unknown_instance();
+    let release = crate::sim::release(1);
+    let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
+    (report.version, report.witness.term) = (Some(release.version), None);
+    world.admit(&node(2));
+    let key = Key::Inventory(service(), node(2));
+    let Some((tidegate_proto::Value::Inventory(record), _, _)) = world.store.keys.get(&key).cloned() else {
+        panic!("it is admitted")
+    };
+    let mut inventory = record.body;
+    inventory.release = None;
+    let at = world.store.put(key, inventory);
+    world.agents.get_mut(&node(2)).unwrap().admitted = at;
+    world.publish(&node(2));
+    let waiting = world.settle();
+    let [reason] = waiting[&1].as_slice() else { panic!("{waiting:?}") };
+    let needed = "give exactly one [service.pantry-api.artifact.\"TAG\"] of the version that runs";
+    assert!(reason.to_string().contains(needed), "{reason}");
 }

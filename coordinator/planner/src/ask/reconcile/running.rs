@@ -1,0 +1,54 @@
+//! What an instance is known to run, for a plan to reconcile.
+
+use crate::fleet::{Fleet, Instance};
+use tidegate_proto::record::report::{Rotation, Step};
+use tidegate_proto::{InstanceId, ServiceVersion};
+
+/// What an instance is known to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Running {
+    /// Its agent says that nothing does.
+    Nothing,
+    Unknown,
+    At(ServiceVersion),
+}
+
+impl Running {
+    pub(super) fn of(instance: &Instance) -> Self {
+        let Some(report) = instance.report.as_ref().filter(|_| instance.unreadable.is_empty()) else {
+            return Self::Unknown;
+        };
+        match report.runs() {
+            Some(version) => Self::At(version),
+            // Under a store that fell back it may stay as it is, whatever its step: failed, refused or being started.
+            None if report.nothing_runs || report.step == Step::Stopped => Self::Nothing,
+            None => Self::Unknown,
+        }
+    }
+
+    pub(super) fn known(self) -> Option<ServiceVersion> {
+        if let Self::At(version) = self { Some(version) } else { None }
+    }
+}
+
+/// Whether it gets no requests, by evidence: nothing that is applied takes it out, and it is admitted before it comes back.
+pub(super) fn is_out(instance: &Instance) -> bool {
+    let is_out = instance.report.as_ref().is_some_and(|report| report.rotation == Rotation::Out);
+    is_out && instance.unreadable.is_empty()
+}
+
+/// Why the running version of an instance is not known.
+pub(super) fn unknown(fleet: &Fleet, id: &InstanceId, instance: &Instance) -> String {
+    let unreadable: Vec<String> =
+        fleet.unreadable_of(id).map(|(key, why)| format!("the record {key} {why}")).collect();
+    let why = match &instance.report {
+        _ if !unreadable.is_empty() => format!("{}: restore its previous value", unreadable.join(", and ")),
+        None => "it does not report".to_owned(),
+        Some(_) if is_out(instance) && fleet.contradiction_of(id).is_some() => {
+            "its agent does not say which version runs; it is out of rotation, so --include needs no version"
+                .to_owned()
+        }
+        Some(_) => "its agent does not say which version runs".to_owned(),
+    };
+    format!("its running version is unknown ({why})")
+}

@@ -1,0 +1,86 @@
+//! A plan in which the version that an instance runs is not known.
+
+use super::{apply, blank_in_mid_roll, disregard, include, version, window, with_a_false_claim};
+use crate::sim::{World, node, service, spec};
+use serde_json::json;
+use tidegate_planner::Known;
+use tidegate_planner::ask::reconcile::Choices;
+use tidegate_planner::gate::preflight;
+use tidegate_proto::Key;
+use tidegate_proto::record::report::{Rotation, Step};
+
+/// A restored store has a record as it was while it could not be read: a person has to learn which.
+#[test]
+fn unreadable_record_of_an_instance_is_named_by_the_plan() {
+    let mut world = blank_in_mid_roll();
+    let keys = [Key::Directive(service(), node(2)), Key::Decommission(service(), node(2))];
+    keys.iter().for_each(|key| world.store.spoil(key));
+    let refused = apply(&mut world, &Choices::default()).unwrap_err();
+    for key in &keys {
+        assert!(refused.message.contains(&format!("the record {key} is not UTF-8")), "{refused}");
+    }
+    world.store.rebuild();
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 2)));
+}
+
+#[test]
+fn unreadable_record_of_an_instance_is_named_by_preflight() {
+    let mut world = World::at_version_1(3);
+    let key = Key::Directive(service(), node(2));
+    world.store.spoil(&key);
+    let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
+    let named = found.iter().find(|finding| finding.what.contains(&format!("the record {key} is not UTF-8")));
+    assert!(named.is_some_and(|finding| finding.blocks), "{found:?}");
+}
+
+/// What its agent started has ended, and nothing answers.
+fn fails_verifying(world: &mut World, n: usize, rotation: Rotation) {
+    let report = &mut world.agents.get_mut(&node(n)).unwrap().report;
+    (report.version, report.probed, report.rotation) = (None, None, rotation);
+    report.step = Step::Failed { at: "verifying".into(), reason: "it ended by itself".into() };
+    world.publish(&node(n));
+}
+
+/// Its agent does nothing before it is included, so that its version would not be known before that either.
+#[test]
+fn disregarded_instance_that_is_out_is_included_without_version() {
+    let mut world = with_a_false_claim(900);
+    world.agents.get_mut(&node(1)).unwrap().report.witness.floor = Some(version(1));
+    world.publish(&node(1));
+    apply(&mut world, &disregard(&[1])).unwrap();
+    for rotation in [Rotation::In, Rotation::Leaving, Rotation::Returning, Rotation::Unknown] {
+        fails_verifying(&mut world, 1, rotation);
+        let refused = apply(&mut world, &include(&[1])).unwrap_err();
+        assert!(refused.message.contains("n1: its running version is unknown"), "{rotation:?}: {refused}");
+    }
+    fails_verifying(&mut world, 1, Rotation::Out);
+    apply(&mut world, &include(&[1])).unwrap();
+    assert!(world.store.fleet().reconciliation().unwrap().disregarded.is_empty());
+    assert_eq!(window(&world), Some((1, 1)));
+}
+
+#[test]
+fn unknown_version_out_of_rotation_refuses_until_included() {
+    let mut world = blank_in_mid_roll();
+    fails_verifying(&mut world, 2, Rotation::Out);
+    let refused = apply(&mut world, &Choices::default()).unwrap_err();
+    assert!(refused.message.contains("so --include needs no version"), "{refused}");
+    let mut spoilt = world.clone();
+    spoilt.store.spoil(&Key::Directive(service(), node(2)));
+    assert!(apply(&mut spoilt, &include(&[2])).is_err(), "what it reports may not be the whole truth");
+    apply(&mut world, &include(&[2])).unwrap();
+    assert_eq!(window(&world), Some((1, 2)));
+    let included = world.store.fleet().service(&service()).unwrap().get(&node(2)).unwrap();
+    assert_eq!(included.known(), Known::Unknown, "no version gate opens over it");
+}
+
+#[test]
+fn preflight_names_the_disregarded_instance_to_include() {
+    let mut world = with_a_false_claim(900);
+    apply(&mut world, &disregard(&[1])).unwrap();
+    fails_verifying(&mut world, 1, Rotation::Out);
+    let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
+    let command = "`tidegate fleet reconcile --include pantry-api/n1`";
+    assert!(found.iter().any(|finding| finding.blocks && finding.what.contains(command)), "{found:?}");
+}
