@@ -48,8 +48,10 @@ pub(super) struct ServiceFacts {
     pub has_no_window: bool,
     /// The lowest version that can serve with what was contracted, by the windows.
     pub contracted: u32,
-    /// Since when its database lacks the form of the upgrade under way.
+    /// Since when its database lacks the form of the upgrade under way, as far as the judge has looked.
     pub lacks_since: Option<u64>,
+    /// Drains that break rule 1 if the database still lacked the form, each with its time and what to say of it.
+    pub drained_on_lack: Vec<(u64, String)>,
 }
 
 /// What is not verified after so many milliseconds has failed, as every spec says.
@@ -128,6 +130,24 @@ impl Facts {
         // Once is enough.
         if self.breaches.len() < 100 {
             self.breaches.push(Breach { at, rule, what });
+        }
+    }
+
+    /// The judge looked whether the database of a service has the form of the upgrade under way. Drains since the look
+    /// before are judged by what is found now, or, where another database took its place since they were ordered, by what
+    /// was found before.
+    pub(super) fn looked_at_form(
+        &mut self,
+        service: usize,
+        (has, now): (bool, u64),
+        replaced_at: Option<u64>,
+    ) {
+        let facts = &mut self.services[service];
+        facts.lacks_since = if has { None } else { facts.lacks_since.or(Some(now)) };
+        for (at, what) in std::mem::take(&mut facts.drained_on_lack) {
+            if !has || replaced_at.is_some_and(|replaced| at <= replaced) {
+                self.breach(at, 1, what);
+            }
         }
     }
 
@@ -319,6 +339,22 @@ mod tests {
         judged.bound.insert(PLACE);
         judged.came_in(61_000, PLACE, 3, "pantry/n0");
         assert_eq!(rules(&judged), [2]);
+    }
+
+    #[test]
+    fn drain_is_judged_by_the_next_look_at_the_form() {
+        let found = |has, replaced_at| {
+            let mut judged = facts(1, 0);
+            judged.services[0].lacks_since = Some(5_000);
+            judged.services[0].drained_on_lack = vec![(40_000, "pantry/n0 was drained".to_owned())];
+            judged.looked_at_form(0, (has, 41_000), replaced_at);
+            judged.looked_at_form(0, (false, 46_000), None);
+            (rules(&judged), judged.services[0].lacks_since)
+        };
+        assert_eq!(found(true, None), (vec![], Some(46_000)), "the form came between two looks");
+        assert_eq!(found(true, Some(30_000)), (vec![], Some(46_000)), "with another database");
+        assert_eq!(found(true, Some(40_500)), (vec![1], Some(46_000)), "it came after the drain");
+        assert_eq!(found(false, None), (vec![1], Some(5_000)));
     }
 
     #[test]

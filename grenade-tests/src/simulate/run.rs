@@ -3,6 +3,7 @@
 use super::database::is_slow;
 use super::falsify::Plan;
 use super::fault::{self, Undo};
+use super::form_look;
 use super::judge::Breach;
 use super::metadata::{MetadataPeople, judge_falls};
 use super::old_sessions;
@@ -275,7 +276,7 @@ impl Run {
             if let Some(text) = self.world.databases[schema].written_by_the_deposed().await {
                 self.world.testbed.state().facts.breach(now, 0, text);
             }
-            self.look_at_form(service, schema).await;
+            self.look_at_form(service).await;
             let versions: BTreeSet<u32> = {
                 let state = self.world.testbed.state();
                 let (byzantine, unbound) = (&state.facts.byzantine, &state.facts.unbound);
@@ -306,15 +307,10 @@ impl Run {
     }
 
     /// Whether the database has the form that the upgrade under way gave it.
-    async fn look_at_form(&mut self, service: usize, schema: usize) {
-        let plan = self.sequences[service].current.as_ref().map(|current| current.plan);
-        let Some(plan) = plan.filter(|_| self.world.scenario.owned_schema(service) == Some(schema)) else {
-            return;
-        };
-        let (to, now) = (self.world.scenario.upgrades[plan].from + 1, self.world.testbed.now());
-        let Ok(has) = self.world.databases[schema].has_form(to).await else { return };
-        let facts = &mut self.world.testbed.state().facts.services[service];
-        facts.lacks_since = if has { None } else { facts.lacks_since.or(Some(now)) };
+    async fn look_at_form(&mut self, service: usize) {
+        let Some(plan) = self.sequences[service].current.as_ref().map(|current| current.plan) else { return };
+        let to = self.world.scenario.upgrades[plan].from + 1;
+        form_look::look(&mut self.world, service, to).await;
     }
 
     async fn look_at_sessions(&mut self) {
