@@ -22,6 +22,7 @@ mod ends;
 mod event_log;
 mod falsify;
 mod fault;
+mod form_look;
 mod gate;
 mod host;
 mod images;

@@ -1,6 +1,7 @@
 //! How operators follow what `explain` advises: as a person who knows which faults are active.
 
 use super::by_hand;
+use super::form_look;
 use super::operator::{Command, Operator, within};
 use super::scenario::ReleasePlan;
 use super::slot::Slot;
@@ -28,16 +29,16 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
             return true;
         }
         Command::Schema(from, to) => {
-            let Some(schema) = world.scenario.owned_schema(plan.service) else { return false };
+            let service = plan.service;
+            let Some(schema) = world.scenario.owned_schema(service) else { return false };
+            // What was drained before is judged by the form before.
+            form_look::look(world, service, to.get()).await;
             let done = by_hand::expand_and_migrate(world, schema, (*from, *to)).await;
             world.testbed.log(format!("{kind}: {command:?}: {done:?}"));
             if let Err(why) = &done {
-                undo_ended_by_hand(world, plan.service, why).await;
+                undo_ended_by_hand(world, service, why).await;
             }
-            // The judge looks every few seconds, and a roll goes on at once.
-            if let Ok(true) = world.databases[schema].has_form(to.get()).await {
-                world.testbed.state().facts.services[plan.service].lacks_since = None;
-            }
+            form_look::look(world, service, to.get()).await;
             return done.is_ok();
         }
         Command::Record(from, to) => return record(world, current, (from, to)).await,

@@ -209,8 +209,12 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             line = Some(format!("directive of {service}/{node}: {}", directive.body.disposition.word()));
             if let Some(at) = at {
                 state.facts.directs(at, &directive.body.disposition, now);
-                if directive.body.disposition == Disposition::Drain && revision.is_some() {
-                    ends::drains(&mut state.facts, testbed.names(), at, directive.body.upgrade.as_str(), now);
+                let id = directive.body.upgrade.as_str();
+                if directive.body.disposition == Disposition::Drain
+                    && revision.is_some()
+                    && ends::drains(&mut state.facts, testbed.names(), at, id, now)
+                {
+                    testbed.changed().notify_one();
                 }
             }
         }

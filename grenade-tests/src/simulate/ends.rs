@@ -105,10 +105,11 @@ fn all_serve(
 }
 
 /// No drain of a roll is ordered on an old look at the database: it had lacked the new form for a while when the wave began.
-pub(super) fn drains(facts: &mut Facts, names: &Names, at: At, id: &str, now: u64) {
+/// Whether that is to be looked at: the form may have come since the judge looked last.
+pub(super) fn drains(facts: &mut Facts, names: &Names, at: At, id: &str, now: u64) -> bool {
     let is_roll = facts.phases.get(id).is_some_and(|(phase, _)| *phase == PhaseName::Roll);
     let (Some(since), Some((_, began))) = (facts.services[at.0].lacks_since, facts.waves.get(id)) else {
-        return;
+        return false;
     };
     let is_old = since + OLD < *began || since + LOOK_HOLDS + OLD < now;
     if is_roll && is_old {
@@ -116,8 +117,9 @@ pub(super) fn drains(facts: &mut Facts, names: &Names, at: At, id: &str, now: u6
             "{} was drained for {id}, whose database lacks the new form since {since}",
             names.instance(at)
         );
-        facts.breach(now, 1, text);
+        facts.services[at.0].drained_on_lack.push((now, text));
     }
+    is_roll && is_old
 }
 
 /// How long a look at the database holds in a roll, in milliseconds.

@@ -3,12 +3,13 @@
 use super::database::is_slow;
 use super::falsify::Plan;
 use super::fault::{self, Undo};
+use super::form_look;
 use super::judge::Breach;
 use super::metadata::{MetadataPeople, judge_falls};
 use super::old_sessions;
 use super::planned::Steps;
 use super::programs;
-use super::scenario::{Fault, Generation, Scenario, What};
+use super::scenario::{Fault, Scenario, What};
 use super::slot::At;
 use super::stream::StreamPeople;
 use super::tamper;
@@ -275,7 +276,7 @@ impl Run {
             if let Some(text) = self.world.databases[schema].written_by_the_deposed().await {
                 self.world.testbed.state().facts.breach(now, 0, text);
             }
-            self.look_at_form(service, schema).await;
+            self.look_at_form(service).await;
             // Each version that is in rotation, and whether only instances run it that came after a rollback.
             let mut versions: BTreeMap<u32, bool> = BTreeMap::new();
             {
@@ -289,7 +290,7 @@ impl Run {
                 }
             }
             for (version, is_late) in versions {
-                let after_roll = self.meets_unfilled(schema, version);
+                let after_roll = self.world.scenario.schemas[schema].meets_unfilled(version);
                 let database = &mut self.world.databases[schema];
                 // The rollback undid what they use, and they came with that version of their own.
                 if is_late && database.has_form(version).await == Ok(false) {
@@ -312,25 +313,11 @@ impl Run {
         }
     }
 
-    /// Whether programs of a version read rows that are filled only after the roll.
-    fn meets_unfilled(&self, schema: usize, version: u32) -> bool {
-        (self.world.scenario.schemas[schema].generations)
-            .get(usize::try_from(version).unwrap_or(0).saturating_sub(2))
-            .is_some_and(Generation::meets_unfilled)
-    }
-
     /// Whether the database has the form that the upgrade under way gave it, and the rows that it filled before the roll.
-    async fn look_at_form(&mut self, service: usize, schema: usize) {
-        let plan = self.sequences[service].current.as_ref().map(|current| current.plan);
-        let Some(plan) = plan.filter(|_| self.world.scenario.owned_schema(service) == Some(schema)) else {
-            return;
-        };
-        let (to, now) = (self.world.scenario.upgrades[plan].from + 1, self.world.testbed.now());
-        let Ok(has) = self.world.databases[schema].has_form(to).await else { return };
-        let after_roll = self.meets_unfilled(schema, to);
-        let has = has && (after_roll || !self.world.databases[schema].lacks_fill(to).await);
-        let facts = &mut self.world.testbed.state().facts.services[service];
-        facts.lacks_since = if has { None } else { facts.lacks_since.or(Some(now)) };
+    async fn look_at_form(&mut self, service: usize) {
+        let Some(plan) = self.sequences[service].current.as_ref().map(|current| current.plan) else { return };
+        let to = self.world.scenario.upgrades[plan].from + 1;
+        form_look::look(&mut self.world, service, to).await;
     }
 
     async fn look_at_sessions(&mut self) {

@@ -87,6 +87,12 @@ impl SchemaPlan {
     pub fn new(generations: Vec<Generation>, rows: u64) -> Self {
         Self { generations, rows, contracted: 0, by_hand: false }
     }
+
+    /// Whether programs of a version read rows that are filled only after the roll.
+    pub fn meets_unfilled(&self, version: u32) -> bool {
+        let generation = usize::try_from(version).unwrap_or(0).saturating_sub(2);
+        self.generations.get(generation).is_some_and(Generation::meets_unfilled)
+    }
 }
 
 impl Scenario {

@@ -74,7 +74,7 @@ impl Testbed {
         }
     }
 
-    /// Notified when an upgrade entered another phase.
+    /// Notified when an upgrade entered another phase, and when the judge has to look at a database.
     pub(super) fn changed(&self) -> &Notify {
         &self.changed
     }

@@ -180,17 +180,11 @@ impl FalseRecord {
             }
             Self::UpgradeGoesBack => upgrade_goes_back(trace),
             Self::LockIsLost => is_removed_before_the_end(trace),
-            Self::OneDoesNotServe => {
-                let at = first(trace, |w| enters(w, |phase| *phase == Phase::Completed))?;
-                last_report(trace, at, |report| report.step = Step::Verifying)
-            }
+            Self::OneDoesNotServe => never_serves(trace, |phase| *phase == Phase::Completed),
             Self::WindowIsNotRestored => {
                 window_is_lost(trace, |phase| matches!(phase, Phase::RolledBack { .. }))
             }
-            Self::OneIsNotBack => {
-                let at = first(trace, |w| enters(w, |phase| matches!(phase, Phase::RolledBack { .. })))?;
-                last_report(trace, at, |report| report.step = Step::Verifying)
-            }
+            Self::OneIsNotBack => never_serves(trace, |phase| matches!(phase, Phase::RolledBack { .. })),
             Self::TwoAreDeployed => releases::two_are_deployed(trace),
             Self::NoneIsDeployed => releases::none_is_deployed(trace),
             Self::RevisionIsGivenTwice => releases::revision_is_given_twice(trace),
@@ -286,6 +280,20 @@ fn last_report(trace: &mut Trace, at: usize, change: fn(&mut Report)) -> Option<
         _ => None,
     });
     change(&mut report?.body);
+    Some(())
+}
+
+/// The instance that reported last before such a phase was entered has only ever been verified.
+fn never_serves(trace: &mut Trace, is: fn(&Phase) -> bool) -> Option<()> {
+    let at = first(trace, |w| enters(w, is))?;
+    let mut writes = trace.revisions[..at].iter().rev().flat_map(|revision| &revision.writes);
+    let key = writes.find(|w| matches!(value(w), Some(Value::Report(_))))?.key.clone();
+    let all = trace.revisions[..at].iter_mut().flat_map(|revision| &mut revision.writes);
+    for written in all.filter(|written| written.key == key) {
+        if let Some(Put { value: Value::Report(report), .. }) = &mut written.put {
+            report.body.step = Step::Verifying;
+        }
+    }
     Some(())
 }
 

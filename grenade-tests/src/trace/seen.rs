@@ -45,6 +45,8 @@ pub(super) struct Instance {
     pub(super) inventory: Option<At<Inventory>>,
     pub(super) directive: Option<At<Directive>>,
     pub(super) decommissioned: bool,
+    /// The version at which it was in service until it left service or changed, and the revision at which that was.
+    served: Option<(ServiceVersion, i64)>,
 }
 
 /// Everything at one revision.
@@ -53,6 +55,8 @@ pub(super) struct Seen {
     pub(super) instances: BTreeMap<(ServiceName, NodeId), Instance>,
     pub(super) windows: BTreeMap<ServiceName, At<Window>>,
     pub(super) upgrades: BTreeMap<UpgradeId, Upgrade>,
+    /// The revision that wrote each of them last.
+    pub(super) upgrade_written: BTreeMap<UpgradeId, i64>,
     pub(super) active: BTreeMap<ServiceName, UpgradeId>,
     pub(super) certificates: BTreeMap<UpgradeId, BTreeMap<u32, CertificatePage>>,
     pub(super) streams: BTreeMap<StreamName, Stream>,
@@ -67,15 +71,31 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn take_in(&mut self, revision: &Revision) {
         for written in &revision.writes {
-            let at = instance_of(&written.key);
-            let was_out = at.as_ref().is_some_and(|at| self.instances.get(at).is_some_and(Instance::is_out));
+            let before = self.about(&written.key).map(|instance| (instance.is_out(), instance.serves_at()));
             match &written.put {
                 Some(put) => self.put(&written.key, put, revision.number),
                 None => self.remove(written, revision.number),
             }
-            if let Some(instance) = at.and_then(|at| self.instances.get_mut(&at)) {
+            if let Some(instance) = self.about(&written.key) {
+                let (was_out, served) = before.unwrap_or_default();
                 instance.note_out(was_out, revision.number);
+                if let Some(version) = served
+                    && instance.serves_at() != served
+                {
+                    instance.served = Some((version, revision.number));
+                }
             }
+        }
+    }
+
+    /// The instance that a key is about.
+    fn about(&mut self, key: &Key) -> Option<&mut Instance> {
+        match key {
+            Key::Report(service, node)
+            | Key::Inventory(service, node)
+            | Key::Directive(service, node)
+            | Key::Decommission(service, node) => self.instances.get_mut(&(service.clone(), node.clone())),
+            _ => None,
         }
     }
 
@@ -109,6 +129,7 @@ impl Seen {
             }
             (Key::Upgrade(id), Value::Upgrade(upgrade)) => {
                 self.upgrades.insert(id.clone(), upgrade.body);
+                self.upgrade_written.insert(id.clone(), revision);
             }
             (Key::Active(service), Value::Active(active)) => {
                 self.active.insert(service.clone(), active.body.upgrade);
@@ -182,17 +203,6 @@ impl Seen {
     }
 }
 
-/// The instance that a record is of.
-fn instance_of(key: &Key) -> Option<(ServiceName, NodeId)> {
-    match key {
-        Key::Report(service, node)
-        | Key::Inventory(service, node)
-        | Key::Directive(service, node)
-        | Key::Decommission(service, node) => Some((service.clone(), node.clone())),
-        _ => None,
-    }
-}
-
 impl Instance {
     /// What it runs: the lower of its report and its last admission, where the report belongs to that one.
     pub(super) fn version(&self) -> Option<ServiceVersion> {
@@ -236,6 +246,12 @@ impl Instance {
         }
     }
 
+    /// Whether it was in service at this version until after this revision, and then fell out by itself.
+    pub(super) fn served_after(&self, known: i64, version: ServiceVersion) -> bool {
+        let served = self.served.is_some_and(|(at, ended)| at == version && ended > known);
+        served && self.fell_out_after(known)
+    }
+
     /// In rotation, and not ordered out, whatever version it runs.
     pub(super) fn may_get_requests(&self) -> bool {
         let out = |report: &Report| matches!(report.rotation, Rotation::Out | Rotation::Maintenance);
@@ -261,8 +277,63 @@ impl Instance {
         }
     }
 
-    /// The same, at this version.
+    /// The version at which it is in service.
+    fn serves_at(&self) -> Option<ServiceVersion> {
+        self.version().filter(|_| self.is_in_service())
+    }
+
+    /// Whether it is in service at this version.
     pub(super) fn serves(&self, version: ServiceVersion) -> bool {
-        self.is_in_service() && self.version() == Some(version)
+        self.serves_at() == Some(version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_proto::Prefix;
+
+    /// What is seen of an instance after these records, in the revisions 1, 2, and so on; without a text the key is gone.
+    fn seen(records: &[(&str, Option<&str>)]) -> Instance {
+        let mut seen = Seen::default();
+        for (number, (key, text)) in (1..).zip(records) {
+            let path = format!("/tidegate/{key}");
+            let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
+            let value = text.map(|text| Value::decode(&key, text.as_bytes()).unwrap());
+            let (gone, put) = (value.is_none(), value.map(|value| Put { value, created: number }));
+            seen.take_in(&Revision { number, writes: vec![Written { key, put, gone }] });
+        }
+        seen.instances.into_values().next().unwrap()
+    }
+
+    fn report(health: &str, rotation: &str, step: &str) -> String {
+        format!(
+            r#"{{"schema":1,"version":1,"admission":1,"rotation":"{rotation}","health":"{health}",
+                "step":{{"name":"{step}"}},"identity":{{"nonce":"n","boot":"b"}}}}"#
+        )
+    }
+
+    #[test]
+    fn instance_could_be_seen_serving_until_it_fell_out() {
+        let admitted = r#"{"schema":1,"version":1,"identity":{"nonce":"n","boot":"b"},"at":1}"#;
+        let (version, other) = (ServiceVersion::new(1).unwrap(), ServiceVersion::new(2).unwrap());
+        let good = report("healthy", "in", "serving");
+        let after = |last: Option<&str>| {
+            let key = "reports/pantry/n1";
+            seen(&[("inventory/pantry/n1", Some(admitted)), (key, Some(good.as_str())), (key, last)])
+        };
+        for falls in [report("unhealthy", "in", "serving"), report("healthy", "in", "verifying")] {
+            let fell = after(Some(falls.as_str()));
+            assert!(fell.served_after(2, version), "a coordinator may have seen revision 2: {falls}");
+            assert!(!fell.served_after(3, version), "it has seen revision 3: {falls}");
+            assert!(!fell.served_after(2, other), "it never served at version 2: {falls}");
+            let never = seen(&[
+                ("inventory/pantry/n1", Some(admitted)),
+                ("reports/pantry/n1", Some(falls.as_str())),
+                ("reports/pantry/n1", Some(falls.as_str())),
+            ]);
+            assert!(!never.served_after(0, version), "it never served: {falls}");
+        }
+        assert!(after(None).fell_out_after(2) && after(None).served_after(2, version), "its lease lapsed");
     }
 }

@@ -15,7 +15,12 @@ impl Context<'_> {
         // Without a lock of the agent's own, silence is no proof: the stop hook runs, to its end.
         let provable = !matches!(self.service.driver, Some(Driver::Command(_)));
         let stopped = provable && self.seen.alive == Alive::No || mutant::is("stop-is-not-confirmed");
-        if stopped { Act::Enter(Phase::Stopped) } else { Act::Stop }
+        match self.seen.file {
+            _ if stopped => Act::Enter(Phase::Stopped),
+            // Its own supervisor may start it beside the hook: it must not come into rotation before it is stopped.
+            DisableFile::Absent => Act::Disable,
+            DisableFile::Own | DisableFile::Foreign => Act::Stop,
+        }
     }
 
     fn hook_time(&self) -> Duration {

@@ -140,6 +140,29 @@ fn unanswering_service_is_stopped_by_hook_before_start() {
 }
 
 #[test]
+fn silent_service_is_disabled_before_its_stop_hook_runs() {
+    let let_back = Phase::failed("draining", "2 requests are in flight", false);
+    for phase in [Phase::Fresh, let_back.clone()] {
+        let mut story = Story::serving().by_hooks();
+        story.silent();
+        story.enter(phase.clone());
+        story.timers.restart_at = Some(story.seen.now);
+        assert_eq!(story.act(), Act::Enter(Phase::Stopping), "{phase:?}");
+        story.enter(Phase::Stopping);
+        assert_eq!(story.act(), Act::Disable, "{phase:?}: its supervisor may start it beside the hook");
+        story.seen.file = DisableFile::Own;
+        assert_eq!(story.act(), Act::Stop, "{phase:?}");
+    }
+    let mut recalled = Story::serving().by_hooks();
+    recalled.silent();
+    recalled.enter(let_back);
+    recalled.ordered(order(9, Disposition::Serve { returning: true }));
+    assert_eq!((&recalled.journal.phase, recalled.act()), (&Phase::Stopping, Act::Disable));
+    recalled.seen.file = DisableFile::Foreign;
+    assert_eq!(recalled.act(), Act::Stop, "a person's file keeps it out as well");
+}
+
+#[test]
 fn never_enabled_instance_still_runs_its_stop_hook() {
     let failed = |unexposed| {
         let mut story = Story::serving().by_hooks();

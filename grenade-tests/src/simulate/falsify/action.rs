@@ -55,6 +55,8 @@ impl FalseAction {
             // The judge looks repeatedly while the roll lasts.
             Self::DatabaseWasOlder => {
                 world.testbed.state().facts.services[0].lacks_since = Some(0);
+                // The one that has the form takes its place after every drain.
+                world.databases[0].replaced_at = Some(world.testbed.now() + 3_600_000);
                 None
             }
             _ => self.apply_to(world, serving(world)?, since),

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 pub(super) fn join(world: &mut World, id: Option<&str>, n: usize) -> Vec<Undo> {
     let late: BTreeSet<usize> =
         world.scenario.services.iter().flat_map(|service| service.late.iter().copied()).collect();
-    let coming: Vec<usize> = late.into_iter().filter(|node| world.agents[*node].is_none()).collect();
+    let is_ready = |node: &usize| world.agents[*node].is_none() && !world.off.contains(node);
+    let coming: Vec<usize> = late.into_iter().filter(is_ready).collect();
     let Some(node) = coming.get(n % coming.len().max(1)).copied() else { return Vec::new() };
     // Before the upgrade is started, no image contains the new version.
     let id = id.filter(|id| world.testbed.state().facts.phases.contains_key(*id));

@@ -30,9 +30,12 @@ pub(super) fn switch_off(world: &mut World, node: usize) -> Vec<Undo> {
     vec![Undo::Boot(node)]
 }
 
+/// A node that two faults switched off is on again with the end of the first; that of the second changes nothing.
 pub(super) fn boot(world: &mut World, node: usize) {
+    if !world.off.remove(&node) {
+        return;
+    }
     world.left.remove(&node);
-    world.off.remove(&node);
     for service in world.services_on(node) {
         world.testbed.boots((service, node));
     }

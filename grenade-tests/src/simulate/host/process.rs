@@ -50,10 +50,14 @@ impl ServiceProcess for OwnProcess {
             self.node.gate.passes().await;
             let takes = self.node.throw(|dice| dice.within(5, 300));
             let (testbed, at) = (self.node.testbed.clone(), self.at);
+            let pid = testbed.pid(at);
             // The signal was sent: it ends, whether its agent lives or not.
             let ending = tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(takes)).await;
-                testbed.stop(at);
+                // A node that lost its power meanwhile may run another process already.
+                if testbed.pid(at) == pid {
+                    testbed.stop(at);
+                }
             });
             let _ = ending.await;
             self.node.gate.passes().await;

@@ -62,6 +62,7 @@ fn start(world: &mut World, known: &Known, count: u32, lasts: u64) {
             asked: Arc::clone(&operators.asked),
             name: format!("person-{}", operators.begun),
             services: world.scenario.upgrades.iter().map(|plan| plan.service).collect(),
+            left: world.left.clone(),
         };
         let dice = Dice::of(world.scenario.seed, &desk.name);
         let ends = Duration::from_millis(lasts);

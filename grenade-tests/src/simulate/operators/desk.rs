@@ -9,6 +9,7 @@ use crate::simulate::request::{Known, Request, request};
 use crate::simulate::testbed::Testbed;
 use crate::simulate::upgrade_id::place_of;
 use crate::simulate::verbs::{look, requested};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub(super) struct Desk {
     pub name: String,
     /// The service of each upgrade.
     pub services: Vec<usize>,
+    /// Nodes that were switched off for good when the person began.
+    pub left: BTreeSet<usize>,
 }
 
 impl Desk {
@@ -182,6 +185,16 @@ impl Desk {
         slot.is_none_or(|slot| slot.alive(now).is_none() && !slot.supervised)
     }
 
+    /// Whether an instance is not gone for good: it runs, or its node was not switched off for that.
+    fn may_return(&self, instance: &str) -> bool {
+        let names = self.testbed.names();
+        let Some((service, node)) = instance.split_once('/') else { return false };
+        let Some(at) = names.service(service).zip(names.node(node)) else { return false };
+        let (now, state) = (self.testbed.now(), self.testbed.state());
+        let slot = state.slots.get(&at);
+        slot.is_some_and(|slot| !self.left.contains(&at.1) || !slot.stands_still(now))
+    }
+
     fn compare(&self, who: &str, promised: bool, done: bool) {
         if promised != done {
             let word = |accepted| if accepted { "accepts" } else { "refuses" };
@@ -205,6 +218,9 @@ impl Desk {
             ..Default::default()
         };
         let before = self.reported(instance).await;
+        if before.is_none() && self.may_return(instance) {
+            return Came::Done("it may return: no person says that it is gone".to_owned());
+        }
         let done = operation::decommission_instance(context, leadership, asked).await;
         let after = self.reported(instance).await;
         // A report under a new lease has a new key, with another create revision.
@@ -221,5 +237,53 @@ impl Desk {
         let mut client = self.place.store().client().await.ok()?;
         let found = client.get(tidegate_proto::Prefix::default().key(&key), None).await.ok()?;
         found.kvs().first().map(etcd_client::KeyValue::create_revision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::event_log::EventLog;
+    use crate::simulate::judge::Facts;
+    use crate::simulate::names::Names;
+    use crate::simulate::slot::{Behaviour, Running, Slot};
+    use std::collections::BTreeMap;
+    use tidegate_embedded_etcd::Embedded;
+
+    fn runs(slot: &mut Slot) {
+        let is = Behaviour {
+            version: 1,
+            says: None,
+            ready_after: 0,
+            starts: true,
+            crashes_after: None,
+            flaps: None,
+        };
+        slot.running = Some(Running { tag: "pantry-1".to_owned(), is, since: 0, pid: 1 });
+    }
+
+    #[tokio::test]
+    async fn person_calls_only_what_was_switched_off_gone() {
+        let nodes = ["n00", "n01", "n02"].map(str::to_owned).to_vec();
+        let names = Names { services: vec!["pantry".to_owned()], nodes };
+        let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), Facts::default());
+        testbed.change((0, 0), |slot, _| runs(slot));
+        testbed.change((0, 1), |_, _| ());
+        testbed.change((0, 2), |_, _| ());
+        let desk = Desk {
+            contexts: Vec::new(),
+            place: Place::of(Embedded::in_memory()),
+            testbed: testbed.clone(),
+            asked: Arc::default(),
+            name: "person".to_owned(),
+            services: vec![0],
+            left: [2].into(),
+        };
+        assert!(desk.may_return("pantry/n00"), "its agent alone has ended");
+        assert!(desk.may_return("pantry/n01"), "it lost its power for a while");
+        assert!(!desk.may_return("pantry/n02"));
+        testbed.change((0, 2), |slot, _| runs(slot));
+        assert!(desk.may_return("pantry/n02"), "it is on again");
+        assert!(!desk.may_return("attic/n00"), "what is not there is asked for, to be refused");
     }
 }

@@ -27,6 +27,11 @@ impl Testbed {
         pid
     }
 
+    /// The process that was started last, where it was not stopped.
+    pub(in crate::simulate) fn pid(&self, at: At) -> Option<i32> {
+        self.state().slots.get(&at).and_then(|slot| slot.running.as_ref()).map(|run| run.pid)
+    }
+
     /// A process ends because its agent wants it to.
     pub(in crate::simulate) fn stop(&self, at: At) {
         let now = self.now();

@@ -9,6 +9,7 @@ use tidegate_proto::{Artifact, GateHop, Key, NodeId, ServiceVersion, UpgradeId, 
 
 use super::Judge;
 use crate::trace::revision::Written;
+use crate::trace::seen::Instance;
 
 impl Judge<'_> {
     pub(super) fn one_upgrade_a_service(&mut self) {
@@ -81,10 +82,17 @@ impl Judge<'_> {
     }
 
     fn all_serve(&mut self, rule: u8, id: &UpgradeId, upgrade: &Upgrade, version: ServiceVersion) {
-        // No coordinator had to know yet of an agent that was started again a moment ago.
+        // No coordinator had to know yet of an agent that was started again a moment ago, nor of an instance that served
+        // at the version until then. This commit compares the upgrade's record: what was written up to its last write was
+        // seen.
         let restarted = |node: &NodeId| self.restarts.iter().any(|(of, at)| of == node && *at >= self.known);
+        let planned_on = self.before.upgrade_written.get(id).map_or(self.known, |at| self.known.max(*at));
+        let is_known = |node: &NodeId, instance: &Instance| {
+            let fell_out = instance.fell_out_after(self.known) && restarted(node);
+            !fell_out && !instance.served_after(planned_on, version)
+        };
         let fleet = self.after.fleet(&upgrade.spec.service).filter(|(_, instance)| !instance.serves(version));
-        let others = fleet.filter(|(node, i)| !(i.fell_out_after(self.known) && restarted(node)));
+        let others = fleet.filter(|(node, instance)| is_known(node, instance));
         let others: Vec<String> = others.map(|(node, _)| node.to_string()).collect();
         self.holds(rule, others.is_empty(), || {
             format!("{id} ended in {}, and {} do not serve at {version}", upgrade.phase, others.join(", "))

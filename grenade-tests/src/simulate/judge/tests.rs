@@ -1,0 +1,163 @@
+//! The judge by itself.
+
+use super::*;
+use crate::simulate::slot::{Behaviour, Running};
+
+const PLACE: At = (0, 0);
+const NONE: [u8; 0] = [];
+
+fn facts(instances: u64, min_in_service: u64) -> Facts {
+    let service = ServiceFacts { instances, min_in_service, drain_deadline: 5_000, ..Default::default() };
+    Facts { services: vec![service], ..Facts::default() }
+}
+
+fn rules(facts: &Facts) -> Vec<u8> {
+    facts.breaches.iter().map(|breach| breach.rule).collect()
+}
+
+fn runs(version: u32) -> Slot {
+    let is =
+        Behaviour { version, says: None, ready_after: 0, starts: true, crashes_after: None, flaps: None };
+    let running = Running { tag: format!("pantry-{version}"), is, since: 0, pid: 1 };
+    Slot { running: Some(running), ..Slot::default() }
+}
+
+fn out(since: u64, cause: Cause) -> Slot {
+    Slot { out: Some((since, cause)), ..runs(1) }
+}
+
+#[test]
+fn instance_taken_out_beyond_the_budget_breaks_rule_4() {
+    let slots: BTreeMap<At, Slot> =
+        [(PLACE, out(100, Cause::Order)), ((0, 1), out(90, Cause::Order)), ((0, 2), runs(1))].into();
+    let mut allowed = facts(3, 1);
+    allowed.taken_out(100, PLACE, &slots, "pantry/n0");
+    assert_eq!(rules(&allowed), NONE);
+    let mut judged = facts(3, 2);
+    judged.taken_out(100, PLACE, &slots, "pantry/n0");
+    assert_eq!(rules(&judged), [4]);
+}
+
+#[test]
+fn outage_counts_once_it_must_be_known() {
+    for (since, broken) in [(59_000, vec![]), (10_000, vec![4])] {
+        let other = out(since, Cause::Misfortune("nothing runs"));
+        let slots: BTreeMap<At, Slot> =
+            [(PLACE, out(60_000, Cause::Order)), ((0, 1), other), ((0, 2), runs(1))].into();
+        let mut judged = facts(3, 2);
+        judged.directs(PLACE, &Disposition::Drain, 59_990);
+        judged.taken_out(60_000, PLACE, &slots, "pantry/n0");
+        assert_eq!(rules(&judged), broken, "out since {since}");
+    }
+}
+
+#[test]
+fn let_in_is_not_taken_back_at_the_deadline() {
+    let serve = Disposition::Serve { returning: true };
+    let judged = |disposition: &Disposition, out_at: u64| {
+        let place = Slot { came_at: 60_000, ..out(out_at, Cause::Order) };
+        let slots: BTreeMap<At, Slot> = [(PLACE, place), ((0, 1), runs(1))].into();
+        let mut judged = facts(2, 2);
+        judged.directs(PLACE, disposition, 60_000);
+        judged.taken_out(out_at, PLACE, &slots, "pantry/n0");
+        rules(&judged)
+    };
+    assert_eq!(judged(&serve, 60_600), NONE, "it was shown before its readiness could be known");
+    assert_eq!(judged(&serve, 90_060), [4], "it was not verified, and stays in rotation");
+    assert_eq!(judged(&Disposition::Drain, 60_600), [4], "it was ordered out as it came in");
+}
+
+#[test]
+fn what_its_agent_took_back_counts_once_it_must_be_known() {
+    for (later, broken) in [(1_000, vec![]), (20_000, vec![4])] {
+        let back = Slot { came_at: 20_000, ..out(50_000, Cause::Order) };
+        let mut slots: BTreeMap<At, Slot> = [(PLACE, back), ((0, 1), runs(1)), ((0, 2), runs(1))].into();
+        let mut judged = facts(3, 2);
+        judged.directs(PLACE, &Disposition::Stop, 10_000);
+        judged.taken_out(50_000, PLACE, &slots, "pantry/n0");
+        let now = 50_000 + later;
+        slots.insert((0, 1), out(now, Cause::Order));
+        judged.directs((0, 1), &Disposition::Drain, now - 5);
+        judged.taken_out(now, (0, 1), &slots, "pantry/n1");
+        assert_eq!(rules(&judged), broken, "ordered {later} ms later");
+    }
+}
+
+#[test]
+fn version_below_what_is_contracted_may_be_disabled_at_once() {
+    let slots: BTreeMap<At, Slot> = [(PLACE, out(100, Cause::Order))].into();
+    let mut judged = facts(1, 1);
+    judged.services[0].contracted = 2;
+    judged.taken_out(100, PLACE, &slots, "pantry/n0");
+    assert_eq!(rules(&judged), NONE);
+}
+
+#[test]
+fn version_outside_the_window_that_comes_in_breaks_rule_2() {
+    let mut judged = facts(1, 0);
+    judged.services[0].windows = vec![(0, 1, 2), (10_000, 2, 2)];
+    judged.came_in(12_000, PLACE, 1, "pantry/n0");
+    assert_eq!(rules(&judged), NONE, "it was admitted a moment ago");
+    judged.services[0].windows.push((30_000, 2, 2));
+    judged.came_in(60_000, PLACE, 2, "pantry/n0");
+    assert_eq!(rules(&judged), NONE);
+    judged.came_in(60_000, PLACE, 1, "pantry/n0");
+    assert_eq!(rules(&judged), [2]);
+}
+
+#[test]
+fn blank_store_binds_only_who_has_acknowledged_a_window() {
+    let mut judged = facts(1, 0);
+    judged.services[0].windows = vec![(0, 2, 2)];
+    judged.services[0].has_no_window = true;
+    judged.came_in(60_000, PLACE, 3, "pantry/n0");
+    assert_eq!((rules(&judged), judged.unbound.contains(&PLACE)), (vec![], true));
+    judged.bound.insert(PLACE);
+    judged.came_in(61_000, PLACE, 3, "pantry/n0");
+    assert_eq!(rules(&judged), [2]);
+}
+
+#[test]
+fn instance_admitted_after_a_rollback_is_late() {
+    let mut judged = facts(1, 0);
+    judged.services[0].windows = vec![(10_000, 1, u32::MAX)];
+    judged.services[0].undone = Some((2, 10_000));
+    judged.silent.admitted(PLACE, 5_000);
+    judged.came_in(12_000, PLACE, 2, "pantry/n0");
+    assert!(judged.late.is_empty(), "it was admitted before the end");
+    judged.silent.decommissioned(PLACE);
+    judged.silent.admitted(PLACE, 11_000);
+    judged.came_in(12_000, PLACE, 1, "pantry/n0");
+    assert!(judged.late.is_empty(), "version 1 does not use the form");
+    judged.came_in(12_000, PLACE, 2, "pantry/n0");
+    assert!(judged.late.contains(&PLACE));
+    judged.services[0].windows.push((13_000, 1, 1));
+    judged.came_in(60_000, PLACE, 2, "pantry/n0");
+    assert_eq!(rules(&judged), [2], "a window that does not admit it still counts");
+}
+
+#[test]
+fn drain_is_judged_by_the_next_look_at_the_form() {
+    let found = |has, replaced_at| {
+        let mut judged = facts(1, 0);
+        judged.services[0].lacks_since = Some(5_000);
+        judged.services[0].drained_on_lack = vec![(40_000, "pantry/n0 was drained".to_owned())];
+        judged.looked_at_form(0, (has, 41_000), replaced_at);
+        judged.looked_at_form(0, (false, 46_000), None);
+        (rules(&judged), judged.services[0].lacks_since)
+    };
+    assert_eq!(found(true, None), (vec![], Some(46_000)), "the form came between two looks");
+    assert_eq!(found(true, Some(30_000)), (vec![], Some(46_000)), "with another database");
+    assert_eq!(found(true, Some(40_500)), (vec![1], Some(46_000)), "it came after the drain");
+    assert_eq!(found(false, None), (vec![1], Some(5_000)));
+}
+
+#[test]
+fn stop_at_work_breaks_rule_6() {
+    let mut judged = facts(1, 0);
+    judged.stopped_at_work(6_000, PLACE, Some(1_000), false, "pantry/n0");
+    assert_eq!(rules(&judged), NONE, "the deadline has passed");
+    judged.stopped_at_work(3_000, PLACE, Some(1_000), false, "pantry/n0");
+    judged.stopped_at_work(6_000, PLACE, Some(1_000), true, "pantry/n0");
+    assert_eq!(rules(&judged), [6, 6]);
+}
