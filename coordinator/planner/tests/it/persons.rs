@@ -191,6 +191,7 @@ fn next_spec_must_name_services_sharing_schema() {
     world.start_with_schema(shared(json!({"pantry-worker": 2})), MigrateOrder::BeforeRoll);
     let stop = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
     carry_out(&mut world, stop);
+    world.run();
     let Value::Upgrade(first) = world.store.keys[&Key::Upgrade(upgrade_id())].0.clone() else { panic!() };
     let binding = tidegate_proto::record::upgrade::SchemaBinding {
         id: "s1".parse().unwrap(),
