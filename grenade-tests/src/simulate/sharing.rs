@@ -5,6 +5,7 @@ use super::scenario::{Scenario, UpgradePlan};
 use super::upgrade_id::is_attempt;
 use super::world::World;
 use serde_json::json;
+use std::collections::BTreeMap;
 use tidegate_proto::record::upgrade::PhaseName;
 
 /// What the people of a service that shares a schema do with its next upgrade.
@@ -16,6 +17,29 @@ pub(super) enum Turn {
     Later,
     /// That upgrade will not come.
     Never,
+}
+
+/// Why people of a service that shares a schema may follow an upgrade of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Its new version runs everywhere, and the store was lost with its record.
+    Done,
+    /// The migration of this attempt waits for their floor.
+    By(String),
+}
+
+impl Wanted {
+    /// Whether the form is there that the attempt made: one that turned back takes it away, and the next one has to make
+    /// it again.
+    fn holds(&self, phases: &BTreeMap<String, (PhaseName, u64)>) -> bool {
+        use PhaseName::{Failed, RolledBack, RollingBack};
+        match self {
+            Self::Done => true,
+            Self::By(id) => {
+                phases.get(id).is_none_or(|(phase, _)| !matches!(phase, RollingBack | RolledBack | Failed))
+            }
+        }
+    }
 }
 
 impl Scenario {
@@ -45,11 +69,11 @@ pub(super) fn turn(world: &World, plan: &UpgradePlan) -> Turn {
     let Some(owner) = scenario.owner(schema).filter(|owner| *owner != plan.service) else { return Turn::Now };
     let is_it = |other: &UpgradePlan| other.service == owner && other.from == plan.from;
     let Some(place) = scenario.upgrades.iter().position(is_it) else { return Turn::Never };
-    if world.wanted.contains(&place) {
-        return Turn::Now;
-    }
     let begun = {
         let state = world.testbed.state();
+        if world.wanted.get(&place).is_some_and(|wanted| wanted.holds(&state.facts.phases)) {
+            return Turn::Now;
+        }
         let phases = state.facts.phases.iter();
         let mut of_it = phases.filter(|(id, _)| is_attempt(id, place)).map(|(_, (phase, _))| *phase);
         of_it.any(|phase| has_form(phase, scenario.is_filled_after_roll(schema, plan.from)))
@@ -84,4 +108,24 @@ pub(super) fn shared_with(scenario: &Scenario, plan: &UpgradePlan) -> serde_json
     let others = scenario.sharing(plan.service);
     let each = others.into_iter().map(|other| (scenario.services[other].name.clone(), json!(plan.from + 1)));
     serde_json::Value::Object(each.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempt_that_turned_back_is_not_followed() {
+        let wanted = Wanted::By("u0".to_owned());
+        let again = || ("u0-again".to_owned(), (PhaseName::Preflight, 0));
+        let holds = |phase| wanted.holds(&BTreeMap::from([("u0".to_owned(), (phase, 0)), again()]));
+        for phase in [PhaseName::Expand, PhaseName::Roll, PhaseName::Completed] {
+            assert!(holds(phase), "{phase}");
+        }
+        for phase in [PhaseName::RollingBack, PhaseName::RolledBack, PhaseName::Failed] {
+            assert!(!holds(phase), "{phase}: the next attempt has to make the form again");
+        }
+        assert!(wanted.holds(&BTreeMap::new()), "its store was lost");
+        assert!(Wanted::Done.holds(&BTreeMap::from([again()])));
+    }
 }

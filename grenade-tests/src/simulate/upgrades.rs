@@ -11,7 +11,7 @@ use super::lost::{self, Refused};
 use super::operator::{Command, Operator, understood, within};
 use super::promise;
 use super::scenario::{Fault, UpgradePlan, What};
-use super::sharing::{self, Turn};
+use super::sharing::{self, Turn, Wanted};
 use super::spec::spec;
 use super::upgrade_id;
 use super::world::World;
@@ -172,7 +172,7 @@ impl UpgradeSequence {
                     Refused::Done => {
                         self.ended.push((place, "completed, and its store was lost".to_owned()));
                         // Services that share the schema go on.
-                        world.wanted.insert(place);
+                        world.wanted.insert(place, Wanted::Done);
                         self.left.retain(|left| *left != place);
                     }
                     Refused::Again if self.refusals >= STARTS => {
@@ -265,7 +265,7 @@ impl UpgradeSequence {
             undo_ended_by_hand(world, service, &reason.blocked_on).await;
         }
         if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
-            world.wanted.insert(current.plan);
+            world.wanted.insert(current.plan, Wanted::By(current.id.clone()));
         }
         if explained.reasons.iter().any(|reason| reason.kind == "needed") {
             world.withdraw = Some(world.scenario.upgrades[current.plan].from);
