@@ -235,8 +235,7 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             let super::testbed::State { facts, slots, .. } = &mut *state;
             let changed = facts.phases.get(id.as_str()).is_none_or(|(was, _)| *was != phase);
             if changed {
-                facts.phases.insert(id.to_string(), (phase, now));
-                facts.reached.insert(phase);
+                facts.enters(id.as_str(), phase, now);
                 if phase == PhaseName::Roll {
                     let service = upgrade.body.spec.service.as_str();
                     facts.unbound.retain(|at| testbed.names().services[at.0] != service);
