@@ -8,6 +8,18 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use tidegate_proto::record::upgrade::PhaseName;
 
+/// How often people try to start an upgrade.
+const STARTS: u32 = 12;
+
+/// The same of a service that another one waits for, every five seconds: until all that went wrong has ended, and then as
+/// often as others.
+const STARTS_OF_SHARING: u32 = 42;
+
+/// Whether a rollback is refused because of compute releases that need what the storage has: they go back first.
+pub(super) fn is_needed_by_computes(refusal: &str) -> bool {
+    refusal.contains("the floor of ") && refusal.contains(" cannot fall to ")
+}
+
 /// What the people of a service that shares a schema do with its next upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
@@ -58,6 +70,16 @@ impl Scenario {
         let Some(schema) = self.owned_schema(service) else { return Vec::new() };
         let shares = |other: &usize| *other != service && self.services[*other].schema == Some(schema);
         (0..self.services.len()).filter(shares).collect()
+    }
+
+    /// Whether a service shares a schema that the upgrades of another one change, which wait for it.
+    pub fn is_waited_for(&self, service: usize) -> bool {
+        self.services[service].schema.is_some() && self.owned_schema(service).is_none()
+    }
+
+    /// How often people of a service try to start an upgrade.
+    pub(super) fn starts(&self, service: usize) -> u32 {
+        if self.is_waited_for(service) { STARTS_OF_SHARING } else { STARTS }
     }
 }
 
@@ -113,6 +135,22 @@ pub(super) fn shared_with(scenario: &Scenario, plan: &UpgradePlan) -> serde_json
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::draw;
+
+    #[test]
+    fn service_that_another_waits_for_is_started_for_longer() {
+        let shares = |drawn: &Scenario| drawn.services.len() == 2 && drawn.sharing(0) == [1];
+        let drawn = (1..2_000).map(draw::scenario).find(shares).unwrap();
+        assert_eq!([0, 1].map(|service| drawn.starts(service)), [STARTS, STARTS_OF_SHARING]);
+    }
+
+    #[test]
+    fn refusal_for_computes_is_told_from_others() {
+        let needed = "cannot roll back upgrade u0 as things stand: the floor of pantry cannot fall to 1: revision 7 of \
+                      compute (release-4) is deployed and needs 2";
+        assert!(is_needed_by_computes(needed));
+        assert!(!is_needed_by_computes("cannot roll back upgrade u0: contract has started"));
+    }
 
     #[test]
     fn attempt_that_turned_back_is_not_followed() {
