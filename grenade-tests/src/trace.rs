@@ -154,6 +154,15 @@ impl Trace {
         live::Live::after(self)
     }
 
+    /// Goes back to a revision at which a copy of the store was made: what was written to the store afterwards is not in the
+    /// copy's history. An agent that was started again afterwards was started before the copy took the store's place.
+    pub fn go_back_to(&mut self, made: i64) {
+        self.revisions.retain(|revision| revision.number <= made);
+        self.seen_at.retain(|number, _| *number <= made);
+        self.by_hand.retain(|number| *number <= made);
+        self.restarts.iter_mut().for_each(|(_, at)| *at = (*at).min(made));
+    }
+
     /// The last revision that a coordinator had seen for certain when it wrote this one.
     fn known_at(&self, number: i64) -> i64 {
         let Some(now) = self.seen_at.get(&number) else { return number - 1 };

@@ -40,6 +40,9 @@ pub struct Journal {
     /// Nothing of what was started since the last confirmed stop was ever in rotation: no request can be in flight.
     #[serde(default)]
     pub unexposed: bool,
+    /// The release that was started last, until it was verified or admitted at the version that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unidentified: Option<ReleaseTag>,
     /// It was shown before its readiness could be known; while it verifies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown_unjudged: bool,
@@ -127,6 +130,32 @@ impl Journal {
         self.admitted.as_ref().map_or(Revision::ABSENT, |admitted| admitted.revision)
     }
 
+    /// The release that runs where something runs: in its start the one that is started.
+    pub fn running_release(&self) -> Option<&ReleaseTag> {
+        match &self.phase {
+            Phase::Starting { target } => Some(&target.tag),
+            _ => self.release.as_ref(),
+        }
+    }
+
+    /// What is being started runs: that is its release, whichever version it answers.
+    pub fn note_started(&mut self) {
+        if let Phase::Starting { target } = &self.phase {
+            self.release = Some(target.tag.clone());
+            self.unidentified = Some(target.tag.clone());
+        }
+    }
+
+    /// Goes into a phase.
+    pub fn enter(&mut self, phase: Phase) {
+        self.unexposed |= phase == Phase::Stopped;
+        if matches!(phase, Phase::Stopped | Phase::Serving) {
+            self.unidentified = None;
+        }
+        self.shown_unjudged &= phase == Phase::Verifying;
+        self.phase = phase;
+    }
+
     /// What was obeyed so far.
     pub fn obeyed(&self) -> AcceptedState<'_> {
         AcceptedState {
@@ -155,6 +184,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Target;
     use crate::machine::Machine;
     use crate::pair::Pair;
     use crate::pair::state::StateFile;
@@ -167,6 +197,27 @@ mod tests {
         let journal = Journal { phase: Phase::Drained { forced: true }, ..Journal::default() };
         file.write(&journal).unwrap();
         assert_eq!(StateFile::<Journal>::within(&Machine::shared(), room.path()).read().unwrap(), journal);
+    }
+
+    #[test]
+    fn started_release_is_unidentified_until_verified_or_stopped() {
+        let [former, tag]: [ReleaseTag; 2] = ["pantry-1", "pantry-2"].map(|tag| tag.parse().unwrap());
+        for (next, stays) in [
+            (Phase::Serving, false),
+            (Phase::Stopped, false),
+            (Phase::Draining, true),
+            (Phase::failed("verifying", "it answers 1", true), true),
+        ] {
+            let target = Target { tag: tag.clone(), version: ServiceVersion::default(), sha256: None };
+            let phase = Phase::Starting { target };
+            let mut journal = Journal { phase, release: Some(former.clone()), ..Journal::default() };
+            assert_eq!(journal.running_release(), Some(&tag));
+            journal.note_started();
+            journal.enter(Phase::Verifying);
+            assert_eq!((journal.release.as_ref(), journal.unidentified.as_ref()), (Some(&tag), Some(&tag)));
+            journal.enter(next.clone());
+            assert_eq!(journal.unidentified.is_some(), stays, "{next:?}");
+        }
     }
 
     #[test]

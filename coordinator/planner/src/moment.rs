@@ -43,6 +43,18 @@ impl LookedFor {
     }
 }
 
+/// Whether the contract of an upgrade's own migrations has begun, by the database's history.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ContractBegun {
+    /// It has not, or contract has nothing to do.
+    #[default]
+    No,
+    /// Of migrations that another owner had expanded, or whose expand no undo takes back.
+    OfOthers,
+    /// Of a migration that this upgrade had expanded.
+    Own,
+}
+
 /// What the schema worker has seen in the database of an upgrade.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SchemaFacts {
@@ -59,6 +71,10 @@ pub struct SchemaFacts {
     pub migrated: bool,
     /// Every contract step is done.
     pub contracted: bool,
+    /// Whether any contract step has begun.
+    pub contract_begun: ContractBegun,
+    /// The database holds nothing that Tidegate ever did.
+    pub unclaimed: bool,
     /// Expand was undone, or was never begun.
     pub clean: bool,
     /// What an undo leaves in place, in words: irreversible steps, and what another owner expanded.

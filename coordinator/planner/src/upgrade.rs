@@ -5,5 +5,5 @@ mod rollback_path;
 pub mod schema_lock;
 mod view;
 
-pub use rollback_path::rollback_path;
+pub(crate) use rollback_path::{databases_allow, is_unseen, rollback_path};
 pub(crate) use view::View;

@@ -8,7 +8,7 @@ use super::stream_audit::noticed;
 use super::testbed::Testbed;
 use crate::trace::falsify::FalseRecord;
 use crate::trace::{Trace, Written};
-use etcd_client::{Client, EventType, WatchOptions};
+use etcd_client::{Client, EventType, GetOptions, WatchOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -46,10 +46,13 @@ impl Auditor {
         copy: &Embedded,
         testbed: Testbed,
     ) -> Result<Self, etcd_client::Error> {
-        let now = copy.client().await?.get("revision", None).await?;
-        let made = now.header().map_or(0, etcd_client::ResponseHeader::revision);
-        trace.revisions.retain(|revision| revision.number <= made);
-        trace.seen_at.split_off(&(made + 1));
+        let prefix = Prefix::default();
+        let all = GetOptions::new().with_prefix();
+        let found = copy.client().await?.get(prefix.all(), Some(all)).await?;
+        let made = found.header().map_or(0, etcd_client::ResponseHeader::revision);
+        trace.go_back_to(made);
+        // As they are in the copy: what could not be read when it was made is unreadable again, and nothing else is.
+        trace.spoilt = unreadable(&prefix, found.kvs().iter().map(|kv| (kv.key(), kv.value())));
         testbed.state().facts.silent = SilentInstances::default();
         for revision in &trace.revisions {
             revision.writes.iter().for_each(|written| notice(&testbed, written, None));
@@ -151,6 +154,14 @@ impl Drop for Auditor {
     }
 }
 
+/// Keys whose record cannot be read. An unreadable report counts as no report.
+fn unreadable<'a>(prefix: &Prefix, records: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> BTreeSet<Key> {
+    let read = records.filter_map(|(key, bytes)| Some((prefix.parse(key)?.ok()?, bytes)));
+    let unreadable =
+        read.filter(|(key, bytes)| !matches!(key, Key::Report(..)) && Value::decode(key, bytes).is_err());
+    unreadable.map(|(key, _)| key).collect()
+}
+
 async fn follow(mut client: Client, testbed: Testbed, trace: Arc<Mutex<Trace>>, after: i64) {
     let prefix = Prefix::default();
     let options = WatchOptions::new().with_prefix().with_start_revision(after + 1).with_fragment();
@@ -224,8 +235,7 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             let super::testbed::State { facts, slots, .. } = &mut *state;
             let changed = facts.phases.get(id.as_str()).is_none_or(|(was, _)| *was != phase);
             if changed {
-                facts.phases.insert(id.to_string(), (phase, now));
-                facts.reached.insert(phase);
+                facts.enters(id.as_str(), phase, now);
                 if phase == PhaseName::Roll {
                     let service = upgrade.body.spec.service.as_str();
                     facts.unbound.retain(|at| testbed.names().services[at.0] != service);
@@ -289,4 +299,64 @@ fn reported(facts: &mut Facts, at: At, written: &Written, now: u64) {
 
 fn place(testbed: &Testbed, service: &str, node: &str) -> Option<At> {
     Some((testbed.names().service(service)?, testbed.names().node(node)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::event_log::EventLog;
+    use crate::simulate::names::Names;
+
+    const READABLE: &str = r#"{"schema":1,"upgrade":"u1"}"#;
+    const UNREADABLE: &str = "{";
+
+    fn nowhere() -> Testbed {
+        Testbed::new(Names::default(), BTreeMap::new(), EventLog::new(false), Facts::default())
+    }
+
+    async fn put(store: &Embedded, service: &str, text: &str) {
+        let key = Key::Active(service.parse().unwrap());
+        let mut client = store.client().await.unwrap();
+        client.put(Prefix::default().key(&key), text, None).await.unwrap();
+    }
+
+    /// Revisions that count as written by a person, of a store and of its copy: after so much was written to the store before
+    /// the copy was made, to the store afterwards, and to the copy.
+    async fn by_hand(before: &[&str], after: &[&str], copied: &[(&str, &str)]) -> [BTreeSet<i64>; 2] {
+        let store = Embedded::in_memory();
+        let auditor = Auditor::begin(&store, nowhere()).await.unwrap();
+        for text in before {
+            put(&store, "pantry", text).await;
+        }
+        let copy = store.restored_in_memory();
+        for text in after {
+            put(&store, "pantry", text).await;
+        }
+        auditor.catch_up(&store).await.unwrap();
+        let history = auditor.history();
+        let of_the_store = history.by_hand.clone();
+        let auditor = Auditor::follow_copy(history, &copy, nowhere()).await.unwrap();
+        for (service, text) in copied {
+            put(&copy, service, text).await;
+        }
+        auditor.catch_up(&copy).await.unwrap();
+        [of_the_store, auditor.history().by_hand]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn record_put_back_in_a_copy_too_is_by_hand() {
+        let copied = [("larder", READABLE), ("pantry", READABLE)];
+        let found = by_hand(&[READABLE, UNREADABLE], &[READABLE], &copied).await;
+        assert_eq!(
+            found,
+            [BTreeSet::from([4]), BTreeSet::from([5])],
+            "the larder's record is a coordinator's"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn record_that_became_unreadable_later_is_no_persons() {
+        let found = by_hand(&[READABLE], &[UNREADABLE], &[("pantry", READABLE)]).await;
+        assert_eq!(found, [BTreeSet::new(), BTreeSet::new()]);
+    }
 }

@@ -96,6 +96,8 @@ pub(super) struct Facts {
     pub taken_back: BTreeMap<At, u64>,
     /// The phase of each upgrade, and since when.
     pub phases: BTreeMap<String, (PhaseName, u64)>,
+    /// Upgrades that have left preflight, and not only to end: from there on the window is theirs.
+    pub staged: BTreeSet<String>,
     /// Every phase that any upgrade reached.
     pub reached: BTreeSet<PhaseName>,
     /// Whether an upgrade is paused.
@@ -133,6 +135,22 @@ impl Facts {
     /// After how long the leader has read the store, in milliseconds.
     pub(super) fn known_after(&self, now: u64) -> u64 {
         if now < self.disturbed_until { OLD } else { KNOWN }
+    }
+
+    /// An upgrade enters a phase.
+    pub(super) fn enters(&mut self, id: &str, phase: PhaseName, now: u64) {
+        match phase {
+            // Also once more, in a store that was restored to it.
+            PhaseName::Preflight => {
+                self.staged.remove(id);
+            }
+            PhaseName::RollingBack | PhaseName::RolledBack | PhaseName::Failed => {}
+            _ => {
+                self.staged.insert(id.to_owned());
+            }
+        }
+        self.phases.insert(id.to_owned(), (phase, now));
+        self.reached.insert(phase);
     }
 
     /// A directive of an instance is committed.

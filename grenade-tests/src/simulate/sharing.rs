@@ -5,7 +5,20 @@ use super::scenario::{Scenario, UpgradePlan};
 use super::upgrade_id::is_attempt;
 use super::world::World;
 use serde_json::json;
+use std::collections::BTreeMap;
 use tidegate_proto::record::upgrade::PhaseName;
+
+/// How often people try to start an upgrade.
+const STARTS: u32 = 12;
+
+/// The same of a service that another one waits for, every five seconds: until all that went wrong has ended, and then as
+/// often as others.
+const STARTS_OF_SHARING: u32 = 42;
+
+/// Whether a rollback is refused because of compute releases that need what the storage has: they go back first.
+pub(super) fn is_needed_by_computes(refusal: &str) -> bool {
+    refusal.contains("the floor of ") && refusal.contains(" cannot fall to ")
+}
 
 /// What the people of a service that shares a schema do with its next upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +29,29 @@ pub(super) enum Turn {
     Later,
     /// That upgrade will not come.
     Never,
+}
+
+/// Why people of a service that shares a schema may follow an upgrade of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Its new version runs everywhere, and the store was lost with its record.
+    Done,
+    /// The migration of this attempt waits for their floor.
+    By(String),
+}
+
+impl Wanted {
+    /// Whether the form is there that the attempt made: one that turned back takes it away, and the next one has to make
+    /// it again.
+    fn holds(&self, phases: &BTreeMap<String, (PhaseName, u64)>) -> bool {
+        use PhaseName::{Failed, RolledBack, RollingBack};
+        match self {
+            Self::Done => true,
+            Self::By(id) => {
+                phases.get(id).is_none_or(|(phase, _)| !matches!(phase, RollingBack | RolledBack | Failed))
+            }
+        }
+    }
 }
 
 impl Scenario {
@@ -35,6 +71,16 @@ impl Scenario {
         let shares = |other: &usize| *other != service && self.services[*other].schema == Some(schema);
         (0..self.services.len()).filter(shares).collect()
     }
+
+    /// Whether a service shares a schema that the upgrades of another one change, which wait for it.
+    pub fn is_waited_for(&self, service: usize) -> bool {
+        self.services[service].schema.is_some() && self.owned_schema(service).is_none()
+    }
+
+    /// How often people of a service try to start an upgrade.
+    pub(super) fn starts(&self, service: usize) -> u32 {
+        if self.is_waited_for(service) { STARTS_OF_SHARING } else { STARTS }
+    }
 }
 
 /// Whether an upgrade may be started, as far as the schema goes: at once where it changes the schema itself or has none.
@@ -45,11 +91,11 @@ pub(super) fn turn(world: &World, plan: &UpgradePlan) -> Turn {
     let Some(owner) = scenario.owner(schema).filter(|owner| *owner != plan.service) else { return Turn::Now };
     let is_it = |other: &UpgradePlan| other.service == owner && other.from == plan.from;
     let Some(place) = scenario.upgrades.iter().position(is_it) else { return Turn::Never };
-    if world.wanted.contains(&place) {
-        return Turn::Now;
-    }
     let begun = {
         let state = world.testbed.state();
+        if world.wanted.get(&place).is_some_and(|wanted| wanted.holds(&state.facts.phases)) {
+            return Turn::Now;
+        }
         let phases = state.facts.phases.iter();
         let mut of_it = phases.filter(|(id, _)| is_attempt(id, place)).map(|(_, (phase, _))| *phase);
         of_it.any(|phase| has_form(phase, scenario.is_filled_after_roll(schema, plan.from)))
@@ -84,4 +130,40 @@ pub(super) fn shared_with(scenario: &Scenario, plan: &UpgradePlan) -> serde_json
     let others = scenario.sharing(plan.service);
     let each = others.into_iter().map(|other| (scenario.services[other].name.clone(), json!(plan.from + 1)));
     serde_json::Value::Object(each.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::draw;
+
+    #[test]
+    fn service_that_another_waits_for_is_started_for_longer() {
+        let shares = |drawn: &Scenario| drawn.services.len() == 2 && drawn.sharing(0) == [1];
+        let drawn = (1..2_000).map(draw::scenario).find(shares).unwrap();
+        assert_eq!([0, 1].map(|service| drawn.starts(service)), [STARTS, STARTS_OF_SHARING]);
+    }
+
+    #[test]
+    fn refusal_for_computes_is_told_from_others() {
+        let needed = "cannot roll back upgrade u0 as things stand: the floor of pantry cannot fall to 1: revision 7 of \
+                      compute (release-4) is deployed and needs 2";
+        assert!(is_needed_by_computes(needed));
+        assert!(!is_needed_by_computes("cannot roll back upgrade u0: contract has started"));
+    }
+
+    #[test]
+    fn attempt_that_turned_back_is_not_followed() {
+        let wanted = Wanted::By("u0".to_owned());
+        let again = || ("u0-again".to_owned(), (PhaseName::Preflight, 0));
+        let holds = |phase| wanted.holds(&BTreeMap::from([("u0".to_owned(), (phase, 0)), again()]));
+        for phase in [PhaseName::Expand, PhaseName::Roll, PhaseName::Completed] {
+            assert!(holds(phase), "{phase}");
+        }
+        for phase in [PhaseName::RollingBack, PhaseName::RolledBack, PhaseName::Failed] {
+            assert!(!holds(phase), "{phase}: the next attempt has to make the form again");
+        }
+        assert!(wanted.holds(&BTreeMap::new()), "its store was lost");
+        assert!(Wanted::Done.holds(&BTreeMap::from([again()])));
+    }
 }

@@ -132,6 +132,8 @@ pub(super) struct Slot {
     pub hidden_at: Option<u64>,
     /// How often the agent hid it while it served.
     pub drains: u32,
+    /// When its stop began last, where a disable-file was there and it did not hang.
+    pub stop_begun: Option<u64>,
 }
 
 impl Slot {
@@ -199,6 +201,13 @@ impl Slot {
     pub(super) fn lied_since(&self, since: u64, now: u64) -> bool {
         self.hiccups.get(&Hiccup::Lies).is_some_and(|until| *until > since)
             || self.alive(now).is_some_and(|run| run.is.says.is_some())
+    }
+
+    /// Whether it came into rotation only after its stop had begun, beside a disable-file that was there before and still is:
+    /// its health check does not heed the file, and nothing that listened had shown that.
+    pub(super) fn came_in_while_stopping(&self, is_hidden: bool) -> bool {
+        let since_then = |begun| self.came_at >= begun && self.hidden_at.is_none_or(|hidden| hidden <= begun);
+        is_hidden && self.stop_begun.is_some_and(since_then)
     }
 
     /// Requests that it works on. Those that a balancer sends come and go: that there is none for a moment does not say that

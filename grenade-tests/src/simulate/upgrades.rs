@@ -11,7 +11,7 @@ use super::lost::{self, Refused};
 use super::operator::{Command, Operator, understood, within};
 use super::promise;
 use super::scenario::{Fault, UpgradePlan, What};
-use super::sharing::{self, Turn};
+use super::sharing::{self, Turn, Wanted};
 use super::spec::spec;
 use super::upgrade_id;
 use super::world::World;
@@ -29,9 +29,6 @@ const PATIENCE: u64 = 900_000;
 
 /// After so long in all, what is wrong with releases is corrected where they run.
 const CORRECTED_AFTER: u64 = MISFORTUNE + PATIENCE / 2;
-
-/// How often people try to start one.
-const STARTS: u32 = 12;
 
 /// How often a service that shares a schema tries to get to the next version: another upgrade waits for it.
 const ATTEMPTS: u32 = 4;
@@ -172,10 +169,10 @@ impl UpgradeSequence {
                     Refused::Done => {
                         self.ended.push((place, "completed, and its store was lost".to_owned()));
                         // Services that share the schema go on.
-                        world.wanted.insert(place);
+                        world.wanted.insert(place, Wanted::Done);
                         self.left.retain(|left| *left != place);
                     }
-                    Refused::Again if self.refusals >= STARTS => {
+                    Refused::Again if self.refusals >= world.scenario.starts(plan.service) => {
                         self.give_up(world, place, format!("refused: {why}"));
                     }
                     Refused::Again => {}
@@ -265,7 +262,7 @@ impl UpgradeSequence {
             undo_ended_by_hand(world, service, &reason.blocked_on).await;
         }
         if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
-            world.wanted.insert(current.plan);
+            world.wanted.insert(current.plan, Wanted::By(current.id.clone()));
         }
         if explained.reasons.iter().any(|reason| reason.kind == "needed") {
             world.withdraw = Some(world.scenario.upgrades[current.plan].from);
@@ -307,12 +304,15 @@ impl UpgradeSequence {
     }
 
     /// Where a service that shares the schema will not come to the new version, people go back.
-    async fn roll_back_for_others(&self, world: &World, current: &Current) {
-        let service = world.scenario.upgrades[current.plan].service;
+    async fn roll_back_for_others(&self, world: &mut World, current: &Current) {
+        let UpgradePlan { service, from, .. } = world.scenario.upgrades[current.plan];
         if world.scenario.sharing(service).iter().any(|other| world.given_up.contains(other)) {
             let command = Command::RollBack(current.id.clone());
             let done = within(Operator::new(&world.coordinators).act(&command)).await;
             world.testbed.log(format!("a service that shares the schema stays behind: {done:?}"));
+            if done.is_err_and(|why| sharing::is_needed_by_computes(&why)) {
+                world.withdraw = Some(from);
+            }
         }
     }
 
@@ -353,8 +353,7 @@ impl UpgradeSequence {
         }
         as_before(world, &current, over).await;
         self.failed += 1;
-        let shares = world.scenario.services[service].schema.is_some()
-            && world.scenario.owned_schema(service).is_none();
+        let shares = world.scenario.is_waited_for(service);
         let attempts = match world.scenario.upgrades[current.plan].tried_once {
             true => 1,
             false if shares => ATTEMPTS,

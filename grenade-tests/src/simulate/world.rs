@@ -13,6 +13,7 @@ use super::names::Names;
 use super::old_sessions::Sessions;
 use super::operators::Operators;
 use super::scenario::{ReleasePlan, Scenario};
+use super::sharing::Wanted;
 use super::slot::{Behaviour, Server, Slot};
 use super::testbed::Testbed;
 use super::upgrade_id::place_of;
@@ -54,8 +55,8 @@ pub(super) struct World {
     pub byzantine: BTreeSet<usize>,
     /// Services whose people try nothing further.
     pub given_up: BTreeSet<usize>,
-    /// Upgrades, by their place, whose migration waits for the floor of a service that shares the schema.
-    pub wanted: BTreeSet<usize>,
+    /// Upgrades, by their place, that services which share the schema may follow.
+    pub wanted: BTreeMap<usize, Wanted>,
     /// Nodes that are switched off for good, as far as people know.
     pub left: BTreeSet<usize>,
     /// Nodes without power: nothing is started there.
@@ -153,7 +154,7 @@ impl World {
             former: Vec::new(),
             byzantine: BTreeSet::new(),
             given_up: BTreeSet::new(),
-            wanted: BTreeSet::new(),
+            wanted: BTreeMap::new(),
             left: BTreeSet::new(),
             off: BTreeSet::new(),
             put_back: Vec::new(),

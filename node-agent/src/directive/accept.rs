@@ -83,7 +83,7 @@ pub(crate) fn phase_for(
         }
         Disposition::Stop => out_of_rotation(journal),
         Disposition::Replace { release } => {
-            let same = journal.release.as_ref() == Some(&release.tag)
+            let same = journal.running_release() == Some(&release.tag)
                 && seen.probe.version().is_none_or(|v| v == release.version);
             let being_verified = journal.phase == Phase::Verifying;
             match same {

@@ -66,8 +66,9 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
         return None;
     }
     // Where another version came behind the agent's back, the configuration may say which release that is. What was started
-    // and is hidden since is what was started, whichever version it answers.
-    let same = journal.unexposed || journal.admitted.as_ref().is_none_or(|a| a.version == version);
+    // and is hidden since is what was started, whichever version it answers; so is what was never identified since its start.
+    let started = journal.unexposed || journal.unidentified.is_some();
+    let same = started || journal.admitted.as_ref().is_none_or(|a| a.version == version);
     let release = journal.release.clone().filter(|_| same);
     Some(Act::AdmitRunning(version, release.or_else(|| service.release_of(version))))
 }

@@ -45,7 +45,7 @@ pub(crate) struct Seen {
     pub readmit: bool,
     /// The state of staging.
     pub staging: Staging,
-    /// The start hook, where hooks replace code.
+    /// Where hooks replace code: the stop hook while it stops, else the start hook.
     pub hook: HookState,
 }
 

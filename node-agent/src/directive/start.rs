@@ -2,7 +2,7 @@
 
 use super::act::Act;
 use super::decide::{Context, target};
-use super::seen::{DisableFile, Staging};
+use super::seen::{DisableFile, Staging, Url};
 use crate::config::settings::Driver;
 use crate::host::{Alive, HookState, Target};
 use crate::journal::Phase;
@@ -17,10 +17,35 @@ impl Context<'_> {
         let stopped = provable && self.seen.alive == Alive::No || mutant::is("stop-is-not-confirmed");
         match self.seen.file {
             _ if stopped => Act::Enter(Phase::Stopped),
+            _ if !provable && self.came_in_before_its_stop() => self.leave_again(),
             // Its own supervisor may start it beside the hook: it must not come into rotation before it is stopped.
             DisableFile::Absent => Act::Disable,
             DisableFile::Own | DisableFile::Foreign => Act::Stop,
         }
+    }
+
+    /// Whether it came into rotation after this phase was journalled and before its stop hook ran: the agent or the machine
+    /// ended in between.
+    fn came_in_before_its_stop(&self) -> bool {
+        match self.seen.file {
+            // The file went with the machine, and what its supervisor has started since is in the open.
+            DisableFile::Absent => {
+                let answers = matches!(self.seen.alive, Alive::Yes | Alive::Unknown);
+                answers && self.seen.hook == HookState::EarlierBoot
+            }
+            // Its health check does not heed the file. A hook that has begun is not taken back.
+            DisableFile::Own | DisableFile::Foreign => {
+                self.seen.url == Url::Good && self.seen.hook != HookState::Runs
+            }
+        }
+    }
+
+    /// It is stopped only after another drain, and not at all where no directive takes it out.
+    fn leave_again(&self) -> Act {
+        Act::Enter(match self.disposition() {
+            Some(Disposition::Drain | Disposition::Replace { .. } | Disposition::Stop) => Phase::Draining,
+            Some(Disposition::Serve { .. }) | None => Phase::Fresh,
+        })
     }
 
     fn hook_time(&self) -> Duration {

@@ -6,7 +6,7 @@ use crate::directive::act::Act;
 use crate::directive::presumption;
 use crate::directive::seen::Seen;
 use crate::directive::standstill::standstill;
-use crate::host;
+use crate::host::{self, Alive};
 use crate::journal::{Order, Phase};
 use tidegate_proto::mutant;
 use tokio::time::Instant;
@@ -47,10 +47,8 @@ impl Instance {
             }
             Act::Enter(phase) => {
                 self.note_exit(&phase, seen);
-                if let Phase::Starting { target } = &self.journal.phase
-                    && phase == Phase::Verifying
-                {
-                    self.journal.release = Some(target.tag.clone());
+                if phase == Phase::Verifying {
+                    self.journal.note_started();
                 }
                 self.enter(phase);
                 Ok(true)
@@ -90,6 +88,9 @@ impl Instance {
         self.journal.refusal = None;
         self.timers.restart_at = None;
         self.writer.mark_changed();
+        if matches!(seen.alive, Alive::Yes | Alive::Unknown) {
+            self.journal.note_started();
+        }
         self.enter(phase);
     }
 
@@ -97,10 +98,8 @@ impl Instance {
         if phase != self.journal.phase {
             tracing::info!(service = %self.service.name, from = ?self.journal.phase, to = ?phase, "phase");
         }
-        self.journal.unexposed |= phase == Phase::Stopped;
-        self.journal.shown_unjudged &= phase == Phase::Verifying;
         self.writer.mark_changed();
-        self.journal.phase = phase;
+        self.journal.enter(phase);
         self.timers.entered(Instant::now());
     }
 

@@ -85,6 +85,7 @@ impl Instance {
         match self.ask_admission(version, release.clone()).await? {
             Ok(()) => {
                 self.journal.release = release;
+                self.journal.unidentified = None;
                 self.writer.mark_changed();
                 Ok(true)
             }

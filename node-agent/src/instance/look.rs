@@ -70,7 +70,7 @@ impl Instance {
         seen.reconciled = accept::reconciled(&self.journal, &self.service.name, &self.own.id.node, word);
         seen.readmit = self.store.must_readmit(&self.journal, self.store.epoch());
         seen.staging = self.stager.state(&self.journal);
-        seen.hook = self.start_hook();
+        seen.hook = self.moving_hook();
         let (generation, accepted) =
             (seen.wanted.as_ref().map(|order| order.generation), self.journal.generation());
         self.reporter.log_directive(&accept::read(&self.journal, seen), generation, accepted);
@@ -102,11 +102,12 @@ impl Instance {
         }
     }
 
-    /// The start hook; asked only where the answer matters, because it reads files.
-    fn start_hook(&self) -> HookState {
+    /// The stop hook while it stops, else the start hook; asked only where the answer matters, because it reads files.
+    fn moving_hook(&self) -> HookState {
         match (&self.journal.phase, &self.driver) {
             _ if mutant::is("begun-hook-is-forgotten") => HookState::NotBegun,
             (Phase::Starting { .. } | Phase::Stopped, Some(driver)) => driver.start_hook(),
+            (Phase::Stopping, Some(driver)) => driver.stop_hook(),
             _ => HookState::NotBegun,
         }
     }

@@ -89,8 +89,8 @@ impl Instance {
                 tracing::info!(service = %self.service.name, release = %target.tag, version = %target.version,
                     pid = process.as_ref().map(|p| p.pid), "service started");
                 self.journal.process = process;
-                self.journal.staged.insert(target.tag.clone(), digest);
-                self.journal.release = Some(target.tag);
+                self.journal.staged.insert(target.tag, digest);
+                self.journal.note_started();
                 self.enter(Phase::Verifying);
                 if self.journal.process.is_some() {
                     // Nothing but the journal knows its number.

@@ -201,9 +201,18 @@ impl Driver {
 
     /// The state of the start hook, where hooks replace code.
     pub(crate) fn start_hook(&self) -> HookState {
+        self.look_at("start")
+    }
+
+    /// The state of the stop hook, where hooks replace code.
+    pub(crate) fn stop_hook(&self) -> HookState {
+        self.look_at("stop")
+    }
+
+    fn look_at(&self, hook: &str) -> HookState {
         match &self.kind {
             Kind::Process(_) => HookState::NotBegun,
-            Kind::Command(_) => self.host.hooks(&self.home, HookSet::Moving).look("start"),
+            Kind::Command(_) => self.host.hooks(&self.home, HookSet::Moving).look(hook),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::gate::Reason;
 use crate::gate::budget::capacity;
 use crate::moment::Moment;
 use crate::plan::{Draft, begin_rollback, plan};
-use crate::upgrade::rollback_path;
+use crate::upgrade::{View, rollback_path};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::{Directive, Disposition};
@@ -111,7 +111,8 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
     let stored = find_active(fleet, id, "roll back")?;
     demand_why(asker, "rolling back")?;
     let because = format!("{} asked: {}", asker.who, asker.why);
-    if let Err(refused) = rollback_path(fleet, stored, &because) {
+    let view = View { fleet, moment, id, upgrade: stored };
+    if let Err(refused) = rollback_path(&view, &because) {
         return Err(Refusal::state(format!("cannot roll back upgrade {id}: {refused}")));
     }
     beyond_former(fleet, moment, id, stored)?;

@@ -102,7 +102,7 @@ pub(crate) fn paused(view: &View<'_>) -> Answer {
     let heeded = |pause: &&Pause| pause.who == "coordinator" || !mutant::is("persons-pause-is-not-heeded");
     let Some(pause) = view.upgrade.paused.as_ref().filter(heeded) else { return Answer::open() };
     let (who, why) = (pause.who.clone(), pause.why.clone());
-    let rollback_path = rollback_path(view.fleet, view.upgrade, &why).is_ok();
+    let rollback_path = rollback_path(view, &why).is_ok();
     let mut answer = Answer::from(Reason::from(PersonGate::Paused { who, why, rollback_path }));
     answer.reasons.extend(open_failures(view.exceptions()));
     answer

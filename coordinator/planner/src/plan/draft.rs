@@ -265,6 +265,11 @@ impl<'a> Draft<'a> {
         self.actions.iter().any(|action| matches!(action, Action::Commit(_)))
     }
 
+    /// Whether this turn already asks for work on the schema.
+    pub(crate) fn works_on_schema(&self) -> bool {
+        self.actions.iter().any(|action| matches!(action, Action::Schema { .. } | Action::Certify { .. }))
+    }
+
     /// Has the next events name this person.
     pub(crate) fn on_behalf_of(&mut self, who: &str) {
         who.clone_into(&mut self.who);

@@ -26,8 +26,13 @@ use crate::gate::{person, store};
 pub(crate) use rollback::begin_rollback;
 use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 
-/// Decides the next step.
+/// Decides the next step. Whatever it waits for, the database is looked at where a rollback would need that.
 pub(super) fn step(draft: &mut Draft<'_>) {
+    decide(draft);
+    schema::see_after_reconciliation(draft);
+}
+
+fn decide(draft: &mut Draft<'_>) {
     if !draft.passes(store::readable(&draft.view())) || !draft.passes(person::paused(&draft.view())) {
         return;
     }

@@ -17,8 +17,8 @@
 //! * An upgrade that is bound to a schema ends without contract only after a look at what it expanded: a store that was
 //!   restored may have an earlier phase than the database shows.
 
-use tidegate_proto::Digest;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, SchemaBinding};
+use tidegate_proto::{Digest, ServiceVersion, UpgradeId};
 
 /// What happened, and lets an upgrade move on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,16 @@ pub enum Refused {
     /// A schema that the service shares was contracted, by another upgrade.
     #[error("the former version could not run: {0}")]
     Contracted(String),
+    /// The database of an upgrade shows a contract that the store does not know of.
+    #[error(
+        "the database of upgrade {0} shows that contract has started, so version {1} may not be able to run"
+    )]
+    ContractBegun(UpgradeId, ServiceVersion),
+    /// The store was reconciled, and the database of an upgrade that was active then was not seen since.
+    #[error(
+        "the store was reconciled while upgrade {0} was active, and its database, which may be contracted, was not seen since: ask again once it has answered"
+    )]
+    Unseen(UpgradeId),
     /// It has ended.
     #[error("it has ended: {0}")]
     Over(PhaseName),

@@ -1,13 +1,17 @@
-//! Whether an upgrade can be rolled back: its phase has an edge for that, and every contracted schema allows the
-//! version to which it leads.
+//! Whether an upgrade can be rolled back: its phase has an edge for that, every contracted schema allows the version to
+//! which it leads, and no database shows a contract that the store does not know of.
 
+use super::View;
 use super::phase::{Move, Refused, transition};
 use crate::contracted;
 use crate::fleet::Fleet;
+use crate::moment::{ContractBegun, Moment, SchemaFacts};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::{ServiceName, ServiceVersion, UpgradeId};
 
 /// Where turning back leads, or why it does not exist.
-pub fn rollback_path(fleet: &Fleet, upgrade: &Upgrade, because: &str) -> Result<Phase, Refused> {
+pub(crate) fn rollback_path(view: &View<'_>, because: &str) -> Result<Phase, Refused> {
+    let (fleet, upgrade) = (view.fleet, view.upgrade);
     let next = transition(&upgrade.phase, Move::RollBack(because.to_owned()), upgrade.schema.as_ref())?;
     // As long as the floor is the former version's, no certificate that it is gone can exist.
     let window = fleet.service(&upgrade.spec.service).and_then(|service| service.window());
@@ -15,5 +19,67 @@ pub fn rollback_path(fleet: &Fleet, upgrade: &Upgrade, because: &str) -> Result<
     if raised && let Some(forbidden) = contracted::forbids(fleet, &upgrade.spec.service, upgrade.spec.from) {
         return Err(Refused::Contracted(forbidden.to_string()));
     }
+    databases_allow(view)?;
     Ok(next)
+}
+
+/// Whether no database shows a contract that the former version cannot bear. The store does not know of a contract that
+/// came after the copy from which it was restored, nor of one that a person ran by hand. Where it was restored while an
+/// upgrade was active, the phase of that upgrade says nothing of its database until the database was seen.
+pub(crate) fn databases_allow(view: &View<'_>) -> Result<(), Refused> {
+    // Before preflight was left no instance is moved.
+    if view.upgrade.former.is_none() {
+        return Ok(());
+    }
+    let (service, from) = (&view.spec().service, view.spec().from);
+    for (id, upgrade) in view.fleet.active_upgrades() {
+        if required_by(upgrade, service).is_none_or(|requires| requires <= from) {
+            continue;
+        }
+        let begun = view.moment.schemas.get(id).map(|facts| facts.contract_begun).unwrap_or_default();
+        let is_former = is_of_a_former_store(view.fleet, upgrade);
+        let is_contracted = match begun {
+            ContractBegun::No => false,
+            ContractBegun::OfOthers => is_former && !is_recorded(view.fleet, upgrade, (service, from)),
+            ContractBegun::Own => true,
+        };
+        if is_contracted {
+            return Err(Refused::ContractBegun(id.clone(), from));
+        }
+        if is_unseen(view.fleet, view.moment, id, upgrade) {
+            return Err(Refused::Unseen(id.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether nothing was seen of the database of an upgrade that was active when the store was reconciled with a former one:
+/// the upgrade may have entered contract since, and the restored record would not say so.
+pub(crate) fn is_unseen(fleet: &Fleet, moment: &Moment, id: &UpgradeId, upgrade: &Upgrade) -> bool {
+    let is_seen = |facts: &SchemaFacts| facts.looked_for.is_some() || facts.unclaimed;
+    upgrade.schema.is_some()
+        && !upgrade.phase.is_over()
+        && is_of_a_former_store(fleet, upgrade)
+        && !moment.schemas.get(id).is_some_and(is_seen)
+}
+
+/// Whether an upgrade was started before the store was reconciled with a former one. Its lock is written at its start only.
+fn is_of_a_former_store(fleet: &Fleet, upgrade: &Upgrade) -> bool {
+    let by = fleet.reconciliation().filter(|by| by.takes_in_a_former_store());
+    by.zip(fleet.lock(&upgrade.spec.service)).is_some_and(|(by, (_, started))| started < by.at)
+}
+
+/// The version that the contract of an upgrade requires of a service; none = the upgrade has no schema that it uses.
+fn required_by(upgrade: &Upgrade, service: &ServiceName) -> Option<ServiceVersion> {
+    let asked = upgrade.spec.schema.as_ref().filter(|_| upgrade.schema.is_some())?;
+    match upgrade.spec.service == *service {
+        true => Some(upgrade.spec.to),
+        false => asked.shared_with.get(service).copied(),
+    }
+}
+
+/// Whether the schema's record has a contract that this version of a service bears.
+fn is_recorded(fleet: &Fleet, upgrade: &Upgrade, (service, version): (&ServiceName, ServiceVersion)) -> bool {
+    let schema = upgrade.schema.as_ref().and_then(|binding| fleet.schema(&binding.id));
+    schema.and_then(|schema| schema.contracted.get(service)).is_some_and(|requires| *requires <= version)
 }

@@ -8,7 +8,7 @@ use tidegate_migrations::held::held;
 use tidegate_migrations::{
     DatabaseUrl, Engine, MigrationSet, MigrationStatus, Owner, PhaseState, SchemaId, Sessions,
 };
-use tidegate_planner::SchemaFacts;
+use tidegate_planner::{ContractBegun, SchemaFacts};
 use tidegate_proto::name::NotAName;
 use tidegate_proto::record::upgrade::SchemaBinding;
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
@@ -155,6 +155,7 @@ impl Bound {
             Sessions::CannotTell { reason } => Some(reason),
         };
         let own = || status.migrations.iter().filter(|m| m.own);
+        let begun = || own().filter(|m| m.contract != PhaseState::NotStarted && !m.contract_is_empty);
         let all = |done: fn(&MigrationStatus) -> bool| own().all(done);
         Ok(SchemaFacts {
             expanded: all(MigrationStatus::is_expanded),
@@ -165,6 +166,11 @@ impl Bound {
                     m.is_expanded() && m.migrate == PhaseState::Done && m.pending_rows.unwrap_or(0) == 0
                 }),
             contracted: all(|m| m.contract == PhaseState::Done),
+            contract_begun: match (begun().any(|m| m.ours), begun().next().is_some()) {
+                (true, _) => ContractBegun::Own,
+                (false, true) => ContractBegun::OfOthers,
+                (false, false) => ContractBegun::No,
+            },
             clean: all(|m| m.contract == PhaseState::Done || (!m.ours && m.undo == PhaseState::NotStarted)),
             // A few name the kind; the history in the database names them all.
             left: own().flat_map(|m| m.left.clone()).take(MOST_LEFT).collect(),

@@ -102,7 +102,15 @@ async fn attempt(
                 ..SchemaFacts::default()
             });
         }
-        Found::Unclaimed(why) => return Err(why),
+        Found::Unclaimed(why) => {
+            let sessions_unknown = known(leadership, id).sessions_unknown;
+            return Ok(SchemaFacts {
+                trouble: Some(why),
+                unclaimed: true,
+                sessions_unknown,
+                ..SchemaFacts::default()
+            });
+        }
     };
     let seen = match known(leadership, id) {
         cached if job == SchemaJob::Look && cached.expanded && mutant::is("database-facts-are-cached") => {

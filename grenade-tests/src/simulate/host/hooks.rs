@@ -52,6 +52,9 @@ impl SetOfHooks {
             (until(|s| s.hangs_until), until(|s| s.fails_until), until(|s| s.lies_until))
         };
         let id = testbed.begin_hook(at, set, hook);
+        if hook == "stop" {
+            testbed.begin_stop(at);
+        }
         let takes = self.node.throw(|dice| dice.within(20, 1200));
         let (out, answer) = oneshot::channel();
         let hook = hook.to_owned();

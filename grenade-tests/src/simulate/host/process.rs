@@ -51,6 +51,7 @@ impl ServiceProcess for OwnProcess {
             let takes = self.node.throw(|dice| dice.within(5, 300));
             let (testbed, at) = (self.node.testbed.clone(), self.at);
             let pid = testbed.pid(at);
+            testbed.begin_stop(at);
             // The signal was sent: it ends, whether its agent lives or not.
             let ending = tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(takes)).await;

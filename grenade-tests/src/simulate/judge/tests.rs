@@ -137,6 +137,19 @@ fn instance_admitted_after_a_rollback_is_late() {
 }
 
 #[test]
+fn upgrade_ended_in_preflight_was_never_staged() {
+    use PhaseName::{Failed, Preflight, RolledBack, RollingBack, Stage};
+    let is_staged = |phases: &[PhaseName]| {
+        let mut judged = facts(1, 0);
+        phases.iter().for_each(|phase| judged.enters("u0", *phase, 5_000));
+        judged.staged.contains("u0")
+    };
+    assert!(!is_staged(&[Preflight, RollingBack, Failed]));
+    assert!(is_staged(&[Preflight, Stage, RollingBack, RolledBack]));
+    assert!(!is_staged(&[Preflight, Stage, Preflight]), "its store was restored");
+}
+
+#[test]
 fn drain_is_judged_by_the_next_look_at_the_form() {
     let found = |has, replaced_at| {
         let mut judged = facts(1, 0);

@@ -1,5 +1,6 @@
 //! Processes of services: how they start, stop, crash and lose their power, and the hooks that do so for their agent.
 
+use super::files::disable_file;
 use super::{State, Testbed};
 use crate::simulate::slot::{At, HookRun, Running, Slot};
 
@@ -32,17 +33,33 @@ impl Testbed {
         self.state().slots.get(&at).and_then(|slot| slot.running.as_ref()).map(|run| run.pid)
     }
 
+    /// Its agent begins to stop it: a hook or a signal, which takes its time and cannot be taken back.
+    pub(in crate::simulate) fn begin_stop(&self, at: At) {
+        let now = self.now();
+        let mut state = self.state();
+        let is_hidden = self.is_hidden(&state, at);
+        let slot = state.slots.entry(at).or_default();
+        slot.stop_begun = (is_hidden && !slot.hangs(now)).then_some(now);
+    }
+
+    fn is_hidden(&self, state: &State, at: At) -> bool {
+        state.disks[at.1].files.contains_key(&disable_file(&self.names.services[at.0]))
+    }
+
     /// A process ends because its agent wants it to.
     pub(in crate::simulate) fn stop(&self, at: At) {
         let now = self.now();
         let mut state = self.state();
+        let is_hidden = self.is_hidden(&state, at);
         let slot = state.slots.entry(at).or_default();
         let (in_flight, hidden_at, ran) = (slot.in_flight(now), slot.hidden_at, slot.alive(now).is_some());
         let exposed = slot.serves || slot.server.up;
-        slot.running = None;
+        // What its agent saw before the stop was true then, and a stop that has begun is not taken back.
+        let unheeded = slot.came_in_while_stopping(is_hidden);
+        (slot.running, slot.stop_begun) = (None, None);
         let name = self.names.instance(at);
         state.log.log(now, &format!("{name} stops"));
-        if ran && (in_flight > 0 || exposed) {
+        if ran && (in_flight > 0 || exposed) && !unheeded {
             state.facts.stopped_at_work(now, at, hidden_at, exposed, &name);
         }
         self.look_at(&mut state, at, now);
@@ -156,5 +173,67 @@ impl Testbed {
                 run.is = run.is.corrected();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rotation::BY_AGENT;
+    use super::*;
+    use crate::simulate::event_log::EventLog;
+    use crate::simulate::judge::{Facts, ServiceFacts};
+    use crate::simulate::names::Names;
+    use crate::simulate::slot::{Behaviour, Hiccup};
+    use std::time::Duration;
+
+    const PLACE: At = (0, 0);
+
+    fn hides(testbed: &Testbed) {
+        testbed.write(0, &disable_file("pantry"), BY_AGENT.to_vec()).unwrap();
+    }
+
+    fn starts(testbed: &Testbed) {
+        testbed.start(PLACE, "pantry-1");
+    }
+
+    fn hangs_for_a_moment(testbed: &Testbed) {
+        testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Hangs, now + 1_500));
+    }
+
+    /// The rules that a stop breaks where the health check does not heed the disable-file, by what happens before it begins
+    /// and during it.
+    async fn broken(before: &[fn(&Testbed)], during: &[fn(&Testbed)]) -> Vec<u8> {
+        let is = Behaviour {
+            version: 1,
+            says: None,
+            ready_after: 0,
+            starts: true,
+            crashes_after: None,
+            flaps: None,
+        };
+        let service = ServiceFacts { instances: 1, drain_deadline: 5_000, ..ServiceFacts::default() };
+        let facts = Facts { services: vec![service], ..Facts::default() };
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let releases = [("pantry-1".to_owned(), is)].into();
+        let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
+        testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Heedless, now + 60_000));
+        before.iter().for_each(|happens| happens(&testbed));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        testbed.begin_stop(PLACE);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        during.iter().for_each(|happens| happens(&testbed));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        testbed.stop(PLACE);
+        let state = testbed.state();
+        state.facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn let_in_unheeded_after_its_stop_began_is_no_breach() {
+        assert_eq!(broken(&[hides], &[starts]).await, Vec::<u8>::new());
+        assert_eq!(broken(&[], &[hides, starts]).await, [6], "its stop began without a disable-file");
+        assert_eq!(broken(&[hides, starts], &[]).await, [6], "it was in rotation when its stop began");
+        let hung = broken(&[hides, hangs_for_a_moment], &[starts]).await;
+        assert_eq!(hung, [6], "nothing had refused when its stop began");
     }
 }

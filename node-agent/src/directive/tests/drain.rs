@@ -2,10 +2,10 @@
 
 use super::super::seen::{Balancers, DisableFile, InFlight, Url};
 use super::super::timers::Timers;
-use super::story::{Story, order, replace};
+use super::story::{Story, order, replace, replace_what_is_out};
 use crate::directive::act::Act;
-use crate::host::Alive;
-use crate::journal::Phase;
+use crate::host::{Alive, HookState};
+use crate::journal::{Order, Phase};
 use tidegate_proto::record::directive::{Disposition, OnDeadline};
 use tidegate_proto::record::report::{NOT_LEFT, Rotation};
 
@@ -270,4 +270,48 @@ fn drained_instance_whose_file_was_removed_drains_again() {
     story.ordered(order(10, replace(2)));
     story.seen.file = DisableFile::Absent;
     assert_eq!(story.act(), Act::Enter(Phase::Draining), "balancers may send requests again");
+}
+
+#[test]
+fn what_came_in_before_its_stop_hook_ran_is_drained_again() {
+    let stopping = |asked: Order| {
+        let mut story = Story::serving().by_hooks();
+        story.disabled().ordered(asked);
+        story.enter(Phase::Stopping);
+        story
+    };
+    let shown = |story: &mut Story| {
+        (story.seen.file, story.seen.url) = (DisableFile::Absent, Url::Good);
+        story.pass(0);
+    };
+    let mut unheeded = stopping(order(9, replace(2)));
+    assert_eq!(unheeded.act(), Act::Stop);
+    unheeded.seen.url = Url::Good;
+    unheeded.pass(0);
+    assert_eq!(unheeded.act(), Act::Enter(Phase::Draining), "its health check does not heed the file");
+    unheeded.seen.hook = HookState::Runs;
+    assert_eq!(unheeded.act(), Act::Stop, "a hook that has begun is not taken back");
+
+    let mut rebooted = stopping(order(9, replace(2)));
+    shown(&mut rebooted);
+    assert_eq!(rebooted.act(), Act::Disable, "a person showed it");
+    rebooted.seen.hook = HookState::EarlierBoot;
+    assert_eq!(rebooted.act(), Act::Enter(Phase::Draining), "the machine started it in the open");
+    rebooted.enter(Phase::Draining);
+    assert_eq!(rebooted.act(), Act::Disable);
+    rebooted.enter(Phase::Stopping);
+    rebooted.silent();
+    assert_eq!(rebooted.act(), Act::Disable, "nothing listens");
+
+    let mut presumed_out = stopping(replace_what_is_out(9, 2));
+    shown(&mut presumed_out);
+    presumed_out.seen.hook = HookState::EarlierBoot;
+    assert_eq!(presumed_out.act(), Act::Enter(Phase::Draining));
+    presumed_out.enter(Phase::Draining);
+    assert_eq!(presumed_out.act(), Act::Decline(Phase::Verifying), "it is in rotation");
+
+    let mut started = stopping(order(9, Disposition::Serve { returning: true }));
+    started.seen.url = Url::Good;
+    started.pass(0);
+    assert_eq!(started.act(), Act::Enter(Phase::Fresh), "nothing asks for its stop");
 }

@@ -1,14 +1,14 @@
 //! What is refused leaves rotation at once, but for a version that changes there and for a window that a person
 //! reconciled: those stay until they are drained.
 
-use super::story::{Story, order, release, version};
+use super::story::{Story, order, release, replace, version};
 use crate::config::address::AbsolutePath;
 use crate::config::settings::Artifact;
 use crate::directive::act::Act;
 use crate::directive::seen::{Balancers, Probed, Url};
 use crate::directive::stays::stays;
 use crate::directive::timers::Timers;
-use crate::host::Alive;
+use crate::host::{Alive, HookState, Target};
 use crate::journal::{Admitted, Phase, Refusal};
 use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
@@ -203,5 +203,28 @@ fn new_release_with_former_version_is_not_the_former_one() {
     };
     assert_eq!(tag(story.act()).as_deref(), Some("pantry-2.0.0"), "it was started here and never shown");
     story.journal.unexposed = false;
+    story.journal.unidentified = Some("pantry-2.0.0".parse().unwrap());
+    let shown = "a person enabled it before the store could be asked";
+    assert_eq!(tag(story.act()).as_deref(), Some("pantry-2.0.0"), "{shown}");
+    story.journal.unidentified = None;
     assert_eq!(tag(story.act()).as_deref(), Some("pantry-1.0.0"), "a person put it there");
+}
+
+/// The agent ended in the start of a release that answers the former version, and a rollback was ordered meanwhile.
+#[test]
+fn release_in_its_start_is_not_the_former_one() {
+    let accepted = |tag: i64, answers: i64| {
+        let mut story = Story::serving().by_hooks();
+        story.disabled();
+        story.seen.probe = Probed::Version(version(answers));
+        story.seen.hook = HookState::Ended;
+        story.enter(Phase::Starting { target: Target::from(&release(2)) });
+        story.seen.wanted = Some(order(9, replace(tag)));
+        match story.act() {
+            Act::Accept(_, phase) => phase,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(accepted(1, 1), Phase::Draining, "what runs is the new release");
+    assert_eq!(accepted(2, 2), Phase::Verifying, "it is what the directive asks for");
 }

@@ -1,19 +1,27 @@
-//! Whether an upgrade can be rolled back: its phase and the contracted schemas allow it, and no compute release needs the
-//! floor that the rollback lowers.
+//! Whether an upgrade can be rolled back: its phase, the contracted schemas and the databases allow it, and no compute
+//! release needs the floor that the rollback lowers.
 
 use super::PersonGate;
 use crate::contracted;
 use crate::gate::release::needed::forbids;
 use crate::gate::store::unreadable;
 use crate::gate::{Answer, Reason};
-use crate::upgrade::{View, rollback_path};
+use crate::upgrade::{View, databases_allow, rollback_path};
 use tidegate_proto::{Key, ServiceVersion};
 
 /// Whether the rollback may begin.
 pub(crate) fn begins(view: &View<'_>, why: &str) -> Answer {
-    match rollback_path(view.fleet, view.upgrade, why) {
+    match rollback_path(view, why) {
         Err(refused) => Answer::from(no_rollback(&refused)),
         Ok(_) => lowers_floor(view),
+    }
+}
+
+/// Whether the databases that instances use allow the version to which the rollback leads.
+pub(crate) fn databases(view: &View<'_>) -> Answer {
+    match databases_allow(view) {
+        Err(refused) => Answer::from(no_rollback(&refused)),
+        Ok(()) => Answer::open(),
     }
 }
 

@@ -6,6 +6,8 @@ use super::faults;
 use super::moving::UnderWay;
 use crate::fleet::{Exceptions, Instance, ServiceFleet};
 use crate::gate::Sample;
+use crate::gate::person::rollback::no_rollback;
+use crate::upgrade::phase::Refused;
 use crate::upgrade::rollback_path;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Commit;
@@ -139,8 +141,10 @@ pub(super) fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option
 
 /// The failure budget is exceeded: does what the spec says; pauses where a rollback is not possible.
 pub(super) fn exceed_budget(draft: &mut Draft<'_>, why: String) {
-    match (draft.spec().failures.then, rollback_path(draft.fleet, draft.upgrade, &why)) {
+    match (draft.spec().failures.then, rollback_path(&draft.view(), &why)) {
         (Then::Rollback, Ok(_)) => super::rollback::begin_rollback(draft, why),
+        // The database is looked at, and decides.
+        (Then::Rollback, Err(refused @ Refused::Unseen(_))) => draft.wait(no_rollback(&refused)),
         (Then::Rollback, Err(refused)) => pause(draft, format!("{why}; it cannot be rolled back: {refused}")),
         (Then::Pause, _) => pause(draft, why),
     }

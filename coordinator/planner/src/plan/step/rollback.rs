@@ -42,6 +42,14 @@ fn has_its_window(draft: &mut Draft<'_>, is_back: bool) -> bool {
     let from = draft.spec().from;
     let now = draft.service().and_then(|s| s.window()).map(|window| (window.floor, window.ceiling));
     let Some((floor, ceiling)) = now else { return true };
+    // What is back already stays.
+    if !is_back && !draft.passes(rollback::databases(&draft.view())) {
+        // Another database may take its place.
+        if draft.upgrade.schema.is_some() {
+            draft.schema(SchemaJob::Look);
+        }
+        return false;
+    }
     let then = (from, if is_back && !mutant::is("ceiling-is-not-lowered") { from } else { ceiling });
     if (floor, ceiling) == then {
         return true;

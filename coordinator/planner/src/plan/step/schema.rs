@@ -9,6 +9,7 @@ use crate::gate::schema::migrate_floors;
 use crate::gate::schema::{looks, lost, runs};
 use crate::gate::version::all_at;
 use crate::moment::SchemaFacts;
+use crate::upgrade::is_unseen;
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::mutant;
@@ -116,6 +117,13 @@ pub(super) enum Shown {
 pub(super) fn look(draft: &mut Draft<'_>) {
     draft.schema(SchemaJob::Look);
     draft.wait(looks(SchemaJob::Look.word(), draft.facts()));
+}
+
+/// Has a database looked at of which nothing was seen since the store was reconciled.
+pub(super) fn see_after_reconciliation(draft: &mut Draft<'_>) {
+    if is_unseen(draft.fleet, draft.moment, draft.id, draft.upgrade) && !draft.works_on_schema() {
+        draft.schema(SchemaJob::Look);
+    }
 }
 
 /// Whether the database no longer shows what an earlier phase did: then it is looked at again, and nothing begins.

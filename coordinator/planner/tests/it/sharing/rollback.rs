@@ -6,6 +6,7 @@ use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::preflight;
 use tidegate_planner::release::floor;
+use tidegate_proto::record::active::Active;
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::spec::Spec;
@@ -81,6 +82,34 @@ fn sharing_service_is_not_upgraded_while_the_schema_is_undone() {
     assert!(holds(&world));
     world.run();
     assert!(!holds(&world), "{:?}", world.phase());
+}
+
+/// An upgrade of the sharing service was started while the form was there, and waits in preflight.
+#[test]
+fn sharing_upgrade_in_preflight_stays_once_the_form_is_gone() {
+    for starts_later in [false, true] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        let lock = |world: &mut World| {
+            let next = Active { upgrade: "of-scheduler".parse().unwrap() };
+            world.store.put(Key::Active(scheduler()), next);
+        };
+        if !starts_later {
+            lock(&mut world);
+        }
+        roll_back(&mut world);
+        world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+        if starts_later {
+            lock(&mut world);
+        }
+        let next = Spec { service: scheduler(), schema: None, ..shared(json!({})) };
+        let found = preflight::findings(world.store.fleet(), &next, None);
+        let stays = found.iter().any(|f| f.blocks && f.what.contains("has taken away the form"));
+        assert_eq!(stays, !starts_later, "{found:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{World, binding, upgrade_id};
 use tidegate_planner::certificate::{DatabaseEvidence, certify};
-use tidegate_planner::{LookedFor, Reason, SchemaFacts, SchemaJob};
+use tidegate_planner::{ContractBegun, LookedFor, Reason, SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName, Upgrade};
 
 /// What the database itself holds.
@@ -30,6 +30,7 @@ impl Database {
             filled: self.filled,
             migrated: counts && self.filled && self.late_rows == 0,
             contracted: self.contracted,
+            contract_begun: if self.contracted { ContractBegun::Own } else { ContractBegun::No },
             clean: !self.expanded,
             sessions_unknown: self.sessions_unknown.clone(),
             ..SchemaFacts::default()
