@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::upgrade::{Phase, PhaseName};
+use tidegate_proto::record::upgrade::{Phase, PhaseName, Upgrade};
 use tidegate_proto::{Key, Prefix, ServiceName, UpgradeId, Value};
 use tokio::task::JoinHandle;
 
@@ -230,31 +230,7 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             }
         }
         (Key::Upgrade(id), Some(Value::Upgrade(upgrade))) => {
-            let phase = upgrade.body.phase.name();
-            let paused = upgrade.body.paused.is_some();
-            let super::testbed::State { facts, slots, .. } = &mut *state;
-            let changed = facts.phases.get(id.as_str()).is_none_or(|(was, _)| *was != phase);
-            if changed {
-                facts.enters(id.as_str(), phase, now);
-                if phase == PhaseName::Roll {
-                    let service = upgrade.body.spec.service.as_str();
-                    facts.unbound.retain(|at| testbed.names().services[at.0] != service);
-                    facts.late.retain(|at| testbed.names().services[at.0] != service);
-                }
-                testbed.changed().notify_one();
-                line = Some(format!("{id}: {phase:?}"));
-                if revision.is_some() {
-                    ends::judge(facts, slots, testbed.names(), &upgrade.body, now);
-                }
-            }
-            if let Phase::Roll { wave } = upgrade.body.phase
-                && facts.waves.get(id.as_str()).is_none_or(|(was, _)| *was != wave)
-            {
-                facts.waves.insert(id.to_string(), (wave, now));
-            }
-            if facts.paused.insert(id.to_string(), paused) != Some(paused) && (paused || !changed) {
-                line = Some(format!("{id}: {}", if paused { "paused" } else { "not paused" }));
-            }
+            line = upgraded(testbed, &mut state, id.as_str(), &upgrade.body, revision);
         }
         (Key::Stream(name), Some(Value::Stream(stream))) => {
             noticed(testbed, &mut state, name.as_str(), &stream.body, revision);
@@ -284,6 +260,43 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
     if let (Some(line), Some(revision)) = (line, revision) {
         state.log.log(now, &format!("[{revision}] {line}"));
     }
+}
+
+/// The record of an upgrade was written; returns what to log of it.
+fn upgraded(
+    testbed: &Testbed,
+    state: &mut super::testbed::State,
+    id: &str,
+    upgrade: &Upgrade,
+    revision: Option<i64>,
+) -> Option<String> {
+    let (now, mut line) = (testbed.now(), None);
+    let phase = upgrade.phase.name();
+    let paused = upgrade.paused.is_some();
+    let super::testbed::State { facts, slots, .. } = state;
+    let changed = facts.phases.get(id).is_none_or(|(was, _)| *was != phase);
+    if changed {
+        facts.enters(id, phase, now);
+        if phase == PhaseName::Roll {
+            let service = upgrade.spec.service.as_str();
+            facts.unbound.retain(|at| testbed.names().services[at.0] != service);
+            facts.late.retain(|at| testbed.names().services[at.0] != service);
+        }
+        testbed.changed().notify_one();
+        line = Some(format!("{id}: {phase:?}"));
+        if revision.is_some() {
+            ends::judge(facts, slots, testbed.names(), upgrade, now);
+        }
+    }
+    if let Phase::Roll { wave } = upgrade.phase
+        && facts.waves.get(id).is_none_or(|(was, _)| *was != wave)
+    {
+        facts.waves.insert(id.to_string(), (wave, now));
+    }
+    if facts.paused.insert(id.to_string(), paused) != Some(paused) && (paused || !changed) {
+        line = Some(format!("{id}: {}", if paused { "paused" } else { "not paused" }));
+    }
+    line
 }
 
 /// The report of an instance was written, or is gone.

@@ -60,7 +60,7 @@ fn request_that_was_not_sent_is_no_failure_and_no_answer() {
 }
 
 #[test]
-fn wrong_answer_is_named_also_where_another_request_failed_first() {
+fn wrong_answer_is_named_where_another_request_failed_first() {
     let mut up = upgraded(load());
     let silent = failed(entry(300, 3_000.0), "no answer in 10 s");
     up.entries[300] = Entry { status: None, node: String::new(), version: None, ..silent };
