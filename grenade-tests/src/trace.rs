@@ -40,6 +40,8 @@ pub struct Trace {
     pub spoilt: BTreeSet<Key>,
     /// Revisions in which a person put back what such a record was: no coordinator wrote them.
     pub by_hand: BTreeSet<i64>,
+    /// Revisions in which something else wrote in place of an agent that a simulation had killed.
+    pub lies: BTreeSet<i64>,
     /// When the auditor saw each revision, in milliseconds. Empty in a history that was read afterwards.
     pub seen_at: BTreeMap<i64, u64>,
 }
@@ -160,6 +162,7 @@ impl Trace {
         self.revisions.retain(|revision| revision.number <= made);
         self.seen_at.retain(|number, _| *number <= made);
         self.by_hand.retain(|number| *number <= made);
+        self.lies.retain(|number| *number <= made);
         self.restarts.iter_mut().for_each(|(_, at)| *at = (*at).min(made));
     }
 
@@ -179,7 +182,7 @@ impl Trace {
             after.take_in(revision);
             if !self.by_hand.contains(&revision.number) {
                 let known = self.known_at(revision.number);
-                broken.extend(rules::judge(&before, revision, &after, &self.restarts, known));
+                broken.extend(rules::judge(self, &before, revision, &after, known));
             }
             before.take_in(revision);
         }
