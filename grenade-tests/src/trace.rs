@@ -2,9 +2,11 @@
 //!
 //! Nothing of the planner is asked: what must hold is said here once more, in fewer words, from the records alone.
 //! `seen` puts the records of one revision together, `rules` and `releases` judge each step from one revision to the next,
-//! `live` judges what depends on time, `tally` counts what was done how often, `falsify` falsifies one.
+//! `live` judges what depends on time, `in_use` says what an upgrade had to leave, `tally` counts what was done how often,
+//! `falsify` falsifies one.
 
 pub mod falsify;
+mod in_use;
 pub mod live;
 mod needless;
 mod releases;
