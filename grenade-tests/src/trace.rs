@@ -2,9 +2,11 @@
 //!
 //! Nothing of the planner is asked: what must hold is said here once more, in fewer words, from the records alone.
 //! `seen` puts the records of one revision together, `rules` and `releases` judge each step from one revision to the next,
-//! `live` judges what depends on time, `tally` counts what was done how often, `falsify` falsifies one.
+//! `live` judges what depends on time, `in_use` says what an upgrade had to leave, `tally` counts what was done how often,
+//! `falsify` falsifies one.
 
 pub mod falsify;
+mod in_use;
 pub mod live;
 mod needless;
 mod releases;
@@ -40,6 +42,8 @@ pub struct Trace {
     pub spoilt: BTreeSet<Key>,
     /// Revisions in which a person put back what such a record was: no coordinator wrote them.
     pub by_hand: BTreeSet<i64>,
+    /// Revisions in which something else wrote in place of an agent that a simulation had killed.
+    pub lies: BTreeSet<i64>,
     /// When the auditor saw each revision, in milliseconds. Empty in a history that was read afterwards.
     pub seen_at: BTreeMap<i64, u64>,
 }
@@ -160,6 +164,7 @@ impl Trace {
         self.revisions.retain(|revision| revision.number <= made);
         self.seen_at.retain(|number, _| *number <= made);
         self.by_hand.retain(|number| *number <= made);
+        self.lies.retain(|number| *number <= made);
         self.restarts.iter_mut().for_each(|(_, at)| *at = (*at).min(made));
     }
 
@@ -179,7 +184,7 @@ impl Trace {
             after.take_in(revision);
             if !self.by_hand.contains(&revision.number) {
                 let known = self.known_at(revision.number);
-                broken.extend(rules::judge(&before, revision, &after, &self.restarts, known));
+                broken.extend(rules::judge(self, &before, revision, &after, known));
             }
             before.take_in(revision);
         }

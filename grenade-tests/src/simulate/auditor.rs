@@ -142,6 +142,11 @@ impl Auditor {
         trace.restarts.extend(node.parse().ok().map(|node| (node, at)));
     }
 
+    /// In this revision something else wrote in place of an agent.
+    pub(super) fn note_lie(&self, revision: i64) {
+        self.trace().lies.insert(revision);
+    }
+
     /// How many revisions wrote something.
     pub(super) fn revisions(&self) -> usize {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner).revisions.len()

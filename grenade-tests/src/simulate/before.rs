@@ -3,26 +3,39 @@
 use super::slot::{At, Running, Slot};
 use super::upgrades::Current;
 use super::world::World;
+use tidegate_proto::ServiceVersion;
 
 /// A look at a database that is not older holds for the commit that ends a rollback, in milliseconds.
 const LOOK: u64 = 2_000;
 
 /// Whether the database may be looked at for what the rollback left: another file took its place since the last look, or a
 /// service that shares the schema uses the new form, which stays then. An upgrade that ended in preflight has moved no
-/// instance back, so what an instance of its own uses stays as well.
+/// instance back, so what an instance of its own uses stays as well. What runs counts, and what the store said of it when
+/// the upgrade ended: nothing tells that a program gives a false version, or what has become of a silent instance.
 fn is_comparable(world: &World, current: &Current, over: &str, schema: usize) -> bool {
     let plan = &world.scenario.upgrades[current.plan];
+    let others = world.scenario.sharing(plan.service);
+    let counts = |service: usize| others.contains(&service) || over == "failed" && service == plan.service;
+    let said = said_above(world, current, plan.from);
     let state = world.testbed.state();
     let ended = state.facts.phases.get(&current.id).map_or(0, |(_, at)| *at);
-    let others = world.scenario.sharing(plan.service);
     let used = |at: &At, slot: &Slot| {
-        (others.contains(&at.0) || over == "failed" && at.0 == plan.service)
-            && slot.running.as_ref().is_some_and(|run| run.is.version > plan.from)
+        counts(at.0) && slot.running.as_ref().is_some_and(|run| run.is.version > plan.from)
     };
     let database = &world.databases[schema];
-    let stays = state.slots.iter().any(|(at, slot)| used(at, slot))
+    let stays = said.into_iter().any(counts)
+        || state.slots.iter().any(|(at, slot)| used(at, slot))
         || others.iter().any(|other| state.facts.services[*other].upgrading);
     !database.is_away() && database.replaced_at.is_none_or(|at| at + LOOK < ended) && !stays
+}
+
+/// Services with an instance that the store said to be above a version when an upgrade ended.
+fn said_above(world: &World, current: &Current, version: u32) -> Vec<usize> {
+    let (Ok(id), Ok(version)) = (current.id.parse(), ServiceVersion::new(i64::from(version))) else {
+        return Vec::new();
+    };
+    let said = world.auditor.trace().said_above(&id, version);
+    said.iter().filter_map(|service| world.testbed.names().service(service.as_str())).collect()
 }
 
 /// After a rollback everything is as it was before.

@@ -116,7 +116,8 @@ async fn lie_of(world: &mut World, service: usize, node: usize) -> anyhow::Resul
         _ => return Ok(()),
     };
     world.testbed.log(format!("{key} holds a lie ({form}, {version})"));
-    client.put(prefix.key(&key), lied.encode(), None).await?;
+    let put = client.put(prefix.key(&key), lied.encode(), None).await?;
+    world.auditor.note_lie(put.header().map_or(0, etcd_client::ResponseHeader::revision));
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, ServiceName, ServiceVersion, StreamName, Value};
 
 use super::revision::Written;
-use super::rules::{Judge, RECONCILIATION};
+use super::rules::{BY_RELEASES, Judge, RECONCILIATION};
 use super::seen::Seen;
 
 /// Judges what a revision wrote of streams and floors.
@@ -47,16 +47,23 @@ fn goes_out(judge: &mut Judge<'_>, stream: &StreamName, body: &Stream) {
     }
 }
 
-/// The lowest version of a service that is promised: its floor, or where it is only watched what runs.
+/// The lowest version of a service that is promised: its floor, or where it is only watched what runs. A floor that an
+/// upgrade committed is a promise with an open ceiling too, as that of a service which shares the schema; one that
+/// follows what releases need is none.
 fn storage(seen: &Seen, service: &ServiceName) -> Option<ServiceVersion> {
     let window = seen.windows.get(service).map(|window| &window.body);
-    match window.filter(|window| window.ceiling != ServiceVersion::MAX) {
+    match window.filter(|window| !window.is_open() && !follows_needs(window)) {
         Some(window) => Some(window.floor),
         None => {
             let each: Vec<_> = seen.fleet(service).map(|(_, instance)| instance.version()).collect();
             each.into_iter().min().flatten()
         }
     }
+}
+
+/// Whether the floor is what compute releases need, whatever runs.
+fn follows_needs(window: &Window) -> bool {
+    window.ceiling == ServiceVersion::MAX && window.set_by.as_str() == BY_RELEASES
 }
 
 /// No floor falls below a need in effect. A need may exist before its release is out, and wait for the floor: what is
@@ -74,4 +81,44 @@ fn floor_is_enough(judge: &mut Judge<'_>, service: &ServiceName) {
             window.floor, holder.tag, holder.minimum
         )
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Put, Revision};
+    use tidegate_proto::Prefix;
+
+    /// What is promised of a service that was admitted at version 3 and whose agent does not know what runs.
+    fn promised(set_by: &str, floor: ServiceVersion, ceiling: ServiceVersion) -> Option<u32> {
+        let window = format!(r#"{{"schema":1,"floor":{floor},"ceiling":{ceiling},"set_by":"{set_by}"}}"#);
+        let writes = [
+            ("windows/cellar", window.as_str()),
+            ("inventory/cellar/n1", r#"{"schema":1,"version":3,"identity":{"nonce":"n","boot":"b"},"at":1}"#),
+            (
+                "reports/cellar/n1",
+                r#"{"schema":1,"version":null,"admission":2,"rotation":"unknown","health":"unhealthy",
+                    "step":{"name":"serving"},"identity":{"nonce":"n","boot":"b"}}"#,
+            ),
+        ];
+        let mut seen = Seen::default();
+        for (number, (key, text)) in (1..).zip(writes) {
+            let path = format!("/tidegate/{key}");
+            let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
+            let value = Value::decode(&key, text.as_bytes()).unwrap();
+            let put = Some(Put { value, created: number });
+            seen.take_in(&Revision { number, writes: vec![Written { key, put, gone: false }] });
+        }
+        storage(&seen, &"cellar".parse().unwrap()).map(ServiceVersion::get)
+    }
+
+    #[test]
+    fn floor_of_an_upgrade_is_promised_below_an_open_ceiling() {
+        let (two, lowest, highest) =
+            (ServiceVersion::new(2).unwrap(), ServiceVersion::ABSENT, ServiceVersion::MAX);
+        assert_eq!(promised("u1", two, two), Some(2));
+        assert_eq!(promised("u1", two, highest), Some(2), "its service shares the schema of u1");
+        assert_eq!(promised("compute-releases", two, highest), None, "it is only watched");
+        assert_eq!(promised("u1", lowest, highest), None, "every version is admitted");
+    }
 }

@@ -7,16 +7,21 @@ mod fence;
 mod phase;
 mod window;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use tidegate_proto::NodeId;
 
+use super::Trace;
 use super::releases;
 use super::revision::Revision;
 use super::seen::Seen;
 
 /// Who sets a window when a restored store is reconciled.
 pub(super) const RECONCILIATION: &str = "reconciliation";
+
+/// Who sets the floor that compute releases need.
+pub(super) const BY_RELEASES: &str = "compute-releases";
 
 /// A rule that a revision broke.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,19 +46,16 @@ pub(super) struct Judge<'a> {
     pub(super) revision: &'a Revision,
     pub(super) after: &'a Seen,
     restarts: &'a [(NodeId, i64)],
+    lies: &'a BTreeSet<i64>,
     /// The last revision that a coordinator had seen for certain when it wrote this one.
     known: i64,
     broken: Vec<Broken>,
 }
 
-pub(super) fn judge(
-    before: &Seen,
-    revision: &Revision,
-    after: &Seen,
-    restarts: &[(NodeId, i64)],
-    known: i64,
-) -> Vec<Broken> {
-    let mut judge = Judge { before, revision, after, restarts, known, broken: Vec::new() };
+/// Judges one revision of a history.
+pub(super) fn judge(of: &Trace, before: &Seen, revision: &Revision, after: &Seen, known: i64) -> Vec<Broken> {
+    let (restarts, lies) = (&of.restarts, &of.lies);
+    let mut judge = Judge { before, revision, after, restarts, lies, known, broken: Vec::new() };
     judge.only_a_leader_writes();
     judge.nothing_is_forgotten();
     judge.admitted_within_the_window();

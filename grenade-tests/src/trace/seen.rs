@@ -198,6 +198,12 @@ impl Seen {
             .map(|((_, node), instance)| (node, instance))
     }
 
+    /// The services of which an instance was last seen above a version.
+    pub(super) fn services_above(&self, version: ServiceVersion) -> impl Iterator<Item = &ServiceName> {
+        let above = self.instances.iter().filter(move |(_, instance)| instance.is_above(version));
+        above.map(|((service, _), _)| service)
+    }
+
     pub(super) fn in_service(&self, service: &ServiceName) -> usize {
         self.fleet(service).filter(|(_, instance)| instance.is_in_service()).count()
     }
@@ -209,6 +215,14 @@ impl Instance {
         let (report, inventory) = (self.report.as_ref()?, self.inventory.as_ref()?);
         let running = report.body.version.filter(|_| report.body.admission.0 == inventory.revision)?;
         Some(running.min(inventory.body.version))
+    }
+
+    /// Whether what runs is above a version, as far as its agent says, admitted or not; of a silent one the last that was
+    /// admitted counts.
+    fn is_above(&self, version: ServiceVersion) -> bool {
+        let reported = self.report.as_ref().and_then(|report| report.body.runs());
+        let last = reported.or_else(|| self.inventory.as_ref().map(|inventory| inventory.body.version));
+        !self.decommissioned && last.is_some_and(|last| last > version)
     }
 
     /// In rotation, healthy, and not ordered out: an order holds from its commit until a report of its generation or a

@@ -25,6 +25,10 @@ impl Judge<'_> {
     /// A report names what was admitted since the one before it lapsed, and an agent forgets nothing that it has reported:
     /// its journal has it, unless that is lost as a whole.
     pub(super) fn reports(&mut self) {
+        // What was written in place of an agent is no act of it. Whatever the store holds counts for what coordinators do.
+        if self.lies.contains(&self.revision.number) {
+            return;
+        }
         for Written { key, put, .. } in &self.revision.writes {
             let (Key::Report(service, node), Some(Value::Report(report))) =
                 (key, put.as_ref().map(|put| &put.value))
@@ -133,5 +137,16 @@ mod tests {
         assert!(broke_rule_3(&trace), "its own lease lapsed as well");
         trace.revisions[5].writes[0].gone = false;
         assert!(!broke_rule_3(&trace), "its report was overwritten, and its lease is held");
+    }
+
+    #[test]
+    fn report_in_place_of_a_silent_agent_is_no_return_of_it() {
+        let mut trace = silent_and_then(&[report("1", "in", 1)]);
+        assert!(broke_rule_3(&trace));
+        trace.lies.insert(5);
+        assert!(!broke_rule_3(&trace), "its agent did not write it");
+        let mut trace = silent_and_then(&[report("1", "in", 1), SILENT, report("1", "in", 1)]);
+        trace.lies.insert(5);
+        assert!(broke_rule_3(&trace), "its agent is back on its former admission later");
     }
 }

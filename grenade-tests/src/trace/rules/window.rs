@@ -4,10 +4,7 @@ use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackSt
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{ServiceVersion, UpgradeId};
 
-use super::{Judge, RECONCILIATION};
-
-/// Who sets the floor that compute releases need.
-const BY_RELEASES: &str = "compute-releases";
+use super::{BY_RELEASES, Judge, RECONCILIATION};
 
 /// Who sets a window by hand.
 const BY_HAND: &str = "operator";
