@@ -178,13 +178,14 @@ impl Trace {
     /// Every breach of a rule; none in a history that is good.
     pub fn breaches(&self) -> Vec<Broken> {
         let mut broken = streams::judge(&self.revisions);
+        let agents = rules::Agents { restarts: &self.restarts, lies: &self.lies };
         // Each takes in every revision, one after the other: a copy of all records for each revision would cost more.
         let (mut before, mut after) = (seen::Seen::default(), seen::Seen::default());
         for revision in &self.revisions {
             after.take_in(revision);
             if !self.by_hand.contains(&revision.number) {
                 let known = self.known_at(revision.number);
-                broken.extend(rules::judge(self, &before, revision, &after, known));
+                broken.extend(rules::judge(agents, &before, revision, &after, known));
             }
             before.take_in(revision);
         }

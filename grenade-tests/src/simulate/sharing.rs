@@ -41,7 +41,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// Whether the form is there that the attempt made: one that turned back takes it away, and the next one has to make
+    /// Whether the form is there that the attempt made: its rollback takes it away, and the next one has to make
     /// it again.
     fn holds(&self, phases: &BTreeMap<String, (PhaseName, u64)>) -> bool {
         use PhaseName::{Failed, RolledBack, RollingBack};

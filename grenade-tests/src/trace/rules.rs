@@ -12,7 +12,6 @@ use std::fmt;
 
 use tidegate_proto::NodeId;
 
-use super::Trace;
 use super::releases;
 use super::revision::Revision;
 use super::seen::Seen;
@@ -45,17 +44,30 @@ pub(super) struct Judge<'a> {
     pub(super) before: &'a Seen,
     pub(super) revision: &'a Revision,
     pub(super) after: &'a Seen,
-    restarts: &'a [(NodeId, i64)],
-    lies: &'a BTreeSet<i64>,
+    agents: Agents<'a>,
     /// The last revision that a coordinator had seen for certain when it wrote this one.
     known: i64,
     broken: Vec<Broken>,
 }
 
+/// What is known of agents beside the history.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Agents<'a> {
+    /// Which one was started again, and the revision then.
+    pub(super) restarts: &'a [(NodeId, i64)],
+    /// Revisions that something else wrote in place of one.
+    pub(super) lies: &'a BTreeSet<i64>,
+}
+
 /// Judges one revision of a history.
-pub(super) fn judge(of: &Trace, before: &Seen, revision: &Revision, after: &Seen, known: i64) -> Vec<Broken> {
-    let (restarts, lies) = (&of.restarts, &of.lies);
-    let mut judge = Judge { before, revision, after, restarts, lies, known, broken: Vec::new() };
+pub(super) fn judge(
+    agents: Agents<'_>,
+    before: &Seen,
+    revision: &Revision,
+    after: &Seen,
+    known: i64,
+) -> Vec<Broken> {
+    let mut judge = Judge { before, revision, after, agents, known, broken: Vec::new() };
     judge.only_a_leader_writes();
     judge.nothing_is_forgotten();
     judge.admitted_within_the_window();

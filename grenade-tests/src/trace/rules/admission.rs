@@ -26,7 +26,7 @@ impl Judge<'_> {
     /// its journal has it, unless that is lost as a whole.
     pub(super) fn reports(&mut self) {
         // What was written in place of an agent is no act of it. Whatever the store holds counts for what coordinators do.
-        if self.lies.contains(&self.revision.number) {
+        if self.agents.lies.contains(&self.revision.number) {
             return;
         }
         for Written { key, put, .. } in &self.revision.writes {
@@ -46,7 +46,7 @@ impl Judge<'_> {
             let refused = report.rotation == Rotation::Out && report.version.is_some_and(is_outside);
             let returns = !before.is_back && self.before.is_admitted(service, node, report) && !refused;
             let is_new_start = |(of, at): &(NodeId, i64)| of == node && before.heard <= *at && *at <= lapsed;
-            let admitted = report.admission.0 > lapsed || self.restarts.iter().any(is_new_start);
+            let admitted = report.admission.0 > lapsed || self.agents.restarts.iter().any(is_new_start);
             self.holds(3, !returns || admitted, || {
                 format!(
                     "{key} is back after it lapsed at {lapsed}, on the former admission {}",

@@ -85,7 +85,8 @@ impl Judge<'_> {
         // No coordinator had to know yet of an agent that was started again a moment ago, nor of an instance that served
         // at the version until then. This commit compares the upgrade's record: what was written up to its last write was
         // seen.
-        let restarted = |node: &NodeId| self.restarts.iter().any(|(of, at)| of == node && *at >= self.known);
+        let restarted =
+            |node: &NodeId| self.agents.restarts.iter().any(|(of, at)| of == node && *at >= self.known);
         let planned_on = self.before.upgrade_written.get(id).map_or(self.known, |at| self.known.max(*at));
         let is_known = |node: &NodeId, instance: &Instance| {
             let fell_out = instance.fell_out_after(self.known) && restarted(node);
