@@ -319,7 +319,13 @@ fn taken_up(
 
 /// Refused in a phase in which instances get no directives.
 fn demand_orders(id: &UpgradeId, stored: &Stored<Upgrade>) -> Result<(), Refusal> {
-    if stored.former.is_none() || matches!(stored.phase, Phase::Expand | Phase::Migrate) {
+    let gives_none = match stored.phase {
+        Phase::Expand => true,
+        // After the roll, those that are elsewhere are moved beside the fill.
+        Phase::Migrate => stored.waves.is_none(),
+        _ => stored.former.is_none(),
+    };
+    if gives_none {
         return Err(Refusal::state(format!(
             "upgrade {id} is in {}: retry is not possible in this phase, in which instances get no directives",
             stored.phase

@@ -131,6 +131,12 @@ impl Instance {
         starts_nothing && self.reports_answers() && self.unreadable.is_empty()
     }
 
+    /// Whether its agent has evidence that nothing runs there, whatever its step.
+    pub fn runs_nothing(&self) -> bool {
+        let nothing = |report: &Stored<Report>| report.nothing_runs && report.runs().is_none();
+        self.unreadable.is_empty() && self.report.as_ref().is_some_and(nothing)
+    }
+
     /// What is known of its version.
     pub fn known(&self) -> Known {
         if !self.unreadable.is_empty() {

@@ -189,20 +189,30 @@ pub(crate) fn stage_failures<'a>(instances: impl Iterator<Item = &'a Instance>) 
     failures.map(|(node, release, why)| RollGate::StageFailed { node, release, why }.into()).collect()
 }
 
-/// Whether a release is present again on every node that runs something else. Silent nodes are waited for later.
-pub(crate) fn restaged(service: &ServiceFleet, release: &ReleaseTag) -> Answer {
-    let (failed, at_work): (Vec<_>, Vec<_>) = service
-        .stranded()
-        .each
-        .partition(|instance| instance.stage_failures().any(|(failed, _)| failed == *release));
-    let mut answer = if failed.is_empty() { Answer::open() } else { Answer::closed() };
-    for instance in failed.iter().take(Sample::NAMED) {
+/// Whether no node that runs something else than the target has failed to stage this release. Who has is named with the
+/// cause: its agent tries again when a person has the directive written again, and it is not moved before.
+pub(crate) fn none_failed_to_stage(service: &ServiceFleet, release: &ReleaseTag) -> Answer {
+    let failed = service.stranded().each.filter(|instance| has_failed_to_stage(instance, release));
+    let mut answer = Answer::open();
+    for instance in failed.take(Sample::NAMED) {
+        answer.is_open = false;
         for (release, why) in instance.stage_failures().filter(|(failed, _)| failed == release) {
             let node = instance.node.clone();
             answer.reasons.push(Reason::Roll(RollGate::StageFailed { node, release, why }));
         }
     }
-    let at_work = Sample::counted(at_work.into_iter().map(|instance| &instance.node));
+    answer
+}
+
+fn has_failed_to_stage(instance: &Instance, release: &ReleaseTag) -> bool {
+    instance.stage_failures().any(|(failed, _)| failed == *release)
+}
+
+/// Whether a release is present again on every node that runs something else. Silent nodes are waited for later.
+pub(crate) fn restaged(service: &ServiceFleet, release: &ReleaseTag) -> Answer {
+    let mut answer = none_failed_to_stage(service, release);
+    let at_work = service.stranded().each.filter(|instance| !has_failed_to_stage(instance, release));
+    let at_work = Sample::counted(at_work.map(|instance| &instance.node));
     let release = release.clone();
     answer.and(Answer::of_any(at_work, |nodes| RollGate::Staging { release, nodes }));
     answer

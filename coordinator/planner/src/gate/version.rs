@@ -141,3 +141,15 @@ pub(crate) fn known(service: &ServiceFleet) -> Answer {
     }));
     answer
 }
+
+/// The same, where none may run a later version than this one: an instance on which nothing runs, by its agent's evidence,
+/// is passed over as long as the window admits no later one there.
+pub(crate) fn none_may_be_above(service: &ServiceFleet, version: ServiceVersion) -> Answer {
+    let is_bounded = service.window().is_some_and(|window| window.ceiling <= version);
+    let name = service.name().clone();
+    let mut answer = silent(service);
+    let unknown = service.unknown().each.filter(|instance| !(is_bounded && instance.runs_nothing()));
+    let nodes = Sample::counted(unknown.map(|instance| &instance.node));
+    answer.and(Answer::of_any(nodes, |nodes| VersionGate::VersionUnknown { service: name, nodes }));
+    answer
+}

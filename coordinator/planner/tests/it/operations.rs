@@ -1,12 +1,14 @@
 //! What operators ask, at the right and at the wrong time.
 
 use crate::sim::{World, node, spec, upgrade_id};
+use crate::stragglers::nothing_runs;
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::{PersonGate, RollGate, Waits};
 use tidegate_proto::commit::Precondition;
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::report::{Health, Rotation, Step};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, NodeId, Revision};
 
@@ -263,4 +265,46 @@ fn retry_stages_instance_after_artifact_is_corrected() {
     world.agents.get_mut(&node(1)).unwrap().report.stage_failures.clear();
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
+}
+
+/// It joined after the last wave, nothing starts there, and its stage hook had put nothing in place.
+#[test]
+fn straggler_that_could_not_stage_is_named_and_retried() {
+    let schema = json!({
+        "schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"},
+        "max_unavailable": 1, "min_in_service": 2,
+    });
+    for phase in ["migrate", "remove", "contract"] {
+        let mut world = World::at_version_1(3);
+        world.start_with_schema(spec(schema.clone()), MigrateOrder::AfterRoll);
+        world.until(phase, |world| world.phase().name().word() == phase);
+        world.join(4, 1);
+        let (tag, why) = (crate::sim::release(2).tag, "no file has this sha256".to_owned());
+        let report = nothing_runs(&mut world, 4, Step::Starting, Health::Unhealthy);
+        report.rotation = Rotation::Out;
+        report.stage_failures.insert(tag.clone(), why.clone());
+        let agent = world.agents.get_mut(&node(4)).unwrap();
+        agent.staged.clear();
+        agent.ill_at = Some(1);
+        world.publish(&node(4));
+        world.turn();
+        world.turn();
+        assert_eq!(world.phase().name().word(), phase);
+        let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
+        let waiting = &plan.waiting[&upgrade_id()];
+        let reason = Reason::Roll(RollGate::StageFailed { node: node(4), release: tag, why });
+        assert!(waiting.contains(&reason), "{phase}: {waiting:?}");
+        assert_eq!(
+            reason.explained(Waits::Upgrade(&upgrade_id())).next_step.unwrap(),
+            "tidegate upgrade retry u1 n4"
+        );
+        let commit =
+            ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &node(4), &asker("mended"));
+        assert!(world.store.commit(&commit.unwrap()));
+        world.events += 1;
+        world.agents.get_mut(&node(4)).unwrap().report.stage_failures.clear();
+        let last = world.run();
+        assert_eq!(world.phase(), Phase::Completed, "{phase}: {:?}", last.waiting);
+        assert_eq!(world.versions(), [2; 4]);
+    }
 }

@@ -24,8 +24,10 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         let because = format!("left in place: {left}");
         return end(draft, vec![left], &because);
     }
-    let known = draft.service().is_none_or(|service| draft.passes(version::known(service)));
-    if known {
+    let from = draft.spec().from;
+    let none_above =
+        draft.service().is_none_or(|service| draft.passes(version::none_may_be_above(service, from)));
+    if none_above {
         schema::run(draft, SchemaJob::Undo, is_undone);
     } else if draft.fresh_facts().is_none() {
         // A look is enough where there is nothing to undo.

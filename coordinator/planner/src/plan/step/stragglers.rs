@@ -5,6 +5,7 @@
 use super::super::Draft;
 use super::moving::{Moving, move_instances};
 use crate::fleet::{Instance, Known, Standing, moved_from};
+use crate::gate::roll::none_failed_to_stage;
 use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::{Release, ServiceVersion, mutant};
 
@@ -36,6 +37,8 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
         overdue: false,
     };
     move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
+    // Who could not stage it is not begun with; only a person's retry has its agent try again.
+    draft.passes(none_failed_to_stage(service, &release.tag));
 }
 
 /// Whether it runs another version, was refused as one, or nothing starts the wanted one there. An unknown version alone

@@ -1,12 +1,15 @@
 //! A restored store may have an upgrade in an earlier phase than the one whose work its database shows.
 
 use super::with_schema;
-use crate::sim::{World, node, upgrade_id};
+use crate::sim::{World, node, release, service, upgrade_id};
+use crate::stragglers::nothing_runs;
 use serde_json::json;
 use tidegate_planner::SchemaJob;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::Key;
+use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName};
+use tidegate_proto::record::window::Window;
 
 /// An upgrade that waits for the approval of a phase.
 fn waiting_for(approval: &str) -> World {
@@ -85,4 +88,30 @@ fn schema_that_an_instance_uses_is_left() {
     assert!(world.database.expanded, "an instance runs version 2");
     let left = &world.upgrade().unwrap().schema.as_ref().unwrap().left;
     assert!(left.iter().any(|left| left.contains("pantry-api runs version 2")), "{left:?}");
+}
+
+/// Its start failed under the store that was lost, and no directive starts it in preflight.
+#[test]
+fn instance_that_runs_nothing_holds_no_undo_below_a_ceiling() {
+    let ended_with = |ceiling: i64, has_evidence: bool| {
+        let mut world = waiting_for("stage");
+        world.database.expanded = true;
+        let (floor, ceiling) = (release(1).version, release(ceiling).version);
+        let set_by = "reconciliation".parse().unwrap();
+        world.store.put(Key::Window(service()), Window { floor, ceiling, set_by, contracted: None });
+        let failed = Step::Failed { at: "verifying".into(), reason: "it ended by itself".into() };
+        let report = nothing_runs(&mut world, 1, failed, Health::Unhealthy);
+        (report.nothing_runs, report.rotation) = (has_evidence, Rotation::Out);
+        world.publish(&node(1));
+        roll_back(&mut world);
+        let last = world.run();
+        let is_over = matches!(world.phase(), Phase::Failed { .. });
+        assert_eq!(world.database.expanded, !is_over, "{:?}", last.waiting);
+        let unknown = |reason: &tidegate_planner::Reason| reason.to_string().contains("not known on n1");
+        assert!(is_over || last.waiting[&upgrade_id()].iter().any(unknown), "{:?}", last.waiting);
+        is_over
+    };
+    assert!(ended_with(1, true));
+    assert!(!ended_with(2, true), "its agent may start version 2");
+    assert!(!ended_with(1, false), "version 2 may run there");
 }
