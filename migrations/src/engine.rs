@@ -336,7 +336,7 @@ impl Engine {
     async fn look(&self) -> Result<Session, Error> {
         let idle = self.idle().take();
         if let Some(idle) = idle {
-            if idle.since.elapsed() <= MOST_IDLE {
+            if idle.since.elapsed() <= MOST_IDLE && idle.session.is_current().is_ok() {
                 return Ok(idle.session);
             }
             idle.session.close().await;
@@ -347,8 +347,10 @@ impl Engine {
     }
 
     /// Ends a look: its session is used for the next one, unless this one failed. The next one finds out by itself
-    /// whether there is a history.
+    /// whether there is a history. What was seen in a database that another one has replaced meanwhile is no answer.
     async fn looked<T>(&self, mut session: Session, answer: Result<T, Error>) -> Result<T, Error> {
+        let current = session.is_current().map_err(|failure| Error::of(failure, "look"));
+        let answer = answer.and_then(|seen| current.map(|()| seen));
         if answer.is_err() {
             session.close().await;
             return answer;

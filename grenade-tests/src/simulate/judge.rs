@@ -90,6 +90,8 @@ pub(super) struct Facts {
     pub services: Vec<ServiceFacts>,
     /// When the last directive of an instance was committed.
     pub directed: BTreeMap<At, u64>,
+    /// When a directive first took an instance out, of those that its agent has not carried out by a stop.
+    pub ordered_out: BTreeMap<At, u64>,
     /// Instances whose last directive lets them serve.
     pub let_in: BTreeSet<At>,
     /// When the agent of an instance last took it back of its own accord.
@@ -158,8 +160,10 @@ impl Facts {
         self.directed.insert(at, now);
         if matches!(disposition, Disposition::Serve { .. }) {
             self.let_in.insert(at);
+            self.ordered_out.remove(&at);
         } else {
             self.let_in.remove(&at);
+            self.ordered_out.entry(at).or_insert(now);
         }
     }
 
@@ -290,22 +294,34 @@ impl Facts {
         self.shown.insert(at, now);
     }
 
+    /// The stop of an instance ends: what an order takes out next is drained for its own time.
+    pub(super) fn stopped(&mut self, at: At) {
+        self.ordered_out.remove(&at);
+    }
+
+    /// Since when an instance was drained: with its agent's disable-file, or, where a person keeps it out, with any of them
+    /// and under the order that takes it out.
+    pub(super) fn drained_since(&self, at: At, slot: &Slot) -> Option<u64> {
+        let ordered_at = self.ordered_out.get(&at);
+        slot.hidden_at.or_else(|| Some(slot.file_at?.max(*ordered_at?)))
+    }
+
     /// An agent stopped a service that still worked on something, or that the balancer still sent requests to.
     pub(super) fn stopped_at_work(
         &mut self,
         now: u64,
         at: At,
-        hidden_at: Option<u64>,
+        drained_since: Option<u64>,
         exposed: bool,
         name: &str,
     ) {
         let deadline = self.services.get(at.0).map_or(0, |service| service.drain_deadline);
-        let late = hidden_at.is_some_and(|since| now >= since + deadline);
+        let late = drained_since.is_some_and(|since| now >= since.saturating_add(deadline));
         // A stop that had begun is not taken back where the instance is enabled again without its agent.
         let shown = self.shown.get(&at).is_some_and(|since| now < since + STOP_LASTS);
         if (exposed || !late) && !shown {
             let how = if exposed { "it was in rotation" } else { "requests were in flight" };
-            self.breach(now, 6, format!("{name} was stopped while {how}, {hidden_at:?} hidden"));
+            self.breach(now, 6, format!("{name} was stopped while {how}, drained since {drained_since:?}"));
         }
     }
 }

@@ -130,6 +130,8 @@ pub(super) struct Slot {
     pub came_at: u64,
     /// When the agent's disable-file appeared last.
     pub hidden_at: Option<u64>,
+    /// Since when a disable-file is there, whoever put it.
+    pub file_at: Option<u64>,
     /// How often the agent hid it while it served.
     pub drains: u32,
     /// When its stop began last, where a disable-file was there and it did not hang.

@@ -59,6 +59,8 @@ pub(crate) struct Session {
     connection: Connection,
     /// Under which it is connected.
     name: String,
+    /// The file of a SQLite database.
+    file: Option<sqlite::FoundFile>,
     cancel: CancellationToken,
     /// A statement was left unanswered: nothing more is said on it.
     left: bool,
@@ -73,6 +75,11 @@ impl Session {
         name: &str,
         cancel: &CancellationToken,
     ) -> Result<Self, Failure> {
+        // Found before it is opened: what replaces it in between is noticed.
+        let file = match &url.target {
+            Target::Sqlite(options) => sqlite::FoundFile::at(options.get_filename()),
+            Target::Postgres(_) => None,
+        };
         let attempt = async {
             Ok(match &url.target {
                 Target::Postgres(options) => {
@@ -89,7 +96,7 @@ impl Session {
             Err(Failure::new(Kind::Unreachable, format!("no answer in {} s", CONNECT_LIMIT.as_secs())))
         })?;
         let (name, cancel) = (name.to_owned(), cancel.clone());
-        Ok(Session { connection, name, cancel, left: false, history_is_complete: false })
+        Ok(Session { connection, name, file, cancel, left: false, history_is_complete: false })
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -97,6 +104,12 @@ impl Session {
             Connection::Postgres(..) => Dialect::Postgres,
             Connection::Sqlite(_) => Dialect::Sqlite,
         }
+    }
+
+    /// Fails where another database took the place of this one, and the session still reads the former: SQLite keeps a
+    /// file open that was replaced. A server ends the sessions of a database that it replaces.
+    pub(crate) fn is_current(&self) -> Result<(), Failure> {
+        self.file.as_ref().map_or(Ok(()), sqlite::FoundFile::is_still_there)
     }
 
     /// Runs statements without parameters, several if need be; inside a transaction if one is open.
@@ -200,5 +213,26 @@ async fn within<T>(
             *left = true;
             Err(Failure::new(Kind::Unreachable, "no answer after the caller gave up"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn replaced_sqlite_file_is_noticed_while_it_is_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, newer] = ["pantry.db", "newer.db"].map(|name| directory.path().join(name));
+        for file in [&path, &newer] {
+            std::fs::write(file, "").unwrap();
+        }
+        let url = format!("sqlite:{}", path.display()).parse().unwrap();
+        let mut session = Session::connect(&url, "test", &CancellationToken::new()).await.unwrap();
+        session.is_current().unwrap();
+        std::fs::rename(&newer, &path).unwrap();
+        session.read("SELECT 1", &[]).await.unwrap();
+        assert_eq!(session.is_current().unwrap_err().kind, Kind::Unreachable);
+        session.close().await;
     }
 }

@@ -1,7 +1,8 @@
 //! A database that is away, or does not know us: a typed error, and nothing half done.
 
 use crate::support::*;
-use tidegate_migrations::{Engine, Error};
+use std::path::Path;
+use tidegate_migrations::{DatabaseUrl, Engine, Error};
 
 #[tokio::test]
 async fn a_missing_sqlite_file_is_unreachable() {
@@ -24,6 +25,21 @@ async fn a_file_that_is_no_database_is_refused() {
         Err(error) => error,
     };
     assert!(error.to_string().contains("not a database") && !error.retryable(), "{error}");
+}
+
+#[tokio::test]
+async fn look_after_the_file_was_replaced_reads_the_new_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = |path: &Path| -> DatabaseUrl { format!("sqlite:{}", path.display()).parse().unwrap() };
+    let [path, newer] = ["pantry.db", "newer.db"].map(|name| directory.path().join(name));
+    for file in [&path, &newer] {
+        std::fs::write(file, "").unwrap();
+    }
+    let engine = Engine::connect(&url(&path)).await.unwrap();
+    assert!(engine.identity().await.unwrap().id.is_none());
+    Engine::connect(&url(&newer)).await.unwrap().claim(&term(1)).await.unwrap();
+    std::fs::rename(&newer, &path).unwrap();
+    assert!(engine.identity().await.unwrap().id.is_some(), "its idle session has the former file open");
 }
 
 mod real_postgres {

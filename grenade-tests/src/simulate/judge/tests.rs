@@ -174,3 +174,41 @@ fn stop_at_work_breaks_rule_6() {
     judged.stopped_at_work(6_000, PLACE, Some(1_000), true, "pantry/n0");
     assert_eq!(rules(&judged), [6, 6]);
 }
+
+#[test]
+fn drain_beside_a_persons_file_counts_from_its_order() {
+    let since = |hidden_at, file_at, ordered: &[(Disposition, u64)]| {
+        let mut judged = facts(1, 0);
+        ordered.iter().for_each(|(disposition, at)| judged.directs(PLACE, disposition, *at));
+        judged.drained_since(PLACE, &Slot { hidden_at, file_at, ..runs(1) })
+    };
+    let (drain, stop, serve) =
+        (Disposition::Drain, Disposition::Stop, Disposition::Serve { returning: true });
+    let ordered = [(drain.clone(), 2_000), (stop, 7_000)];
+    assert_eq!(since(None, Some(1_000), &ordered), Some(2_000), "the file was there before the order");
+    assert_eq!(since(None, Some(3_000), &ordered), Some(3_000), "it came later");
+    assert_eq!(since(Some(1_000), Some(1_000), &ordered), Some(1_000), "its agent put the file");
+    assert_eq!(since(None, None, &ordered), None, "no file is there");
+    assert_eq!(since(None, Some(1_000), &[]), None, "no order takes it out");
+    let again = [(drain.clone(), 2_000), (serve, 3_000), (drain, 4_000)];
+    assert_eq!(since(None, Some(1_000), &again), Some(4_000), "the former order was taken back");
+}
+
+#[test]
+fn order_that_a_stop_has_carried_out_counts_no_more() {
+    let mut judged = facts(1, 0);
+    judged.directs(PLACE, &Disposition::Drain, 2_000);
+    judged.stopped(PLACE);
+    let hidden = Slot { file_at: Some(1_000), ..runs(1) };
+    assert_eq!(judged.drained_since(PLACE, &hidden), None);
+    judged.directs(PLACE, &Disposition::Stop, 9_000);
+    assert_eq!(judged.drained_since(PLACE, &hidden), Some(9_000));
+}
+
+#[test]
+fn drain_that_fails_at_its_deadline_is_never_late() {
+    let mut judged = facts(1, 0);
+    judged.services[0].drain_deadline = u64::MAX;
+    judged.stopped_at_work(60_000, PLACE, Some(1_000), false, "pantry/n0");
+    assert_eq!(rules(&judged), [6]);
+}

@@ -52,16 +52,18 @@ impl Testbed {
         let mut state = self.state();
         let is_hidden = self.is_hidden(&state, at);
         let slot = state.slots.entry(at).or_default();
-        let (in_flight, hidden_at, ran) = (slot.in_flight(now), slot.hidden_at, slot.alive(now).is_some());
+        let (in_flight, ran) = (slot.in_flight(now), slot.alive(now).is_some());
         let exposed = slot.serves || slot.server.up;
         // What its agent saw before the stop was true then, and a stop that has begun is not taken back.
         let unheeded = slot.came_in_while_stopping(is_hidden);
         (slot.running, slot.stop_begun) = (None, None);
+        let drained_since = state.slots.get(&at).and_then(|slot| state.facts.drained_since(at, slot));
         let name = self.names.instance(at);
         state.log.log(now, &format!("{name} stops"));
         if ran && (in_flight > 0 || exposed) && !unheeded {
-            state.facts.stopped_at_work(now, at, hidden_at, exposed, &name);
+            state.facts.stopped_at_work(now, at, drained_since, exposed, &name);
         }
+        state.facts.stopped(at);
         self.look_at(&mut state, at, now);
     }
 

@@ -45,6 +45,7 @@ impl Testbed {
         let (hidden, by_agent) = (file.is_some(), file.is_some_and(|file| file.starts_with(BY_AGENT)));
         let Some(slot) = state.slots.get_mut(&at) else { return };
         let serves = slot.is_healthy(now) && !(hidden && slot.heeds(now));
+        slot.file_at = if hidden { slot.file_at.or(Some(now)) } else { None };
         if by_agent && slot.hidden_at.is_none() {
             slot.hidden_at = Some(now);
         } else if !by_agent {
