@@ -1,5 +1,6 @@
 //! What people do where the store was lost with the upgrade that it held.
 
+use super::judge::ServiceFacts;
 use super::operator::{Operator, understood, within};
 use super::world::World;
 
@@ -8,7 +9,7 @@ use super::world::World;
 pub(super) enum Refused {
     /// It is tried again.
     Again,
-    /// Every instance runs what it goes to.
+    /// Every instance runs what it goes to, and where another upgrade waits for the floor, that is committed.
     Done,
 }
 
@@ -20,10 +21,19 @@ pub(super) async fn refused(world: &World, service: usize, to: u32, why: &str) -
     set_window(world, why).await;
     let (now, state) = (world.testbed.now(), world.testbed.state());
     let mut running = state.slots.iter().filter(|((of, _), _)| *of == service);
-    match running.all(|(_, slot)| slot.alive(now).is_some_and(|run| run.is.version == to)) {
+    let everywhere = running.all(|(_, slot)| slot.alive(now).is_some_and(|run| run.is.version == to));
+    let is_enough = !world.scenario.is_waited_for(service) || has_floor(&state.facts.services[service], to);
+    match everywhere && is_enough {
         true => Refused::Done,
         false => Refused::Again,
     }
+}
+
+/// Whether the store has a window of the service that admits nothing below a version. An agent that carries out
+/// a directive of a rollback from before the store was lost goes on with it, although the new version still runs.
+fn has_floor(facts: &ServiceFacts, version: u32) -> bool {
+    let window = facts.windows.last().filter(|_| !facts.has_no_window);
+    window.is_some_and(|(_, floor, _)| *floor >= version)
 }
 
 /// Sets the window as the refusal says: `tidegate fleet window …`.
@@ -32,4 +42,27 @@ async fn set_window(world: &World, why: &str) {
     let Some(command) = named.map(understood) else { return };
     let done = within(Operator::new(&world.coordinators).act(&command)).await;
     world.testbed.log(format!("{command:?}: {done:?}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_version_without_a_committed_floor_is_not_enough() {
+        let after = |windows: &[(u64, u32, u32)], has_no_window: bool| ServiceFacts {
+            windows: windows.to_vec(),
+            has_no_window,
+            ..ServiceFacts::default()
+        };
+        assert!(!has_floor(&after(&[], true), 2), "none was ever committed");
+        assert!(
+            !has_floor(&after(&[(0, 1, 2), (1, 1, 1)], false), 2),
+            "it was reconciled to the former version"
+        );
+        assert!(!has_floor(&after(&[(0, 1, 1), (1, 1, 2)], false), 2), "its hop was cut off");
+        assert!(!has_floor(&after(&[(0, 2, 2)], true), 2), "the store that had it was lost");
+        assert!(has_floor(&after(&[(0, 1, 2), (1, 2, 2)], false), 2), "a person ended the hop");
+        assert!(has_floor(&after(&[(0, 2, u32::MAX)], false), 2), "it is bounded from below alone");
+    }
 }
