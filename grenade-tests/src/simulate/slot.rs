@@ -130,7 +130,7 @@ pub(super) struct Slot {
     pub came_at: u64,
     /// When the agent's disable-file appeared last.
     pub hidden_at: Option<u64>,
-    /// Since when a disable-file is there, whoever put it.
+    /// Since when a disable-file is there, the agent's or a person's.
     pub file_at: Option<u64>,
     /// How often the agent hid it while it served.
     pub drains: u32,
