@@ -55,12 +55,15 @@ async fn nothing_acts(fleet: &Fleet, monitor: &RotationMonitor) {
     assert!(says_why(&ready) && ready.contains("pantry-api/node-"), "{ready}");
 }
 
-/// A plan that can be applied, and just that is applied; where agents have reported since, the next one.
+/// A plan of every instance that can be applied, and just that is applied; where agents have reported since, the next one.
 async fn reconcile(fleet: &Fleet) {
     let plan = ["--json", "fleet", "reconcile"];
     let read = |said: &Said| serde_json::from_str::<Value>(&said.out).ok();
-    let applies =
-        |said: &Said| read(said).is_some_and(|plan| plan["refused"] == 0 && plan["nothing_acts"] == true);
+    // Who has not reported to this store is not in the plan: its agent would contradict what was applied without it.
+    let has_all = |plan: &Value| plan["instances"].as_array().map(Vec::len) == Some(fleet.nodes.len());
+    let applies = |said: &Said| {
+        read(said).is_some_and(|plan| has_all(&plan) && plan["refused"] == 0 && plan["nothing_acts"] == true)
+    };
     let end = Instant::now() + LIMIT;
     loop {
         let said = fleet.until("the plan can be applied", &plan, applies).await;
