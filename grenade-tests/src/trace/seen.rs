@@ -198,7 +198,7 @@ impl Seen {
             .map(|((_, node), instance)| (node, instance))
     }
 
-    /// The services of which an instance was last seen above a version.
+    /// The services that have an instance which was last seen above a version.
     pub(super) fn services_above(&self, version: ServiceVersion) -> impl Iterator<Item = &ServiceName> {
         let above = self.instances.iter().filter(move |(_, instance)| instance.is_above(version));
         above.map(|((service, _), _)| service)

@@ -12,7 +12,7 @@ use tidegate_proto::{Key, Value};
 /// The last of four.
 const LOST: usize = 3;
 
-/// Its agent was admitted again after the loss, at a version of which its configuration names two releases.
+/// After the loss its agent was admitted again. Its configuration names two releases of that version, so none is known.
 fn loses_its_journal(world: &mut World, n: usize) {
     let key = Key::Inventory(service(), node(n));
     let Some((Value::Inventory(record), _, _)) = world.store.keys.get(&key).cloned() else {

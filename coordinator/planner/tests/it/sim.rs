@@ -10,6 +10,7 @@ pub(crate) use database::Database;
 pub(crate) use store::Store;
 
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_planner::ask;
 use tidegate_planner::certificate::{Certificate, DatabaseEvidence, Session};
 use tidegate_planner::{Action, Leading, Moment, Plan, SchemaFacts, SchemaJob, plan};
 use tidegate_proto::record::Timestamp;
@@ -320,6 +321,14 @@ impl World {
             self.agents_step();
         }
         panic!("1000 turns, and it is not so that {what}; it stands in {:?}", self.phase());
+    }
+
+    /// A person rolls the upgrade back.
+    pub(crate) fn roll_back(&mut self) {
+        let asker = ask::Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+        let commit = ask::roll_back(self.store.fleet(), &self.moment(), &upgrade_id(), &asker).unwrap();
+        assert!(self.store.commit(&commit));
+        self.events += 1;
     }
 
     /// The same until it rolls.

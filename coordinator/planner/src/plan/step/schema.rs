@@ -119,7 +119,7 @@ pub(super) fn look(draft: &mut Draft<'_>) {
     draft.wait(looks(SchemaJob::Look.word(), draft.facts()));
 }
 
-/// Has a database looked at of which nothing was seen since the store was reconciled.
+/// Asks for a look at the database where none was seen since the store was reconciled.
 pub(super) fn see_after_reconciliation(draft: &mut Draft<'_>) {
     if is_unseen(draft.fleet, draft.moment, draft.id, draft.upgrade) && !draft.works_on_schema() {
         draft.schema(SchemaJob::Look);

@@ -51,7 +51,7 @@ fn roll_back(world: &World, moment: &Moment) -> Result<Commit, Refusal> {
 }
 
 /// What a person applied who knew of a floor of 2.
-fn reconciled() -> Reconciliation {
+pub(super) fn reconciled() -> Reconciliation {
     Reconciliation {
         who: "op".into(),
         why: "restored".into(),

@@ -1,12 +1,11 @@
 //! Floors that a reconciliation leaves: what agents obeyed of a former store is not lowered but by a rollback.
 
+use super::contracted::reconciled;
 use super::{apply, asker, elect, publish, testify, version, window};
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask;
 use tidegate_planner::ask::reconcile::{Choices, Fate, propose};
-use tidegate_proto::record::Timestamp;
-use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
@@ -51,16 +50,7 @@ fn roll_keeps_the_floor_that_a_reconciliation_left() {
 fn floor_that_a_rollback_lowered_is_not_raised_again() {
     let mut world = World::at_version_1(3);
     elect(&mut world, 1);
-    let earlier = Reconciliation {
-        who: "op".into(),
-        why: "restored".into(),
-        at: Timestamp(0),
-        terms: Default::default(),
-        revision: Revision::ABSENT,
-        floors: [(service(), version(2))].into(),
-        disregarded: Default::default(),
-    };
-    world.store.put(Key::Reconciliation, earlier);
+    world.store.put(Key::Reconciliation, reconciled());
     let lowered = Window { floor: version(1), ceiling: version(1), set_by: upgrade_id(), contracted: None };
     world.store.put(Key::Window(service()), lowered);
     for n in [node(0), node(1)] {

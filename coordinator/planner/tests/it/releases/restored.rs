@@ -62,7 +62,7 @@ fn new_store_awaits_reports_before_any_release() {
     );
 }
 
-/// A release that needs evidence, and one instance of which neither version nor release is known to this store.
+/// A release that needs evidence, and an instance whose version and release are not known to this store.
 fn with_an_unknown_instance() -> World {
     let mut world = World::at_version_1(3);
     world.create(1, json!({"requires": {"pantry-api": 1}, "evidence": "required"})).unwrap();

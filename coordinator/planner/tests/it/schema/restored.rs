@@ -5,7 +5,6 @@ use crate::sim::{World, node, release, service, upgrade_id};
 use crate::stragglers::nothing_runs;
 use serde_json::json;
 use tidegate_planner::SchemaJob;
-use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::Key;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName};
@@ -19,19 +18,12 @@ fn waiting_for(approval: &str) -> World {
     world
 }
 
-fn roll_back(world: &mut World) {
-    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
-    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
-}
-
 #[test]
 fn expanded_schema_is_undone_from_stage() {
     let mut world = waiting_for("expand");
     assert_eq!(world.phase(), Phase::Stage);
     world.database.expanded = true;
-    roll_back(&mut world);
+    world.roll_back();
     let last = world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", last.waiting);
     assert!(!world.database.expanded, "what a former store had expanded is left");
@@ -42,7 +34,7 @@ fn expanded_schema_is_undone_from_preflight() {
     let mut world = waiting_for("stage");
     assert_eq!(world.phase(), Phase::Preflight);
     world.database.expanded = true;
-    roll_back(&mut world);
+    world.roll_back();
     let last = world.run();
     assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
     assert!(!world.database.expanded, "what a former store had expanded is left");
@@ -54,7 +46,7 @@ fn expanded_schema_is_undone_from_preflight() {
 fn preflight_ends_after_a_look_where_nothing_is_expanded() {
     let mut world = waiting_for("stage");
     world.fall_silent(1);
-    roll_back(&mut world);
+    world.roll_back();
     let last = world.run();
     assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
     assert!(!world.jobs.contains(&SchemaJob::Undo), "{:?}", world.jobs);
@@ -65,7 +57,7 @@ fn silent_instance_blocks_the_undo_from_preflight() {
     let mut world = waiting_for("stage");
     world.database.expanded = true;
     world.fall_silent(1);
-    roll_back(&mut world);
+    world.roll_back();
     let last = world.run();
     assert_eq!(world.phase().name(), PhaseName::RollingBack, "it may run version 2");
     let reasons = &last.waiting[&upgrade_id()];
@@ -82,7 +74,7 @@ fn schema_that_an_instance_uses_is_left() {
     let mut world = waiting_for("stage");
     world.database.expanded = true;
     world.join(3, 2);
-    roll_back(&mut world);
+    world.roll_back();
     let last = world.run();
     assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
     assert!(world.database.expanded, "an instance runs version 2");
@@ -103,7 +95,7 @@ fn instance_that_runs_nothing_holds_no_undo_below_a_ceiling() {
         let report = nothing_runs(&mut world, 1, failed, Health::Unhealthy);
         (report.nothing_runs, report.rotation) = (has_evidence, Rotation::Out);
         world.publish(&node(1));
-        roll_back(&mut world);
+        world.roll_back();
         let last = world.run();
         let is_over = matches!(world.phase(), Phase::Failed { .. });
         assert_eq!(world.database.expanded, !is_over, "{:?}", last.waiting);

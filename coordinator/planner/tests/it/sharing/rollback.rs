@@ -1,9 +1,8 @@
 //! Rollbacks of an upgrade whose schema other services share.
 
 use super::{acknowledge, runs, scheduler, set_floor, shared, window};
-use crate::sim::{World, upgrade_id};
+use crate::sim::World;
 use serde_json::json;
-use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::preflight;
 use tidegate_planner::release::floor;
 use tidegate_proto::record::active::Active;
@@ -32,20 +31,10 @@ fn a_rollback_opens_the_windows_that_it_had_set_for_others() {
     world.start_with_schema(shared(json!({"empty": ["scheduler"]})), MigrateOrder::BeforeRoll);
     world.until_roll();
     assert_eq!(window(&world, &scheduler()).map(|(floor, _)| floor), Some(2));
-    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
-    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
+    world.roll_back();
     world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
     assert_eq!(window(&world, &scheduler()), Some((1, ServiceVersion::MAX.get())));
-}
-
-fn roll_back(world: &mut World) {
-    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
-    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
 }
 
 #[test]
@@ -57,7 +46,7 @@ fn undo_spares_the_form_that_a_sharing_service_uses() {
         world.until_roll();
         runs(&mut world, &scheduler(), 7, runs_at);
         acknowledge(&mut world, &scheduler());
-        roll_back(&mut world);
+        world.roll_back();
         world.run();
         assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
         assert_eq!(world.database.expanded, stays, "the scheduler is at {runs_at}");
@@ -78,7 +67,7 @@ fn sharing_service_is_not_upgraded_while_the_schema_is_undone() {
         found.iter().any(|finding| finding.blocks && finding.what.contains("rolls back the schema"))
     };
     assert!(!holds(&world));
-    roll_back(&mut world);
+    world.roll_back();
     assert!(holds(&world));
     world.run();
     assert!(!holds(&world), "{:?}", world.phase());
@@ -99,7 +88,7 @@ fn sharing_upgrade_in_preflight_stays_once_the_form_is_gone() {
         if !starts_later {
             lock(&mut world);
         }
-        roll_back(&mut world);
+        world.roll_back();
         world.run();
         assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
         if starts_later {
@@ -121,7 +110,7 @@ fn rollback_leaves_the_floor_of_others_that_a_release_needs() {
     let holder = json!({"minimum": 2, "revision": 1, "tag": "compute-1", "version": 1, "hold": "deployed"});
     let need: Need = serde_json::from_value(json!({"streams": {"compute": holder}})).unwrap();
     world.store.put(Key::Need(scheduler()), need);
-    roll_back(&mut world);
+    world.roll_back();
     world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
     assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())));
