@@ -103,7 +103,7 @@ struct EnvelopeRef<'a, T> {
     unknown: Option<&'a Map<String, Value>>,
 }
 
-/// A record of which only the envelope is read.
+/// The envelope of a record, read without its body.
 #[derive(Deserialize)]
 struct Numbered {
     schema: u32,
