@@ -3,7 +3,6 @@
 use crate::herd::Herd;
 use crate::process::Daemon;
 use crate::world::spec;
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tidegate_proto::Prefix;
@@ -20,7 +19,7 @@ struct Etcd {
 impl Etcd {
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = || tidegate_port::free().unwrap();
         let (url, peer) = (format!("http://{}", free()), format!("http://{}", free()));
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let child = Command::new("etcd")

@@ -4,7 +4,6 @@ use crate::process::Daemon;
 use crate::schema::{MIGRATION, SCHEMA};
 use crate::world::spec;
 use sqlx::{Connection, Executor, PgConnection};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -39,7 +38,7 @@ impl Postgres {
         let dir = tempfile::tempdir().unwrap();
         // The server's user must be able to make its files here.
         std::os::unix::fs::chown(dir.path(), owner(), None).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = tidegate_port::free().unwrap().port();
         let postgres = Self { dir, port };
         let data = postgres.data();
         succeed(program("initdb").args(["-U", "op", "-A", "trust", "--no-sync", "-D"]).arg(data));
@@ -50,7 +49,7 @@ impl Postgres {
     fn standby(&self) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::chown(dir.path(), owner(), None).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = tidegate_port::free().unwrap().port();
         let standby = Self { dir, port };
         let from = format!("host=127.0.0.1 port={} user=op application_name=copy", self.port);
         let copy = ["-R", "--checkpoint=fast", "--no-sync", "-d", from.as_str(), "-D"];

@@ -142,7 +142,7 @@ async fn addresses_that_answer_otherwise_are_errors() {
         node.is_wrong(&[field, path, said, "is the path right?"]);
     }
     let mut node = Node::sound(None).await;
-    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let unused = crate::world::free_port();
     node.fields.insert("health_url", format!("\"http://127.0.0.1:{unused}/healthcheck\""));
     node.is_wrong(&["nothing listens at health_url", "is the address right?"]);
 }

@@ -9,9 +9,7 @@ pub(crate) mod store;
 
 use agent::Agent;
 use balancer::Balancer;
-use std::collections::hash_map::RandomState;
 use std::fmt::Debug;
-use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use store::TestStore;
@@ -195,13 +193,9 @@ impl Drop for World {
     }
 }
 
-/// A port that was free a moment ago, below the system's ephemeral ports: nothing runs there at first in most tests,
-/// and what another test began there would be taken for the service.
+/// A port on which nothing listens and which no other test gets.
 pub(crate) fn free_port() -> u16 {
-    let dice = RandomState::new();
-    let mut ports = (0..2000_u64).map(|n| 10_240 + (dice.hash_one(n) % 22_000) as u16);
-    let free = ports.find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    free.expect("one of many ports is free")
+    tidegate_port::free().unwrap().port()
 }
 
 /// Waits until `look` answers something that `holds`, and returns it; fails with the last thing seen.

@@ -1,6 +1,5 @@
 //! A private etcd: free loopback ports, a directory of its own, ended with the test.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -36,7 +35,7 @@ impl Etcd {
 
     pub(crate) fn start_in(dir: TempDir, how: How) -> Self {
         let data = dir.path().join("data");
-        let ports = (free_port(), free_port());
+        let ports = (tidegate_port::free().unwrap().port(), tidegate_port::free().unwrap().port());
         let child = spawn(&data, ports, &how);
         Self { child, dir, data, ports, how }
     }
@@ -95,8 +94,4 @@ fn spawn(data: &Path, (client, peer): (u16, u16), how: &How) -> Child {
     }
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("etcd is needed for these tests: install etcd-server, or leave out `real_etcd`")
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -1,7 +1,6 @@
 //! A private etcd on free ports and a directory of its own, ended with the value.
 
 use std::{
-    net::TcpListener,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -18,18 +17,13 @@ pub(super) struct Etcd {
     dir: tempfile::TempDir,
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 impl Etcd {
     /// Starts one and waits until it answers. Its writes are not synced to the disk where it can do without: what
     /// is compared here is what it answers.
     pub(super) async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let url = format!("http://127.0.0.1:{}", free_port());
-        let peer = format!("http://127.0.0.1:{}", free_port());
+        let url = format!("http://{}", tidegate_port::free().unwrap());
+        let peer = format!("http://{}", tidegate_port::free().unwrap());
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let child = Command::new("etcd")
             .args(["--name", "private", "--logger", "zap"])
