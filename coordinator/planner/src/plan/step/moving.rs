@@ -33,11 +33,7 @@ pub(super) struct Moving<'a> {
 
 impl Moving<'_> {
     fn has_come_to_target(&self, instance: &Instance) -> bool {
-        instance.known() == Known::At(self.target.version) && !self.is_unreplaced(instance)
-    }
-
-    fn is_unreplaced(&self, instance: &Instance) -> bool {
-        self.moved_from.is_some_and(|tag| instance.names_release(tag))
+        instance.known() == Known::At(self.target.version) && !instance.is_unreplaced(self.moved_from)
     }
 }
 
