@@ -32,6 +32,20 @@ fn approve(daemon: &Daemon, args: &[&str]) {
     assert_eq!(said.code, 0, "{said:?}");
 }
 
+fn rollback_ends(daemon: &Daemon) {
+    let back = daemon.ask(&["upgrade", "rollback", "u1", "--why", "the database was replaced"]);
+    assert_eq!(back.code, 0, "{back:?}");
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    let is_rolled_back = watched.out.contains("rolled-back");
+    assert_eq!((watched.code, is_rolled_back), (1, true), "{watched:?}\n{}", daemon.log());
+}
+
+fn rollback_is_advised_and_ends(daemon: &Daemon) {
+    let explained = daemon.ask(&["upgrade", "explain", "u1"]);
+    assert!(explained.out.contains("tidegate upgrade rollback u1"), "{explained:?}");
+    rollback_ends(daemon);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_of_an_old_program_is_filled_in_remove() {
     let (place, url) = place().await;
@@ -75,12 +89,7 @@ async fn an_older_copy_of_the_database_stops_the_roll() {
     assert!(taken <= 25, "{taken} turns in 5 s");
     let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
     assert!(spread.out.contains("3 at 1"), "{spread:?}");
-    let explained = daemon.ask(&["upgrade", "explain", "u1"]);
-    assert!(explained.out.contains("tidegate upgrade rollback u1"), "{explained:?}");
-    let back = daemon.ask(&["upgrade", "rollback", "u1", "--why", "the database was replaced"]);
-    assert_eq!(back.code, 0, "{back:?}");
-    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
-    assert_eq!((watched.code, watched.out.contains("rolled-back")), (1, true), "{watched:?}");
+    rollback_is_advised_and_ends(&daemon);
     end.cancel();
 }
 
@@ -100,15 +109,10 @@ async fn begun_undo_stops_the_roll_and_a_rollback_ends_it() {
     assert_eq!(advised(place.path(), &url, undo).code, 1, "the view needs the column");
     approve(&daemon, &["roll"]);
     until(&daemon, "the database no longer shows that expand is done");
-    let explained = daemon.ask(&["upgrade", "explain", "u1"]);
-    assert!(explained.out.contains("tidegate upgrade rollback u1"), "{explained:?}");
     let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
     assert!(spread.out.contains("3 at 1"), "{spread:?}");
     change(&url, "DROP VIEW colours").await;
-    let back = daemon.ask(&["upgrade", "rollback", "u1", "--why", "the store was restored"]);
-    assert_eq!(back.code, 0, "{back:?}");
-    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
-    assert_eq!((watched.code, watched.out.contains("rolled-back")), (1, true), "{watched:?}");
+    rollback_is_advised_and_ends(&daemon);
     end.cancel();
 }
 
@@ -160,10 +164,7 @@ async fn an_older_copy_beside_a_migrate_that_fails_is_named() {
     until(&daemon, "no such table: unfilled");
     std::fs::rename(&older, &database).unwrap();
     until(&daemon, "the database no longer shows that expand is done");
-    let back = daemon.ask(&["upgrade", "rollback", "u1", "--why", "the database was replaced"]);
-    assert_eq!(back.code, 0, "{back:?}");
-    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
-    assert_eq!((watched.code, watched.out.contains("rolled-back")), (1, true), "{watched:?}");
+    rollback_ends(&daemon);
     end.cancel();
 }
 
@@ -181,15 +182,7 @@ async fn rollback_ends_on_a_copy_from_before_the_upgrade() {
     std::fs::rename(&older, &database).unwrap();
     approve(&daemon, &["roll"]);
     until(&daemon, "holds no schema id");
-    let back = daemon.ask(&["upgrade", "rollback", "u1", "--why", "the database was replaced"]);
-    assert_eq!(back.code, 0, "{back:?}");
-    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
-    assert_eq!(
-        (watched.code, watched.out.contains("rolled-back")),
-        (1, true),
-        "{watched:?}\n{}",
-        daemon.log()
-    );
+    rollback_ends(&daemon);
     let history = daemon.ask(&["upgrade", "history", "u1"]);
     assert!(history.out.contains("left in place: the database that THINGS_URL names"), "{history:?}");
     end.cancel();

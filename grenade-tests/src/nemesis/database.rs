@@ -62,6 +62,7 @@ impl Databases {
             name: name.to_owned(),
             host,
             socket: false,
+            ends_with_starter: false,
             port: Some(PORT),
             settings: SETTINGS.map(str::to_owned).to_vec(),
             env: env.clone(),

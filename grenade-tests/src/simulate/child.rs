@@ -4,12 +4,21 @@
 use super::databases::Databases;
 use super::run::Outcome;
 use super::scenario::Scenario;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A schedule that takes longer than this, of real time, hangs.
 const HANGS: Duration = Duration::from_secs(120);
+
+/// Has the system end this process with the thread that started it, also where the run is killed with SIGKILL.
+///
+/// # Errors
+/// When the system refuses.
+pub(super) fn end_with_the_run() -> std::io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
 
 /// Ends this process with exit code 1 where it hangs. The process that started it waits for the end of its output, and
 /// needs no clock.

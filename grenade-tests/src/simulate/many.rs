@@ -48,7 +48,7 @@ pub struct Arguments {
     pub(super) within: Option<u64>,
     /// Keep the schemas in databases of a private PostgreSQL server instead of SQLite files: one server for the whole run,
     /// started before the first schedule and ended with the run; needs PostgreSQL 14 or newer (initdb, postgres, pg_dump,
-    /// psql). A seed means the same schedule as without this option
+    /// psql) and setpriv of util-linux. A seed means the same schedule as without this option
     #[arg(long)]
     pub(super) postgres: bool,
     /// Print the event log of the schedule of --seed
@@ -130,6 +130,7 @@ fn drawn(arguments: &Arguments) -> anyhow::Result<Scenario> {
 
 /// One schedule, here: the current directory is its own.
 fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
+    child::end_with_the_run()?;
     let (scenario, log) = (drawn(arguments)?, arguments.log);
     if std::env::var_os("RUST_LOG").is_some() {
         tracing_subscriber::fmt()

@@ -1,4 +1,5 @@
-//! The private PostgreSQL server of a run: started before the first schedule, ended with the run or by what interrupts it.
+//! The private PostgreSQL server of a run: started before the first schedule, ended with the run, by what interrupts it, and
+//! by the system where the run is killed with SIGKILL.
 
 use crate::world::World;
 use crate::world::descendants::{Scope, sweep};
@@ -6,11 +7,13 @@ use crate::world::interrupt::Interrupt;
 use crate::world::postgres::{self, Postgres, ServerPlan, USER};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Row};
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -56,6 +59,8 @@ pub(super) struct Server {
     runtime: Runtime,
     _world: World,
     _directory: tempfile::TempDir,
+    /// Dropped last: then the thread ends that started the server.
+    _starter: mpsc::Sender<Infallible>,
 }
 
 /// A schedule that is played. Dropped once nothing of it is left.
@@ -83,13 +88,26 @@ impl Server {
     /// # Errors
     /// Where PostgreSQL is not installed or cannot be started.
     pub(super) fn start(jobs: usize) -> anyhow::Result<Self> {
+        let (starter, dropped) = mpsc::channel();
+        let (answer, answered) = mpsc::channel();
+        // The system ends the server with the thread that starts it, so that thread lasts as long as this value.
+        std::thread::spawn(move || {
+            // The answer is waited for.
+            let _ = answer.send(Self::start_here(jobs, starter));
+            // Nothing is ever sent.
+            let _ = dropped.recv();
+        });
+        answered.recv()?
+    }
+
+    fn start_here(jobs: usize, starter: mpsc::Sender<Infallible>) -> anyhow::Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let directory = tempfile::tempdir()?;
         let world = World::alone(directory.path())?;
         let most = format!("max_connections={}", 50 + SESSIONS * jobs);
         let pool = PgPoolOptions::new().max_connections(u32::try_from(jobs)?);
         let settings = SETTINGS.into_iter().map(str::to_owned).chain([most]).collect();
-        let plan = ServerPlan { socket: true, settings, ..ServerPlan::default() };
+        let plan = ServerPlan { socket: true, ends_with_starter: true, settings, ..ServerPlan::default() };
         let interrupted = Arc::new(AtomicBool::new(false));
         let noticed = Arc::clone(&interrupted);
         let (playing, played) = watch::channel(0);
@@ -105,8 +123,8 @@ impl Server {
             anyhow::Ok((postgres, pool.connect_lazy_with(options)))
         })?;
         let schedules = AtomicU64::new(0);
-        let (_world, _directory) = (world, directory);
-        Ok(Self { pool, postgres, schedules, playing, interrupted, runtime, _world, _directory })
+        let (_world, _directory, _starter) = (world, directory, starter);
+        Ok(Self { pool, postgres, schedules, playing, interrupted, runtime, _world, _directory, _starter })
     }
 
     /// The next schedule. Does not return once the run is interrupted: the process is about to end.

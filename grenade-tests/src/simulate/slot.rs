@@ -24,6 +24,11 @@ pub(super) struct Behaviour {
 }
 
 impl Behaviour {
+    /// A release that works: ready so many milliseconds after its start.
+    pub(super) fn good(version: u32, ready_after: u64) -> Self {
+        Self { version, says: None, ready_after, starts: true, crashes_after: None, flaps: None }
+    }
+
     /// The same release without what is wrong with it.
     pub(super) fn corrected(&self) -> Self {
         Self { says: None, starts: true, crashes_after: None, flaps: None, ..self.clone() }

@@ -106,8 +106,7 @@ fn releases(scenario: &Scenario) -> BTreeMap<String, Behaviour> {
 }
 
 fn behaviour(version: u32, plan: ReleasePlan) -> Behaviour {
-    let mut is =
-        Behaviour { version, says: None, ready_after: 600, starts: true, crashes_after: None, flaps: None };
+    let mut is = Behaviour::good(version, 600);
     match plan {
         ReleasePlan::Good => {}
         ReleasePlan::NeverStarts => is.starts = false,

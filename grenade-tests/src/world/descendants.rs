@@ -55,6 +55,11 @@ pub fn below(ancestor: i32) -> Vec<i32> {
     found
 }
 
+/// Whether this process runs. A zombie does not.
+pub fn runs(pid: i32) -> bool {
+    seen(pid).is_some_and(|process| !process.zombie)
+}
+
 /// Ends them all: asks first, kills then, and reaps those that are our own children. Answers how many there were.
 pub fn sweep(scope: &Scope) -> usize {
     let mut met = HashSet::new();
@@ -110,11 +115,12 @@ fn processes() -> HashMap<i32, Seen> {
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter_map(|pid| {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            parse_stat(&stat).map(|seen| (pid, seen))
-        })
+        .filter_map(|pid| Some((pid, seen(pid)?)))
         .collect()
+}
+
+fn seen(pid: i32) -> Option<Seen> {
+    parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// `pid (name) state ppid …`; the name may hold blanks and brackets, so the last `)` counts.

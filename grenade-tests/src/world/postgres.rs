@@ -39,6 +39,8 @@ pub struct ServerPlan {
     pub port: Option<u16>,
     /// Whether it also listens on a socket in its own directory, which only its user and root reach: there without a password.
     pub socket: bool,
+    /// Whether it ends with the thread that starts it ([`Spawn::ends_with_starter`]).
+    pub ends_with_starter: bool,
     /// Settings beside those that every server of a world has, as `name=value`.
     pub settings: Vec<String>,
     /// Its environment beside ours.
@@ -49,7 +51,8 @@ impl Default for ServerPlan {
     fn default() -> Self {
         let name = "postgres".to_owned();
         let (settings, env) = (Vec::new(), Vec::new());
-        Self { name, host: Host::loopback(), port: None, socket: false, settings, env }
+        let (socket, ends_with_starter) = (false, false);
+        Self { name, host: Host::loopback(), port: None, socket, ends_with_starter, settings, env }
     }
 }
 
@@ -269,6 +272,7 @@ fn serve(world: &World, plan: &ServerPlan, home: ServerHome) -> Result<Postgres,
         .args(["-c", "max_prepared_transactions=10"]);
     let spawn = plan.settings.iter().fold(spawn, |spawn, setting| spawn.args(["-c", setting]));
     let spawn = plan.env.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value));
+    let spawn = if plan.ends_with_starter { spawn.ends_with_starter() } else { spawn };
     let spawn = home.owned(spawn);
     let process = Some(world.spawn(spawn.clone())?);
     Ok(Postgres { process, address, spawn, home })

@@ -45,6 +45,7 @@ pub struct Spawn {
     user: Option<(u32, u32)>,
     dir: Option<PathBuf>,
     namespace: Option<PathBuf>,
+    ends_with_starter: bool,
 }
 
 impl Spawn {
@@ -58,6 +59,7 @@ impl Spawn {
             user: None,
             dir: None,
             namespace: None,
+            ends_with_starter: false,
         }
     }
 
@@ -90,11 +92,27 @@ impl Spawn {
         self
     }
 
-    /// The program as it is started: in another network namespace, `nsenter` becomes the program, so that its pid is the
-    /// program's.
+    /// The system sends it SIGINT when the thread that starts it ends, also where this process is killed with SIGKILL.
+    pub fn ends_with_starter(mut self) -> Self {
+        self.ends_with_starter = true;
+        self
+    }
+
+    /// The program as it is started: `setpriv` becomes the program where it ends with its starter, and `nsenter` in another
+    /// network namespace, so that its pid is the program's.
     fn command(&self) -> Result<Command, WorldError> {
+        let setpriv = self.ends_with_starter.then(|| program::outside("setpriv")).transpose()?;
+        let mut command = self.entered(setpriv.as_ref().unwrap_or(&self.program))?;
+        if setpriv.is_some() {
+            command.args(["--pdeathsig", "INT", "--"]).arg(&self.program);
+        }
+        Ok(command)
+    }
+
+    /// A program as its user in its network namespace.
+    fn entered(&self, program: &Path) -> Result<Command, WorldError> {
         let Some(namespace) = &self.namespace else {
-            let mut command = Command::new(&self.program);
+            let mut command = Command::new(program);
             if let Some((user, group)) = self.user {
                 command.uid(user).gid(group);
             }
@@ -105,7 +123,7 @@ impl Spawn {
         if let Some((user, group)) = self.user {
             command.arg(format!("--setuid={user}")).arg(format!("--setgid={group}"));
         }
-        command.arg("--").arg(&self.program);
+        command.arg("--").arg(program);
         Ok(command)
     }
 

@@ -1,7 +1,9 @@
 //! Random worlds in simulated time: no rule breaks, and a seed gives the same run each time.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use grenade_tests::world::descendants;
@@ -56,32 +58,59 @@ fn long_simulated_worlds_over_real_postgres_break_no_rule() {
     assert!(done.status.success(), "{}", text(&done));
 }
 
-#[test]
-fn interrupted_simulation_leaves_no_real_postgres() {
-    let directory = tempfile::tempdir().unwrap();
+/// A run over PostgreSQL with its files in this directory, and its processes: the server's, and at least one schedule.
+fn run_over_postgres(directory: &Path) -> (Child, Vec<i32>) {
     // The server's user is another one where this is root.
-    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut run = Command::new(env!("CARGO_BIN_EXE_tidegate-simulate"))
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_tidegate-simulate"))
         .args(["--postgres", "--schedules", "1000"])
-        .env("TMPDIR", directory.path())
+        .env("TMPDIR", directory)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let files = || std::fs::read_dir(directory.path()).unwrap().count();
-    let server = || descendants::below(i32::try_from(run.id()).unwrap());
-    // Server, its processes, and at least one schedule.
+    let processes = || descendants::below(i32::try_from(run.id()).unwrap());
     let began = Instant::now();
-    while server().len() < 8 {
-        assert!(began.elapsed() < Duration::from_secs(60), "only {:?} run", server());
+    while processes().len() < 8 {
+        assert!(began.elapsed() < Duration::from_secs(60), "only {:?} run", processes());
         std::thread::sleep(Duration::from_millis(50));
     }
-    let pids = server();
+    let pids = processes();
+    (run, pids)
+}
+
+#[test]
+fn interrupted_simulation_leaves_no_real_postgres() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut run, pids) = run_over_postgres(directory.path());
+    let files = || std::fs::read_dir(directory.path()).unwrap().count();
     assert!(files() > 0);
     kill_process(Pid::from_child(&run), Signal::INT).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(130));
-    let lives = |pid: &i32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+    let lives = |pid: &i32| Path::new(&format!("/proc/{pid}")).exists();
     let left: Vec<i32> = pids.into_iter().filter(lives).collect();
     assert!(left.is_empty() && files() == 0, "processes {left:?} and {} files are left", files());
+}
+
+#[test]
+fn killed_simulation_leaves_no_real_postgres() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut run, pids) = run_over_postgres(directory.path());
+    // No other process removes the directories of its schedules in memory.
+    let works_in = |pid: &i32| std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
+    let is_temporary = |path: &PathBuf| path.to_string_lossy().starts_with("/dev/shm/.tmp");
+    let in_memory: BTreeSet<PathBuf> = pids.iter().filter_map(works_in).filter(is_temporary).collect();
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let began = Instant::now();
+    let left = || pids.iter().copied().filter(|pid| descendants::runs(*pid)).collect::<Vec<i32>>();
+    while !left().is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(30), "still there: {:?}", left());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for path in in_memory {
+        // A schedule may have removed it before the run was killed.
+        let _ = std::fs::remove_dir_all(path);
+    }
 }
 
 /// The gate file of the sample service.

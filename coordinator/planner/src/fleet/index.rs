@@ -164,8 +164,7 @@ impl Facets {
         domain: Option<Arc<str>>,
     ) -> Self {
         let (known, in_service) = (instance.known(), instance.is_in_service());
-        let unreplaced =
-            view.and_then(|v| v.moved_from.as_ref()).is_some_and(|tag| instance.names_release(tag));
+        let unreplaced = instance.is_unreplaced(view.and_then(|v| v.moved_from.as_ref()));
         let at_target = view.is_some_and(|v| known == Known::At(v.target.version)) && !unreplaced;
         let done = in_service && at_target;
         Self {

@@ -240,6 +240,11 @@ impl Instance {
         self.report.as_ref().is_some_and(|report| report.release.as_ref() == Some(tag))
     }
 
+    /// Whether its agent names the release that a rollback moves instances away from, if any.
+    pub fn is_unreplaced(&self, moved_from: Option<&ReleaseTag>) -> bool {
+        moved_from.is_some_and(|tag| self.names_release(tag))
+    }
+
     /// Whether its agent has obeyed the last directive as far as having accepted it. A later generation than the
     /// directive's own is that of a reconciliation which its agent has taken in, or no generation of this store.
     pub fn has_accepted(&self) -> bool {

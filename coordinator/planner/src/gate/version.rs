@@ -117,8 +117,7 @@ pub(crate) fn all_at(view: &View<'_>, version: ServiceVersion) -> Answer {
     let is_elsewhere = |node: &_| {
         let instance = service.get(node).filter(|instance| instance.counts());
         instance.is_some_and(|i| {
-            matches!(i.known(), Known::At(known) if known != version)
-                || moved_from.is_some_and(|release| i.names_release(release))
+            matches!(i.known(), Known::At(known) if known != version) || i.is_unreplaced(moved_from)
         })
     };
     answer.reasons.extend(failed_or_skipped(view.exceptions(), is_elsewhere));

@@ -28,12 +28,6 @@ fn asker() -> Asker {
     Asker { who: "op".into(), why: "why".into(), accepts: Default::default() }
 }
 
-fn roll_back(world: &mut World) {
-    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
-}
-
 /// Whether a plan takes an instance out of rotation.
 fn drains(plan: &Plan) -> bool {
     let commits = plan.actions.iter().filter_map(|action| match action {
@@ -114,7 +108,7 @@ fn restored_database_blocks_next_wave_but_not_rollback() {
     assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1);
     let explained = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
     assert_eq!(explained.next_step.as_deref(), Some("tidegate upgrade rollback u1 --why …"));
-    roll_back(&mut world);
+    world.roll_back();
     world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
     assert_eq!(world.versions(), [1; 3]);
@@ -239,7 +233,7 @@ fn a_database_that_is_away_holds_drains_and_no_rollback() {
         Reason::Schema(SchemaGate::SchemaTrouble { job: "look".into(), why: "connection refused".into() });
     assert_eq!(last.waiting[&upgrade_id()], [trouble]);
     assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1);
-    roll_back(&mut world);
+    world.roll_back();
     world.run();
     assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3), "instances are rolled back");
     assert_eq!(world.phase().name().word(), "rolling-back", "undo waits for the database");

@@ -39,10 +39,6 @@ fn disposition(world: &World, n: usize) -> Option<Disposition> {
     }
 }
 
-fn asker() -> Asker {
-    Asker { who: "op".into(), why: "why".into(), accepts: Default::default() }
-}
-
 /// What the next turn would commit.
 fn commits(world: &World) -> Vec<Commit> {
     let actions = plan(world.store.fleet(), &world.moment()).actions.into_iter();
@@ -112,9 +108,7 @@ fn drain_of_an_unhealthy_one_is_beaten_by_its_next_report() {
 fn recovered_instances_at_the_former_version_are_let_serve() {
     let mut world = four_of_which_three_must_stay();
     world.until("one is new", |world| world.versions().contains(&2));
-    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
+    world.roll_back();
     let failed = Step::Failed { at: "verifying".to_owned(), reason: "not healthy within 30 s".to_owned() };
     let former: Vec<NodeId> =
         nodes(&world).into_iter().filter(|n| world.agents[n].release == release(1)).collect();
@@ -201,13 +195,6 @@ fn a_wholly_unhealthy_fleet_is_upgraded_one_by_one() {
     assert_eq!(world.phase(), Phase::Completed);
 }
 
-fn roll_back(world: &mut World) {
-    let asker = Asker { who: "op".into(), why: "it is ill".into(), accepts: Default::default() };
-    let back = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
-    assert!(world.store.commit(&back));
-    world.events += 1;
-}
-
 /// All at version 2, which is then not ready anywhere.
 fn ill_after_the_roll() -> World {
     let mut world = World::at_version_1(4);
@@ -223,7 +210,7 @@ fn ill_after_the_roll() -> World {
 #[test]
 fn rollback_of_an_unhealthy_new_version_goes_on() {
     let mut world = ill_after_the_roll();
-    roll_back(&mut world);
+    world.roll_back();
     for _ in 0..200 {
         world.turn();
         world.agents_step();
@@ -236,7 +223,7 @@ fn rollback_of_an_unhealthy_new_version_goes_on() {
 fn overdue_rollback_takes_unhealthy_instances_out_singly() {
     let mut world = ill_after_the_roll();
     world.fall_silent(3);
-    roll_back(&mut world);
+    world.roll_back();
     let at_rest = world.run();
     assert_eq!(world.versions(), [2; 4], "one is silent, so three in rotation are as many as must stay");
     let reasons = &at_rest.waiting[&upgrade_id()];
@@ -258,7 +245,7 @@ fn rollback_leaves_instances_that_a_balancer_does_not_confirm() {
     let change = json!({"max_unavailable": 2, "min_in_service": 2, "approvals": ["roll"]});
     world.start(spec(change)).unwrap();
     world.run();
-    roll_back(&mut world);
+    world.roll_back();
     let unconfirmed = |world: &mut World, rotation: Rotation| {
         for n in nodes(world) {
             world.agents.get_mut(&n).unwrap().report.rotation = rotation;
@@ -372,10 +359,7 @@ fn rolled_back_beside_failing_probes(spec: serde_json::Value) {
         world.agents.get_mut(&n).unwrap().report.version = None;
         world.publish(&n);
     }
-    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
-    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
+    world.roll_back();
     for _ in 0..400 {
         world.turn();
         world.agents_step();

@@ -68,25 +68,36 @@ async fn store_that_fell_back_is_reported_restored() {
     assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{:?}", watched.reported);
 }
 
+/// etcd, a connection to it, a proxy before it, and a watch through the proxy that has listed the keys.
+async fn watched_through_proxy() -> (Etcd, Store, Proxy, Watched) {
+    let etcd = Etcd::start();
+    let direct = connect(&etcd.url()).await;
+    let proxy = Proxy::before(etcd.address()).await;
+    let store = connect(&proxy.url()).await;
+    let mut watched = Watched::begin(&store, vec![Scope::All]);
+    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    (etcd, direct, proxy, watched)
+}
+
+/// The proxy refuses all connections, and a blank etcd takes the place of the one behind it; answers a connection to that.
+async fn replace_by_blank(etcd: &mut Etcd, proxy: &Proxy) -> Store {
+    proxy.set(Line::Closed);
+    proxy.cut();
+    etcd.stop();
+    etcd.start_blank();
+    connect(&etcd.url()).await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn store_that_fell_back_and_caught_up_is_reported_restored() {
     for removes in [false, true] {
-        let mut etcd = Etcd::start();
-        let direct = connect(&etcd.url()).await;
-        let proxy = Proxy::before(etcd.address()).await;
-        let store = connect(&proxy.url()).await;
-        let mut watched = Watched::begin(&store, vec![Scope::All]);
-        watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+        let (mut etcd, direct, proxy, mut watched) = watched_through_proxy().await;
         let mut last = put(&direct, "a").await;
         if removes {
             last = direct.commit(&Commit::new().delete(budget_key("a"))).await.unwrap().revision;
         }
         watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == last)).await;
-        proxy.set(Line::Closed);
-        proxy.cut();
-        etcd.stop();
-        etcd.start_blank();
-        let direct = connect(&etcd.url()).await;
+        let direct = replace_by_blank(&mut etcd, &proxy).await;
         for n in 0..10 {
             put(&direct, &format!("other{n}")).await;
         }
@@ -101,20 +112,11 @@ async fn store_that_fell_back_and_caught_up_is_reported_restored() {
 /// A report that is said again comes at the same revision as before the fall; the event before it is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fall_is_reported_although_the_last_event_is_repeated() {
-    let mut etcd = Etcd::start();
-    let direct = connect(&etcd.url()).await;
-    let proxy = Proxy::before(etcd.address()).await;
-    let store = connect(&proxy.url()).await;
-    let mut watched = Watched::begin(&store, vec![Scope::All]);
-    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    let (mut etcd, direct, proxy, mut watched) = watched_through_proxy().await;
     put(&direct, "lost").await;
     let last = put(&direct, "repeated").await;
     watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == last)).await;
-    proxy.set(Line::Closed);
-    proxy.cut();
-    etcd.stop();
-    etcd.start_blank();
-    let direct = connect(&etcd.url()).await;
+    let direct = replace_by_blank(&mut etcd, &proxy).await;
     put(&direct, "other").await;
     assert_eq!(put(&direct, "repeated").await, last, "the last event is the same in both histories");
     proxy.set(Line::Open);

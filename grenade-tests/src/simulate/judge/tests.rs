@@ -16,8 +16,7 @@ fn rules(facts: &Facts) -> Vec<u8> {
 }
 
 fn runs(version: u32) -> Slot {
-    let is =
-        Behaviour { version, says: None, ready_after: 0, starts: true, crashes_after: None, flaps: None };
+    let is = Behaviour::good(version, 0);
     let running = Running { tag: format!("pantry-{version}"), is, since: 0, pid: 1 };
     Slot { running: Some(running), ..Slot::default() }
 }

@@ -251,14 +251,7 @@ mod tests {
     use tidegate_embedded_etcd::Embedded;
 
     fn runs(slot: &mut Slot) {
-        let is = Behaviour {
-            version: 1,
-            says: None,
-            ready_after: 0,
-            starts: true,
-            crashes_after: None,
-            flaps: None,
-        };
+        let is = Behaviour::good(1, 0);
         slot.running = Some(Running { tag: "pantry-1".to_owned(), is, since: 0, pid: 1 });
     }
 

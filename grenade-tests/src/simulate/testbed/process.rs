@@ -205,18 +205,10 @@ mod tests {
     /// The rules that a stop breaks where the health check does not heed the disable-file, by what happens before it begins
     /// and during it.
     async fn broken(before: &[fn(&Testbed)], during: &[fn(&Testbed)]) -> Vec<u8> {
-        let is = Behaviour {
-            version: 1,
-            says: None,
-            ready_after: 0,
-            starts: true,
-            crashes_after: None,
-            flaps: None,
-        };
         let service = ServiceFacts { instances: 1, drain_deadline: 5_000, ..ServiceFacts::default() };
         let facts = Facts { services: vec![service], ..Facts::default() };
         let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
-        let releases = [("pantry-1".to_owned(), is)].into();
+        let releases = [("pantry-1".to_owned(), Behaviour::good(1, 0))].into();
         let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
         testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Heedless, now + 60_000));
         before.iter().for_each(|happens| happens(&testbed));

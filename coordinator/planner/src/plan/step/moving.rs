@@ -23,21 +23,24 @@ pub(super) struct Moving<'a> {
     pub(super) releases: Vec<Release>,
     /// What a rollback moves them away from: who runs it has not come to the target, whatever version it answers.
     pub(super) moved_from: Option<&'a ReleaseTag>,
-    /// Whether an instance may be started with now: in an exposed wave, not failed, not skipped.
+    /// Whether an instance may be started with now, unless it has failed: in an exposed wave, not skipped.
     pub(super) may_begin: &'a dyn Fn(&Instance) -> bool,
-    /// Whether an instance that could not be drained is let back into service.
+    /// Whether an instance has failed before: one that could not be drained is let back into service.
     pub(super) has_failed: &'a dyn Fn(&Instance) -> bool,
     /// Whether capacity has held unhealthy instances for longer than may be: they then go one at a time.
     pub(super) overdue: bool,
 }
 
 impl Moving<'_> {
-    fn has_come_to_target(&self, instance: &Instance) -> bool {
-        instance.known() == Known::At(self.target.version) && !self.is_unreplaced(instance)
+    /// Whether an instance may be started with now. Where nothing runs and its agent knows no release to start, only another
+    /// release ends that: an earlier failure does not hold it back.
+    fn begins_with(&self, instance: &Instance) -> bool {
+        let is_held_back = (self.has_failed)(instance) && !instance.has_nothing_to_start();
+        (self.may_begin)(instance) && !is_held_back
     }
 
-    fn is_unreplaced(&self, instance: &Instance) -> bool {
-        self.moved_from.is_some_and(|tag| instance.names_release(tag))
+    fn has_come_to_target(&self, instance: &Instance) -> bool {
+        instance.known() == Known::At(self.target.version) && !instance.is_unreplaced(self.moved_from)
     }
 }
 
@@ -107,7 +110,7 @@ pub(super) fn begin_with_the_move<'a>(
 fn already_out<'a>(moving: &Moving<'a>) -> impl Iterator<Item = &'a Instance> {
     let out = exposed(moving, Standing::OutOfRotation);
     let held = moving.service.each_standing(Standing::DisabledByPerson, moving.up_to);
-    out.chain(held).filter(|instance| (moving.may_begin)(instance)).take(super::super::draft::BATCH)
+    out.chain(held).filter(move |instance| moving.begins_with(instance)).take(super::super::draft::BATCH)
 }
 
 /// Those in this state in the exposed waves, and those that need no wave.
@@ -178,7 +181,7 @@ fn begin<'a>(
     let mut orders = Vec::new();
     let mut held = false;
     let unhealthy = unhealthy.filter(|i| !i.is_coming() && !has_arrived(i, moving));
-    for instance in unhealthy.filter(|i| (moving.may_begin)(i)) {
+    for instance in unhealthy.filter(|i| moving.begins_with(i)) {
         if orders.len() == MOST_UNHEALTHY || held && budget.is_spent_for_unhealthy() {
             break;
         }
@@ -187,7 +190,7 @@ fn begin<'a>(
             false => held = true,
         }
     }
-    for instance in candidates.filter(|i| i.is_in_service() && (moving.may_begin)(i)) {
+    for instance in candidates.filter(|i| i.is_in_service() && moving.begins_with(i)) {
         if orders.len() == MOST {
             break;
         }

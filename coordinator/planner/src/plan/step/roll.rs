@@ -38,13 +38,9 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         }
         return;
     }
-    // Where nothing runs and nothing says what to start, only another release ends that, whatever failed before.
-    let is_exempt = |i: &Instance| match i.has_nothing_to_start() {
-        true => exceptions.is_skipped(&i.node),
-        false => exceptions.is_exempt(&i.node),
+    let may_begin = |i: &Instance| {
+        !in_doubt && shown == Shown::Yes && !exceptions.is_skipped(&i.node) && i.has_staged(&releases)
     };
-    let may_begin =
-        |i: &Instance| !in_doubt && shown == Shown::Yes && !is_exempt(i) && i.has_staged(&releases);
     let has_failed = |i: &Instance| exceptions.has_failed(&i.node);
     let around = Moving {
         service,

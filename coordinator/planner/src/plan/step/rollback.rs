@@ -88,8 +88,6 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
         return;
     }
     let exceptions = draft.exceptions();
-    // Where nothing runs and nothing says what to start, only another release ends that, whatever failed before.
-    let may_begin = |i: &Instance| i.has_nothing_to_start() || !has_failed_returning(exceptions, i);
     let has_failed = |i: &Instance| has_failed_returning(exceptions, i);
     let back = Moving {
         service,
@@ -97,7 +95,7 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
         target: former.release.clone(),
         releases,
         moved_from: moved_from(draft.upgrade),
-        may_begin: &may_begin,
+        may_begin: &|_| true,
         has_failed: &has_failed,
         // What is unhealthy then goes back although too few others are in rotation: a fleet that is unhealthy as a whole
         // can be rolled back.

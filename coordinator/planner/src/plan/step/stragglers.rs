@@ -22,9 +22,9 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
         return;
     }
     let moved_from = moved_from(draft.upgrade);
-    let is_unreplaced = |i: &Instance| moved_from.is_some_and(|tag| i.names_release(tag));
     let may_begin = |i: &Instance| {
-        (is_elsewhere(i, release.version) || is_unreplaced(i)) && i.has_staged(std::slice::from_ref(release))
+        (is_elsewhere(i, release.version) || i.is_unreplaced(moved_from))
+            && i.has_staged(std::slice::from_ref(release))
     };
     let around = Moving {
         service,
