@@ -15,7 +15,7 @@ use tidegate_proto::{ServiceName, ServiceVersion, mutant};
 
 /// Ends the upgrade once the database shows nothing that it expanded, or an instance uses it.
 pub(super) fn undo(draft: &mut Draft<'_>) {
-    if let Some(facts) = draft.fresh_facts().filter(|facts| is_undone(facts)) {
+    if let Some(facts) = draft.recent_facts().filter(|facts| is_undone(facts)) {
         let because = "the database's history shows nothing that this upgrade expanded";
         return end(draft, facts.left.clone(), because);
     }
@@ -27,11 +27,9 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     let from = draft.spec().from;
     let none_above =
         draft.service().is_none_or(|service| draft.passes(version::none_may_be_above(service, from)));
-    if none_above {
-        schema::run(draft, SchemaJob::Undo, is_undone);
-    } else if draft.fresh_facts().is_none() {
-        // A look is enough where there is nothing to undo.
-        schema::look(draft);
+    if !none_above || schema::run(draft, SchemaJob::Undo, is_undone) {
+        // A look is enough where there is nothing to undo. The turn may have been held since the last one.
+        schema::is_seen_recently(draft);
     }
 }
 

@@ -52,6 +52,22 @@ fn preflight_ends_after_a_look_where_nothing_is_expanded() {
     assert!(!world.jobs.contains(&SchemaJob::Undo), "{:?}", world.jobs);
 }
 
+/// Nothing acts for a while after the look, as where the store has to be reconciled.
+#[test]
+fn preflight_is_not_ended_on_an_old_look() {
+    for (later_ms, is_undone) in [(59_000, false), (60_000, true)] {
+        let mut world = waiting_for("stage");
+        world.roll_back();
+        world.turn();
+        assert_eq!(world.jobs.last(), Some(&SchemaJob::Look));
+        world.database.expanded = true;
+        world.leading_ms += later_ms;
+        let last = world.run();
+        assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
+        assert_eq!(!world.database.expanded, is_undone, "after {later_ms} ms");
+    }
+}
+
 #[test]
 fn silent_instance_blocks_the_undo_from_preflight() {
     let mut world = waiting_for("stage");
