@@ -5,10 +5,10 @@ pub mod below;
 use super::description::{Description, Waits, first};
 use super::roll::failed_or_skipped;
 use super::{Answer, Reason};
-use crate::fleet::{Known, Sample, ServiceFleet, moved_from};
+use crate::fleet::{Instance, Known, Sample, ServiceFleet, moved_from};
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
-use tidegate_proto::{ReleaseTag, Revision, ServiceName, ServiceVersion, mutant};
+use tidegate_proto::{ReleaseTag, Revision, ServiceName, ServiceVersion, Span, mutant};
 
 /// A gate on the versions of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -18,6 +18,7 @@ use tidegate_proto::{ReleaseTag, Revision, ServiceName, ServiceVersion, mutant};
 pub enum VersionGate {
     Silent { service: ServiceName, nodes: Sample },
     VersionUnknown { service: ServiceName, nodes: Sample },
+    NothingRuns { service: ServiceName, nodes: Sample, above: ServiceVersion, deadline: Span },
     Behind { service: ServiceName, nodes: Sample, needs: ServiceVersion },
     Ahead { service: ServiceName, nodes: Sample, allowed: ServiceVersion },
     Unreplaced { service: ServiceName, nodes: Sample, release: ReleaseTag },
@@ -45,6 +46,11 @@ impl VersionGate {
                     None => "tidegate-agent check".to_owned(),
                 }),
             ),
+            Self::NothingRuns { service, nodes, above, deadline } => Description::new(
+                format!("{service}: nothing runs on {nodes}, and the window admits a version above {above} there"),
+                "the agent or a person, who starts the service on that node",
+            )
+            .timeout(format!("after {deadline} the upgrade ends, and what expand made stays")),
             Self::Behind { service, nodes, needs } => Description::new(
                 format!("{service} is below version {needs} on {nodes}"),
                 match waits {
@@ -142,13 +148,30 @@ pub(crate) fn known(service: &ServiceFleet) -> Answer {
 }
 
 /// The same, where none may run a later version than this one: an instance on which nothing runs, by its agent's evidence,
-/// is passed over as long as the window admits no later one there.
-pub(crate) fn none_may_be_above(service: &ServiceFleet, version: ServiceVersion) -> Answer {
-    let is_bounded = service.window().is_some_and(|window| window.ceiling <= version);
-    let name = service.name().clone();
+/// is passed over as long as the window admits no later one there. Where it does, its agent may start one at any time.
+pub(crate) fn none_may_be_above(service: &ServiceFleet, version: ServiceVersion, deadline: Span) -> Answer {
+    let name = || service.name().clone();
+    let unknown = |runs_nothing: bool| {
+        let each = service.unknown().each.filter(|instance| instance.runs_nothing() == runs_nothing);
+        Sample::counted(each.map(|instance| &instance.node))
+    };
     let mut answer = silent(service);
-    let unknown = service.unknown().each.filter(|instance| !(is_bounded && instance.runs_nothing()));
-    let nodes = Sample::counted(unknown.map(|instance| &instance.node));
-    answer.and(Answer::of_any(nodes, |nodes| VersionGate::VersionUnknown { service: name, nodes }));
     answer
+        .and(Answer::of_any(unknown(false), |nodes| VersionGate::VersionUnknown { service: name(), nodes }));
+    if service.window().is_none_or(|window| window.ceiling > version) {
+        answer.and(Answer::of_any(unknown(true), |nodes| VersionGate::NothingRuns {
+            service: name(),
+            nodes,
+            above: version,
+            deadline,
+        }));
+    }
+    answer
+}
+
+/// The instances whose version is not known, where nothing runs on any of them, and every other one reports.
+pub(crate) fn idle_alone(service: &ServiceFleet) -> Option<Sample> {
+    let mut unknown = service.unknown().each;
+    let are_alone = service.silent().count == 0 && unknown.all(Instance::runs_nothing);
+    are_alone.then(|| service.unknown().sample())
 }

@@ -6,6 +6,10 @@ use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{UpgradeId, mutant};
 
+/// How long a look at a database holds for what is taken out in one wave, and for the end of an upgrade, in milliseconds:
+/// a wave, and the wait for its instances, may last for hours.
+const LOOK_HOLDS_MS: u64 = 60_000;
+
 /// An upgrade, in the fleet and at the moment of a turn.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
@@ -47,8 +51,12 @@ impl<'a> View<'a> {
         self.facts().filter(is_fresh)
     }
 
-    /// How old the last look at the database is, in milliseconds.
-    pub(crate) fn look_age_ms(&self) -> u64 {
-        self.facts().map_or(0, |facts| self.moment.leading_ms.saturating_sub(facts.looked_ms))
+    /// The same where the look is not older than a look holds.
+    pub(crate) fn recent_facts(&self) -> Option<&'a SchemaFacts> {
+        let is_recent = |facts: &&SchemaFacts| {
+            self.moment.leading_ms.saturating_sub(facts.looked_ms) < LOOK_HOLDS_MS
+                || mutant::is("old-look-is-trusted")
+        };
+        self.fresh_facts().filter(is_recent)
     }
 }

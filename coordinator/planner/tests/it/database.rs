@@ -267,3 +267,41 @@ fn a_wave_costs_one_look() {
     world.until("remove", |world| world.phase() == Phase::Remove);
     assert_eq!(world.jobs[before..], [SchemaJob::Look; 3], "three waves of one");
 }
+
+/// An older copy takes the place of the database while an instance is waited for at the end; this later it is well again.
+fn replaced_in_the_last_wait(world: &mut World, older: Database, later_ms: u64) {
+    world.set_unready(&node(1), true);
+    let last = world.run();
+    assert!(!world.phase().is_over(), "{:?}", last.waiting);
+    world.database = older;
+    world.leading_ms += later_ms;
+    world.set_unready(&node(1), false);
+    let last = world.run();
+    assert!(world.phase().is_over(), "{:?}", last.waiting);
+}
+
+#[test]
+fn rollback_looks_again_after_waiting_for_instances() {
+    for (later_ms, is_undone) in [(59_000, false), (60_000, true)] {
+        let mut world = started(json!({"approvals": ["remove"]}), MigrateOrder::BeforeRoll);
+        world.run();
+        roll_back(&mut world);
+        world.until("expand is undone", |world| !world.database.expanded);
+        let older = Database { expanded: true, ..Database::default() };
+        replaced_in_the_last_wait(&mut world, older, later_ms);
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+        assert_eq!(!world.database.expanded, is_undone, "after {later_ms} ms");
+    }
+}
+
+#[test]
+fn contract_looks_again_after_waiting_for_instances() {
+    for (later_ms, is_contracted) in [(59_000, false), (60_000, true)] {
+        let mut world = started(json!({}), MigrateOrder::BeforeRoll);
+        world.until("it is contracted", |world| world.database.contracted);
+        let older = Database { contracted: false, ..world.database.clone() };
+        replaced_in_the_last_wait(&mut world, older, later_ms);
+        assert_eq!(world.phase(), Phase::Completed);
+        assert_eq!(world.database.contracted, is_contracted, "after {later_ms} ms");
+    }
+}

@@ -35,6 +35,12 @@ fn before_the_roll() -> Vec<Reason> {
     vec![
         Reason::Version(VersionGate::Silent { service: service(), nodes: nodes() }),
         Reason::Version(VersionGate::VersionUnknown { service: service(), nodes: nodes() }),
+        Reason::Version(VersionGate::NothingRuns {
+            service: service(),
+            nodes: nodes(),
+            above: release(1).version,
+            deadline: DEADLINE,
+        }),
         Reason::Store(StoreGate::Unreadable { key: "windows/pantry-api".into(), why: "is not UTF-8".into() }),
         Reason::Version(VersionGate::Behind {
             service: service(),

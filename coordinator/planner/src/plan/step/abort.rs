@@ -1,11 +1,13 @@
 //! An upgrade that a person ends in preflight has moved no instance. Where the store was restored to that phase, or is blank
 //! and the upgrade was started in it once more, the database may show what the same upgrade expanded before: that is
-//! undone, unless an instance uses it, which preflight does not move back.
+//! undone, unless an instance uses it, which preflight does not move back, or may start to use it: nothing runs there, and
+//! the window admits a later version.
 
 use super::super::Draft;
 use super::{schema, shared};
 use crate::action::SchemaJob;
 use crate::fleet::{Instance, ServiceFleet};
+use crate::gate::roll::stall::is_overdue;
 use crate::gate::version;
 use crate::moment::SchemaFacts;
 use crate::upgrade::phase::Move;
@@ -13,9 +15,10 @@ use tidegate_proto::commit::Commit;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::{ServiceName, ServiceVersion, mutant};
 
-/// Ends the upgrade once the database shows nothing that it expanded, or an instance uses it.
+/// Ends the upgrade once the database shows nothing that it expanded, or an instance uses it; or after the progress
+/// deadline, where all that is waited for are instances on which nothing runs.
 pub(super) fn undo(draft: &mut Draft<'_>) {
-    if let Some(facts) = draft.fresh_facts().filter(|facts| is_undone(facts)) {
+    if let Some(facts) = draft.recent_facts().filter(|facts| is_undone(facts)) {
         let because = "the database's history shows nothing that this upgrade expanded";
         return end(draft, facts.left.clone(), because);
     }
@@ -24,15 +27,29 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         let because = format!("left in place: {left}");
         return end(draft, vec![left], &because);
     }
-    let from = draft.spec().from;
-    let none_above =
-        draft.service().is_none_or(|service| draft.passes(version::none_may_be_above(service, from)));
+    let (from, deadline) = (draft.spec().from, draft.spec().health.progress_deadline);
+    let none_above = draft
+        .service()
+        .is_none_or(|service| draft.passes(version::none_may_be_above(service, from, deadline)));
     if none_above {
-        schema::run(draft, SchemaJob::Undo, is_undone);
-    } else if draft.fresh_facts().is_none() {
-        // A look is enough where there is nothing to undo.
-        schema::look(draft);
+        // The turn may have been held since the last look.
+        if schema::run(draft, SchemaJob::Undo, is_undone) {
+            schema::is_seen_recently(draft);
+        }
+        return;
     }
+    // A look is enough where there is nothing to undo.
+    let is_seen = schema::is_seen_recently(draft);
+    let Some(idle) = draft.service().and_then(version::idle_alone) else { return };
+    if is_seen && is_overdue(&draft.view()) {
+        let service = &draft.spec().service;
+        let left = format!(
+            "everything that expand made: nothing runs on {idle}, and the window of {service} admits a version above {from} there"
+        );
+        let because = format!("left in place: {left}");
+        return end(draft, vec![left], &because);
+    }
+    draft.checkpoint(0, false);
 }
 
 fn is_undone(facts: &SchemaFacts) -> bool {

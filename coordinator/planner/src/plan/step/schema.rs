@@ -12,12 +12,8 @@ use crate::moment::SchemaFacts;
 use crate::upgrade::is_unseen;
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
-use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::MigrateOrder;
 use tidegate_proto::spec::ApprovalPoint;
-
-/// How long a look holds for what is taken out in one wave, in milliseconds: a wave may last for hours.
-const LOOK_HOLDS_MS: u64 = 60_000;
 
 pub(super) fn expand(draft: &mut Draft<'_>) {
     if !run(draft, SchemaJob::Expand, |facts| facts.expanded) {
@@ -92,8 +88,7 @@ pub(super) fn shows(draft: &mut Draft<'_>) -> Shown {
     if draft.upgrade.schema.is_none() {
         return Shown::Yes;
     }
-    let is_recent = draft.look_age_ms() < LOOK_HOLDS_MS || mutant::is("old-look-is-trusted");
-    match draft.fresh_facts().filter(|_| is_recent) {
+    match draft.recent_facts() {
         None => {
             look(draft);
             Shown::Unknown
@@ -101,6 +96,16 @@ pub(super) fn shows(draft: &mut Draft<'_>) -> Shown {
         Some(facts) if is_lost(draft, facts) => Shown::Lost,
         Some(_) => Shown::Yes,
     }
+}
+
+/// Whether the last look, for this very decision, is not older than a look holds; has the database looked at again
+/// otherwise. The end of an upgrade asks it: no later phase looks at the database.
+pub(super) fn is_seen_recently(draft: &mut Draft<'_>) -> bool {
+    let is_recent = draft.recent_facts().is_some();
+    if !is_recent {
+        look(draft);
+    }
+    is_recent
 }
 
 /// What a database shows of what the phase builds on.

@@ -52,6 +52,22 @@ fn preflight_ends_after_a_look_where_nothing_is_expanded() {
     assert!(!world.jobs.contains(&SchemaJob::Undo), "{:?}", world.jobs);
 }
 
+/// Nothing acts for a while after the look, as where the store has to be reconciled.
+#[test]
+fn preflight_is_not_ended_on_an_old_look() {
+    for (later_ms, is_undone) in [(59_000, false), (60_000, true)] {
+        let mut world = waiting_for("stage");
+        world.roll_back();
+        world.turn();
+        assert_eq!(world.jobs.last(), Some(&SchemaJob::Look));
+        world.database.expanded = true;
+        world.leading_ms += later_ms;
+        let last = world.run();
+        assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
+        assert_eq!(!world.database.expanded, is_undone, "after {later_ms} ms");
+    }
+}
+
 #[test]
 fn silent_instance_blocks_the_undo_from_preflight() {
     let mut world = waiting_for("stage");
@@ -82,28 +98,51 @@ fn schema_that_an_instance_uses_is_left() {
     assert!(left.iter().any(|left| left.contains("pantry-api runs version 2")), "{left:?}");
 }
 
-/// Its start failed under the store that was lost, and no directive starts it in preflight.
+/// The start of an instance has failed under the store that was lost, no directive starts it in preflight, and the upgrade
+/// is ended there.
+fn with_a_failed_start(ceiling: i64, has_evidence: bool) -> World {
+    let mut world = waiting_for("stage");
+    world.database.expanded = true;
+    let (floor, ceiling) = (release(1).version, release(ceiling).version);
+    let set_by = "reconciliation".parse().unwrap();
+    world.store.put(Key::Window(service()), Window { floor, ceiling, set_by, contracted: None });
+    let failed = Step::Failed { at: "verifying".into(), reason: "it ended by itself".into() };
+    let report = nothing_runs(&mut world, 1, failed, Health::Unhealthy);
+    (report.nothing_runs, report.rotation) = (has_evidence, Rotation::Out);
+    world.publish(&node(1));
+    world.roll_back();
+    world
+}
+
 #[test]
 fn instance_that_runs_nothing_holds_no_undo_below_a_ceiling() {
     let ended_with = |ceiling: i64, has_evidence: bool| {
-        let mut world = waiting_for("stage");
-        world.database.expanded = true;
-        let (floor, ceiling) = (release(1).version, release(ceiling).version);
-        let set_by = "reconciliation".parse().unwrap();
-        world.store.put(Key::Window(service()), Window { floor, ceiling, set_by, contracted: None });
-        let failed = Step::Failed { at: "verifying".into(), reason: "it ended by itself".into() };
-        let report = nothing_runs(&mut world, 1, failed, Health::Unhealthy);
-        (report.nothing_runs, report.rotation) = (has_evidence, Rotation::Out);
-        world.publish(&node(1));
-        world.roll_back();
+        let mut world = with_a_failed_start(ceiling, has_evidence);
         let last = world.run();
         let is_over = matches!(world.phase(), Phase::Failed { .. });
         assert_eq!(world.database.expanded, !is_over, "{:?}", last.waiting);
-        let unknown = |reason: &tidegate_planner::Reason| reason.to_string().contains("not known on n1");
-        assert!(is_over || last.waiting[&upgrade_id()].iter().any(unknown), "{:?}", last.waiting);
+        let held = if has_evidence { "nothing runs on n1" } else { "not known on n1" };
+        let holds = |reason: &tidegate_planner::Reason| reason.to_string().contains(held);
+        assert!(is_over || last.waiting[&upgrade_id()].iter().any(holds), "{:?}", last.waiting);
         is_over
     };
     assert!(ended_with(1, true));
     assert!(!ended_with(2, true), "its agent may start version 2");
     assert!(!ended_with(1, false), "version 2 may run there");
+}
+
+#[test]
+fn instance_that_may_start_later_version_holds_to_deadline() {
+    for has_evidence in [true, false] {
+        let mut world = with_a_failed_start(2, has_evidence);
+        world.run();
+        assert_eq!(world.phase().name(), PhaseName::RollingBack);
+        world.stalled_ms = 600_000;
+        let last = world.run();
+        let is_over = matches!(world.phase(), Phase::Failed { .. });
+        assert_eq!(is_over, has_evidence, "{:?}", last.waiting);
+        assert!(world.database.expanded, "its agent may start version 2, which uses it");
+        let left = &world.upgrade().unwrap().schema.as_ref().unwrap().left;
+        assert_eq!(left.iter().any(|left| left.contains("nothing runs on n1")), is_over, "{left:?}");
+    }
 }
