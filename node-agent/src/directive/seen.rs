@@ -165,6 +165,12 @@ impl Seen {
         self.alive == Alive::No || self.alive == Alive::Silent && *phase == Phase::Stopped
     }
 
+    /// Whether anything shows that nothing of the service runs: the same, or the status hook has denied that it runs. A start
+    /// needs more: the stop hook's end.
+    pub(crate) fn shows_nothing_runs(&self, phase: &Phase) -> bool {
+        self.nothing_runs(phase) || self.gone
+    }
+
     /// The last answers of probe, readiness URL and health URL, for people.
     pub(crate) fn last_answers(&self) -> String {
         let probe = match &self.probe {
