@@ -41,6 +41,8 @@ pub(crate) struct Seen {
     pub wanted: Option<Order>,
     /// Where a person has reconciled the store with what this agent obeyed, and that was not taken in yet.
     pub reconciled: Option<Revision>,
+    /// A person has disregarded what this agent obeyed, and the store was behind that.
+    pub disregarded: bool,
     /// The running version must be admitted again: the agent has just begun, or its lease was lost.
     pub readmit: bool,
     /// The state of staging.

@@ -33,7 +33,7 @@ pub(crate) fn compose(
     let release = journal.admitted.as_ref().filter(|a| runs && version == Some(a.version));
     // Under a store that fell back nothing is started: what was stopped for a replacement stays stopped, and a
     // person who reconciles that store has to know it.
-    let goes_on = !accept::fell_back(journal, seen.window.as_ref());
+    let goes_on = !accept::is_fallen(journal, seen);
     let replacing = goes_on && matches!(journal.disposition(), Some(Disposition::Replace { .. }));
     Report {
         version,

@@ -131,6 +131,7 @@ impl Observer {
             window: None,
             wanted: None,
             reconciled: None,
+            disregarded: false,
             readmit: true,
             staging: Staging::Pending,
             hook: HookState::NotBegun,
