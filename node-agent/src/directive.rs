@@ -23,7 +23,7 @@ pub(crate) mod fault;
 pub(crate) mod presumption;
 pub(crate) mod seen;
 pub(crate) mod standstill;
-mod start;
+pub(crate) mod start;
 pub(crate) mod stays;
 pub(crate) mod steady;
 pub(crate) mod timers;

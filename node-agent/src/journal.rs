@@ -165,6 +165,12 @@ impl Journal {
         }
     }
 
+    /// What a report claims to have obeyed: the same, and the last admission.
+    pub fn claimed(&self) -> AcceptedState<'_> {
+        let obeyed = self.obeyed();
+        AcceptedState { revision: obeyed.revision.max(self.admission()), ..obeyed }
+    }
+
     /// An operator has reconciled the store at `at`: what it says from there on is obeyed, and no directive from
     /// before. The accepted order is kept until then, and the floor until a window is acknowledged.
     pub fn reconcile(&mut self, at: Revision) {

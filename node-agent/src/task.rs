@@ -185,9 +185,9 @@ impl Worker {
 
     /// Reports again how a task ended here, where the store has lost that.
     fn ended_before(&self, id: &TaskId, task: &Task, claim: Revision) -> Option<Stage> {
-        let outcome = self.ledger.remembers(id, task)?;
+        let end = self.ledger.remembers(id, task)?;
         tracing::warn!(task = %id, "this task has ended here before: the store was restored; its result is reported again, and it is not run again");
-        Some(Stage::Ended { claim, end: TaskEnd::short(outcome) })
+        Some(Stage::Ended { claim, end })
     }
 
     /// What to do with a task that has a result but is not in the journal.
@@ -309,7 +309,7 @@ impl Worker {
             Err(CommitError::Conflict { .. }) => true,
             Err(error) => return Err(error.into()),
         };
-        self.ledger.note(&active.id, &active.task, &end.outcome);
+        self.ledger.note(&active.id, &active.task, end);
         if conflict && claim != Revision::ABSENT {
             // Reported already, and the answer was lost; or the task is gone; or a restored store knows nothing of the claim
             // and still asks for the result: what it has is looked at again.

@@ -31,6 +31,30 @@ pub(crate) fn fell_back(journal: &Journal, window: Option<&Option<Known>>) -> bo
     window.is_some_and(|window| revision(window) < journal.window_revision())
 }
 
+/// Whether a person disregarded what this agent obeyed of a later revision than the store had then. The store counts as
+/// fallen until a plan includes the instance, also once its records are of later revisions again.
+pub(crate) fn is_disregarded(
+    journal: &Journal,
+    service: &ServiceName,
+    node: &NodeId,
+    word: Option<&(Revision, Reconciliation)>,
+) -> bool {
+    word.is_some_and(|(at, word)| word.disregards_later(service, node, *at, journal.claimed()))
+}
+
+/// Whether nothing of the store is to be taken in before a person has reconciled it, or included this instance.
+pub(crate) fn is_fallen(journal: &Journal, seen: &Seen) -> bool {
+    seen.disregarded || fell_back(journal, seen.window.as_ref())
+}
+
+/// Whether a window of the store may replace the one that was obeyed, and its floor, which reports claim. A store that has
+/// a later window and an older directive fell back as well; since a reconciliation directives count from that.
+pub(crate) fn may_acknowledge(journal: &Journal, seen: &Seen) -> bool {
+    let counts_from_reconciliation = journal.generation() == journal.witness.reconciled;
+    let is_older = read(journal, seen) == Reading::Older && !counts_from_reconciliation;
+    !is_older && !is_fallen(journal, seen)
+}
+
 /// The reconciliation from which on this agent may obey the store: a new one, by a person who had before them what it
 /// obeyed.
 pub(crate) fn reconciled(

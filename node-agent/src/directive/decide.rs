@@ -21,6 +21,7 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
     }
     if let Some(Some(known)) = &seen.window
         && known.revision > journal.window_revision()
+        && accept::may_acknowledge(journal, seen)
     {
         return Act::Acknowledge(known.clone());
     }
@@ -31,7 +32,7 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
     }
     // Under a store that fell back a newer directive would replace the claim that a person has to reconcile.
     if let Reading::Newer(order) = accept::read(journal, seen)
-        && !accept::fell_back(journal, seen.window.as_ref())
+        && !accept::is_fallen(journal, seen)
     {
         let phase = accept::phase_for(&order, service, journal, seen, timers);
         return Act::Accept(order, phase);

@@ -41,6 +41,8 @@ pub(crate) struct Seen {
     pub wanted: Option<Order>,
     /// Where a person has reconciled the store with what this agent obeyed, and that was not taken in yet.
     pub reconciled: Option<Revision>,
+    /// A person has disregarded what this agent obeyed, and the store was behind that.
+    pub disregarded: bool,
     /// The running version must be admitted again: the agent has just begun, or its lease was lost.
     pub readmit: bool,
     /// The state of staging.
@@ -163,6 +165,12 @@ impl Seen {
     /// lock, the stop hook came to its end and nothing has answered since.
     pub(crate) fn nothing_runs(&self, phase: &Phase) -> bool {
         self.alive == Alive::No || self.alive == Alive::Silent && *phase == Phase::Stopped
+    }
+
+    /// Whether anything shows that nothing of the service runs: the same, or the status hook has denied that it runs. A start
+    /// needs more: the stop hook's end.
+    pub(crate) fn shows_nothing_runs(&self, phase: &Phase) -> bool {
+        self.nothing_runs(phase) || self.gone
     }
 
     /// The last answers of probe, readiness URL and health URL, for people.

@@ -2,13 +2,22 @@
 
 use super::act::Act;
 use super::decide::{Context, target};
-use super::seen::{DisableFile, Staging, Url};
+use super::seen::{DisableFile, Seen, Staging, Url};
 use crate::config::settings::Driver;
 use crate::host::{Alive, HookState, Target};
-use crate::journal::Phase;
+use crate::journal::{Journal, Phase};
 use std::time::Duration;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
+
+/// Journals what is being started as what runs, before the phase `next`, where it answers or its start hook was begun: that
+/// may have worked, however the hook ended, and the service may answer later.
+pub(crate) fn note_started(journal: &mut Journal, seen: &Seen, next: &Phase) {
+    let answers = matches!(seen.alive, Alive::Yes | Alive::Unknown) && *next != Phase::Stopped;
+    if answers || matches!(seen.hook, HookState::Runs | HookState::Ended) {
+        journal.note_started();
+    }
+}
 
 impl Context<'_> {
     pub(super) fn stopping(&self) -> Act {

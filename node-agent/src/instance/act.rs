@@ -6,7 +6,8 @@ use crate::directive::act::Act;
 use crate::directive::presumption;
 use crate::directive::seen::Seen;
 use crate::directive::standstill::standstill;
-use crate::host::{self, Alive};
+use crate::directive::start::note_started;
+use crate::host;
 use crate::journal::{Order, Phase};
 use tidegate_proto::mutant;
 use tokio::time::Instant;
@@ -47,9 +48,7 @@ impl Instance {
             }
             Act::Enter(phase) => {
                 self.note_exit(&phase, seen);
-                if phase == Phase::Verifying {
-                    self.journal.note_started();
-                }
+                note_started(&mut self.journal, seen, &phase);
                 self.enter(phase);
                 Ok(true)
             }
@@ -88,9 +87,7 @@ impl Instance {
         self.journal.refusal = None;
         self.timers.restart_at = None;
         self.writer.mark_changed();
-        if matches!(seen.alive, Alive::Yes | Alive::Unknown) {
-            self.journal.note_started();
-        }
+        note_started(&mut self.journal, seen, &phase);
         self.enter(phase);
     }
 

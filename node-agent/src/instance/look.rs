@@ -17,6 +17,14 @@ use tokio::time::Instant;
 )]
 struct FellBack;
 
+/// A person has disregarded what this agent obeyed.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the store was behind what this agent obeyed, and a person disregarded that. Nothing is done before a plan includes \
+     this instance (`tidegate fleet reconcile --include`)"
+)]
+struct Disregarded;
+
 impl Instance {
     /// Looks at the service and at what the store has.
     pub(super) async fn look(&mut self) -> Result<Seen, Fatal> {
@@ -56,11 +64,18 @@ impl Instance {
         }
         self.reporter.publisher.seen_gone(self.store.last.no_report_at);
         self.reporter.may_write = self.store.last.reachable() && self.may_report()?;
-        let fell_back = self.store.is_behind(&self.journal);
-        if fell_back {
-            self.reporter.warn(&FellBack);
+        let (fell_back, disregarded) = (self.store.is_behind(&self.journal), self.is_disregarded());
+        match disregarded {
+            true => self.reporter.warn(&Disregarded),
+            false if fell_back => self.reporter.warn(&FellBack),
+            false => {}
         }
-        Ok(self.reporter.may_write && !fell_back)
+        Ok(self.reporter.may_write && !fell_back && !disregarded)
+    }
+
+    fn is_disregarded(&self) -> bool {
+        let word = self.store.last.reconciliation.as_ref();
+        accept::is_disregarded(&self.journal, &self.service.name, &self.own.id.node, word)
     }
 
     /// What the journal makes of what was seen: after each look, and after each act that only changes the journal.
@@ -68,6 +83,7 @@ impl Instance {
         self.continue_staging().await?;
         let word = self.store.last.reconciliation.as_ref();
         seen.reconciled = accept::reconciled(&self.journal, &self.service.name, &self.own.id.node, word);
+        seen.disregarded = self.is_disregarded();
         seen.readmit = self.store.must_readmit(&self.journal, self.store.epoch());
         seen.staging = self.stager.state(&self.journal);
         seen.hook = self.moving_hook();

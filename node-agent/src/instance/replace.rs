@@ -98,6 +98,9 @@ impl Instance {
                 }
             }
             Err(error) => {
+                if error.hook_has_begun() {
+                    self.journal.note_started();
+                }
                 self.timers.crashed(Instant::now());
                 self.enter(Phase::failed("starting", Chain(&error).to_string(), true));
             }
@@ -112,6 +115,7 @@ impl Instance {
                 .to_owned(),
             Err(error) => error.to_string(),
         };
+        self.journal.note_started();
         self.timers.crashed(Instant::now());
         self.enter(Phase::failed("starting", reason, true));
         Ok(true)

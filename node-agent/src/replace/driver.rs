@@ -49,6 +49,13 @@ pub(crate) enum DriverError {
     },
 }
 
+impl DriverError {
+    /// Whether a hook was begun: it may have done what it is for, although it failed or was killed.
+    pub(crate) fn hook_has_begun(&self) -> bool {
+        matches!(self, Self::Hook { .. } | Self::NotRun { source: NotRun::Late { .. }, .. })
+    }
+}
+
 impl Driver {
     /// The driver of a service, where one is configured.
     pub(crate) fn of(host: &Arc<dyn Host>, node: &Node, service: &Service, home: &Path) -> Option<Self> {
@@ -292,6 +299,18 @@ fn printed_digest(stdout: &[u8]) -> Option<Digest> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failed_or_late_hook_has_begun_and_an_absent_one_has_not() {
+        let (hook, program) = ("start", "/srv/start".to_owned());
+        let limit = Duration::from_secs(60);
+        let late = NotRun::Late { program: program.clone(), limit };
+        let absent = NotRun::Start { program, source: std::io::ErrorKind::NotFound.into() };
+        assert!(DriverError::Hook { hook, found: "exit status: 1".to_owned() }.hook_has_begun());
+        assert!(DriverError::NotRun { hook, source: late }.hook_has_begun());
+        assert!(!DriverError::NotRun { hook, source: absent }.hook_has_begun());
+        assert!(!DriverError::Code(NotStaged::Hook("exit status: 1".to_owned())).hook_has_begun());
+    }
 
     #[test]
     fn printed_digest_is_the_first_word_of_the_last_line() {

@@ -33,12 +33,12 @@ pub(crate) fn compose(
     let release = journal.admitted.as_ref().filter(|a| runs && version == Some(a.version));
     // Under a store that fell back nothing is started: what was stopped for a replacement stays stopped, and a
     // person who reconciles that store has to know it.
-    let goes_on = !accept::fell_back(journal, seen.window.as_ref());
+    let goes_on = !accept::is_fallen(journal, seen);
     let replacing = goes_on && matches!(journal.disposition(), Some(Disposition::Replace { .. }));
     Report {
         version,
         probed: probed.filter(|_| version.is_none()),
-        nothing_runs: seen.nothing_runs(&journal.phase),
+        nothing_runs: seen.shows_nothing_runs(&journal.phase),
         release_digest: release.and_then(|a| journal.staged.get(a.release.as_ref()?)).copied(),
         release: release.and_then(|a| a.release.clone()),
         admission: journal.admission(),
@@ -80,6 +80,7 @@ fn span(time: Duration) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directive::act::Act;
     use crate::directive::tests::story::{Story, order, release, replace};
     use crate::host::Target;
     use tidegate_proto::Revision;
@@ -116,6 +117,22 @@ mod tests {
         assert!(!report(&story).nothing_runs, "silence is no evidence");
         story.enter(Phase::Stopped);
         assert!(report(&story).nothing_runs, "the stop hook came to its end");
+    }
+
+    /// The status hook is evidence for a report, and none that a start may rest on.
+    #[test]
+    fn status_hook_shows_that_nothing_runs_and_replaces_no_stop() {
+        let failed = || Phase::failed("verifying", "it ended by itself", true);
+        for phase in [failed(), Phase::Fresh, Phase::refused("above the ceiling"), Phase::Serving] {
+            let mut story = Story::serving().by_hooks();
+            story.disabled().silent().enter(phase.clone());
+            assert!(!report(&story).nothing_runs, "{phase:?}: silence is no evidence");
+            story.seen.gone = true;
+            assert!(report(&story).nothing_runs, "{phase:?}");
+            story.seen.wanted = Some(order(60, replace(2)));
+            let Act::Accept(_, next) = story.act() else { panic!("{phase:?}: {:?}", story.act()) };
+            assert_ne!(next, Phase::Stopped, "{phase:?}: the stop hook has not run");
+        }
     }
 
     #[test]

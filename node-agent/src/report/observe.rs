@@ -131,16 +131,17 @@ impl Observer {
             window: None,
             wanted: None,
             reconciled: None,
+            disregarded: false,
             readmit: true,
             staging: Staging::Pending,
             hook: HookState::NotBegun,
         }
     }
 
-    /// Asks the status hook about a service that was started and does not listen; says whether it has denied often enough
-    /// that the service runs.
+    /// Asks the status hook about a service that does not listen; says whether it has denied often enough that the service
+    /// runs.
     async fn ask_status(&mut self, phase: &Phase, alive: Alive, now: Instant) -> bool {
-        let driver = self.driver.as_ref().filter(|_| *phase == Phase::Verifying && alive == Alive::Silent);
+        let driver = self.driver.as_ref().filter(|_| asks_status(phase) && alive == Alive::Silent);
         let Some(driver) = driver else {
             self.ended = 0;
             return false;
@@ -170,6 +171,12 @@ impl Observer {
 /// Whether balancers are asked in each look.
 fn moves(phase: &Phase) -> bool {
     matches!(phase, Phase::Draining | Phase::Verifying | Phase::Fresh)
+}
+
+/// Whether the status hook is asked about what does not listen: not while the agent stops or starts it, nor after a stop
+/// that was confirmed.
+pub(crate) fn asks_status(phase: &Phase) -> bool {
+    !matches!(phase, Phase::Stopping | Phase::Stopped | Phase::Starting { .. })
 }
 
 /// Whether what does not answer may still be on its way up, so that it is not said to be gone.

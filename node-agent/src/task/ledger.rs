@@ -1,6 +1,7 @@
 //! The journal of tasks: the active task, on the disk before each of its steps, and how the last ones ended, so that a
 //! restored store has none of them run again.
 
+use super::run;
 use crate::host::TaskEnd;
 use crate::pair::state::State;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ const REMEMBERED: usize = 200;
 
 /// How much of the reason of a failure is remembered, in characters.
 const SHORT: usize = 200;
+
+/// How much of the output of a hook is remembered, in bytes: the end of it.
+const OUTPUT: usize = 1024;
 
 /// What is remembered.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -67,6 +71,9 @@ struct Past {
     at: Timestamp,
     release: TaskRelease,
     outcome: Outcome,
+    /// The end of what the hook printed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    output: String,
 }
 
 impl State for Ledger {
@@ -90,9 +97,10 @@ impl State for Ledger {
 
 impl Ledger {
     /// How this very task ended here.
-    pub fn remembers(&self, id: &TaskId, task: &Task) -> Option<Outcome> {
+    pub fn remembers(&self, id: &TaskId, task: &Task) -> Option<TaskEnd> {
         let same = |past: &&Past| past.id == *id && past.at == task.at && past.release == task.release;
-        self.ended.iter().find(same).map(|past| past.outcome.clone())
+        let past = self.ended.iter().find(same)?;
+        Some(TaskEnd { outcome: past.outcome.clone(), output: past.output.clone() })
     }
 
     /// The same with another task under way.
@@ -101,17 +109,18 @@ impl Ledger {
     }
 
     /// Remembers how a task ended.
-    pub fn note(&mut self, id: &TaskId, task: &Task, outcome: &Outcome) {
+    pub fn note(&mut self, id: &TaskId, task: &Task, end: &TaskEnd) {
         if self.remembers(id, task).is_some() {
             return;
         }
         let short = |why: &String| why.chars().take(SHORT).collect();
-        let outcome = match outcome {
+        let outcome = match &end.outcome {
             Outcome::Failed { why } => Outcome::Failed { why: short(why) },
             Outcome::Unknown { why } => Outcome::Unknown { why: short(why) },
             other => other.clone(),
         };
-        self.ended.push_back(Past { id: id.clone(), at: task.at, release: task.release.clone(), outcome });
+        let (release, output) = (task.release.clone(), run::tail(&end.output, OUTPUT).to_owned());
+        self.ended.push_back(Past { id: id.clone(), at: task.at, release, outcome, output });
         while self.ended.len() > REMEMBERED {
             self.ended.pop_front();
         }
@@ -134,6 +143,10 @@ mod tests {
         Task { hook: "pull".parse().unwrap(), release, at: Timestamp(at), settled: None }
     }
 
+    fn failed() -> TaskEnd {
+        TaskEnd { outcome: Outcome::Failed { why: "x".repeat(9_000) }, output: "ä".repeat(OUTPUT) }
+    }
+
     #[test]
     fn ledger_round_trips_and_remembers_last_tasks() {
         let room = tempfile::tempdir().unwrap();
@@ -141,22 +154,39 @@ mod tests {
         let mut ledger = file.read().unwrap();
         assert_eq!(ledger, Ledger::default());
         let id: TaskId = "prewarm-1".parse().unwrap();
-        ledger.note(&id, &task("r-1", 5), &Outcome::Failed { why: "x".repeat(9_000) });
+        ledger.note(&id, &task("r-1", 5), &failed());
         for number in 0..REMEMBERED {
-            ledger.note(&format!("t-{number}").parse().unwrap(), &task("r-2", 6), &Outcome::Succeeded);
+            let ended = TaskEnd::short(Outcome::Succeeded);
+            ledger.note(&format!("t-{number}").parse().unwrap(), &task("r-2", 6), &ended);
         }
         assert_eq!(ledger.remembers(&id, &task("r-1", 5)), None, "the oldest goes first");
-        ledger.note(&id, &task("r-1", 5), &Outcome::Failed { why: "x".repeat(9_000) });
+        ledger.note(&id, &task("r-1", 5), &failed());
         let stage = Stage::Begun { claim: Revision(9), boot: "b".into() };
         ledger.active = Some(Active { id: id.clone(), task: task("r-9", 9), order: Revision(8), stage });
         file.write(&ledger).unwrap();
         let read = StateFile::<Ledger>::within(&Machine::shared(), room.path()).read().unwrap();
         assert_eq!(read, ledger);
-        let why = "x".repeat(SHORT);
-        assert_eq!(read.remembers(&id, &task("r-1", 5)), Some(Outcome::Failed { why }));
+        let (why, output) = ("x".repeat(SHORT), "ä".repeat(OUTPUT / 2));
+        let short = TaskEnd { outcome: Outcome::Failed { why }, output };
+        assert_eq!(read.remembers(&id, &task("r-1", 5)), Some(short), "with the end of its output");
         for other in [task("r-1", 6), task("r-2", 5)] {
             assert_eq!(read.remembers(&id, &other), None, "the same name, and another task: {other:?}");
         }
+    }
+
+    #[test]
+    fn task_remembered_without_output_is_read() {
+        let mut ledger = Ledger::default();
+        let id: TaskId = "prewarm-1".parse().unwrap();
+        let ended = TaskEnd::short(Outcome::Succeeded);
+        ledger.note(&id, &task("r-1", 5), &ended);
+        let written = serde_json::to_value(&ledger).unwrap();
+        assert!(
+            written["ended"][0].get("output").is_none(),
+            "as an agent before this one wrote it: {written}"
+        );
+        let read: Ledger = serde_json::from_value(written).unwrap();
+        assert_eq!(read.remembers(&id, &task("r-1", 5)), Some(ended));
     }
 
     #[test]

@@ -168,7 +168,8 @@ fn plain(bytes: &[u8]) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
-fn tail(text: &str, most: usize) -> &str {
+/// The end of a text: at most `most` bytes.
+pub(super) fn tail(text: &str, most: usize) -> &str {
     let mut from = text.len().saturating_sub(most);
     while !text.is_char_boundary(from) {
         from += 1;

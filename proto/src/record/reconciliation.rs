@@ -81,6 +81,20 @@ impl Reconciliation {
         !self.terms.is_empty() || !self.floors.is_empty() || self.revision.exists()
     }
 
+    /// Whether this record, which is at `at`, disregards what an instance still claims, and that is of a later revision: the
+    /// store was behind its agent. The agent takes in nothing of the store until a plan includes the instance, however far
+    /// the store has come since.
+    pub fn disregards_later(
+        &self,
+        service: &ServiceName,
+        node: &NodeId,
+        at: Revision,
+        obeyed: AcceptedState<'_>,
+    ) -> bool {
+        let claim = self.disregarded_claim(service, node);
+        claim.is_some_and(|claim| claim.revision > at && *claim == Claim::from(obeyed))
+    }
+
     /// What an instance claimed when a person disregarded it.
     pub fn disregarded_claim(&self, service: &ServiceName, node: &NodeId) -> Option<&Claim> {
         self.disregarded.get(service)?.get(node)

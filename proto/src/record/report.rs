@@ -18,9 +18,9 @@ pub struct Report {
     /// reconciles a store is shown it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probed: Option<ServiceVersion>,
-    /// Whether the agent has evidence that nothing runs: the service's lock is free, or its stop hook came to its end and
-    /// nothing has answered since. Absent = it has none, or is an older agent. A plan to reconcile a store reads it, and an
-    /// upgrade that is ended in preflight.
+    /// Whether the agent has evidence that nothing runs: the service's lock is free, its stop hook came to its end and
+    /// nothing has answered since, or its status hook denies that it runs. Absent = it has none, or is an older agent. A
+    /// plan to reconcile a store reads it, and an upgrade that is ended in preflight.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nothing_runs: bool,
     /// The release that runs, where the agent knows it.

@@ -323,8 +323,26 @@ impl Witnesses {
             }
             Some(against) => ReportClaim::Against(against),
             None if awaits_new_directive(instance) => ReportClaim::Former,
-            None => ReportClaim::Nothing,
+            // Its agent takes in nothing of the store until a plan includes it.
+            None => self
+                .overtaken(service, instance, report)
+                .map_or(ReportClaim::Nothing, ReportClaim::Disregarded),
         }
+    }
+
+    /// The claim of an instance that a person disregarded while the store was behind it.
+    fn overtaken(
+        &self,
+        service: &ServiceName,
+        instance: &Instance,
+        report: &Stored<Report>,
+    ) -> Option<Against> {
+        let by = self.reconciled.as_ref()?;
+        let (obeyed, reconciled) = (report.obeyed(), by.at);
+        by.record
+            .body
+            .disregards_later(service, &instance.node, reconciled, obeyed)
+            .then_some(Against::Overtaken { obeyed: obeyed.revision, reconciled })
     }
 
     fn against(

@@ -2,6 +2,7 @@
 //! of one node counts for that node.
 
 mod contracted;
+mod disregarded;
 mod floors;
 mod rollback;
 mod unknown;

@@ -33,3 +33,11 @@ fn unasked_balancers_are_asked_before_instance_is_back() {
     assert!(!still_valid(&story, &starting, &verifying) && !still_valid(&story, &Phase::Serving, &verifying));
     assert!(still_valid(&story, &verifying, &Phase::Serving), "they were asked in that look");
 }
+
+#[test]
+fn status_is_asked_unless_the_agent_stops_or_starts() {
+    let starting = Phase::Starting { target: Target::from(&release(2)) };
+    let asked = [Phase::Fresh, Phase::Verifying, Phase::Serving, Phase::failed("verifying", "late", true)];
+    assert!(asked.iter().all(observe::asks_status));
+    assert!(![Phase::Stopping, Phase::Stopped, starting].iter().any(observe::asks_status));
+}

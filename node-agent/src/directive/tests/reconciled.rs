@@ -3,11 +3,11 @@
 use super::super::accept;
 use super::story::{Story, order, version};
 use crate::directive::act::Act;
-use crate::journal::{Known, Phase};
+use crate::journal::{Journal, Known, Phase};
 use tidegate_proto::Revision;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::reconciliation::Reconciliation;
+use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::window::Window;
 
@@ -86,4 +86,36 @@ fn newer_directive_of_a_fallen_store_is_not_accepted() {
     story.journal.reconcile(Revision(65));
     let Act::Accept(taken, Phase::Draining) = story.act() else { panic!("{:?}", story.act()) };
     assert_eq!(taken.generation, Revision(70));
+}
+
+#[test]
+fn later_window_beside_an_older_directive_is_not_taken() {
+    let mut story = Story::serving();
+    story.window(1, 2, 50).ordered(order(60, Disposition::Serve { returning: false }));
+    story.seen.wanted = Some(order(15, Disposition::Serve { returning: false }));
+    story.seen.window = Some(Some(window(70, 1)));
+    assert_eq!(story.act(), Act::Wait, "the agent would no longer say which floor it obeyed");
+    story.journal.reconcile(Revision(65));
+    assert_eq!(story.act(), Act::Acknowledge(window(70, 1)));
+}
+
+#[test]
+fn disregarded_agent_takes_in_nothing_of_later_revisions() {
+    let mut story = Story::serving();
+    story.window(1, 2, 50).ordered(order(60, Disposition::Serve { returning: false }));
+    let (service, node) = (story.service.name.clone(), "n1".parse::<tidegate_proto::NodeId>().unwrap());
+    let (mut word, claim) = (word(&[], 0), Claim::from(story.journal.claimed()));
+    word.disregarded.entry(service.clone()).or_default().insert(node.clone(), claim);
+    let disregarded = |journal: &Journal, at: i64| {
+        accept::is_disregarded(journal, &service, &node, Some(&(Revision(at), word.clone())))
+    };
+    assert!(disregarded(&story.journal, 40));
+    assert!(!disregarded(&story.journal, 61), "the store was not behind it");
+    assert!(!disregarded(&Journal::default(), 40), "its state was reset");
+    story.seen.window = Some(Some(window(70, 1)));
+    story.seen.wanted = Some(order(71, Disposition::Drain));
+    story.seen.disregarded = true;
+    assert_eq!(story.act(), Act::Wait, "the store would count as one that never fell back");
+    story.seen.disregarded = false;
+    assert_eq!(story.act(), Act::Acknowledge(window(70, 1)));
 }

@@ -6,6 +6,7 @@ use crate::config::address::AbsolutePath;
 use crate::config::settings::Artifact;
 use crate::directive::act::Act;
 use crate::directive::seen::{Balancers, Probed, Url};
+use crate::directive::start::note_started;
 use crate::directive::stays::stays;
 use crate::directive::timers::Timers;
 use crate::host::{Alive, HookState, Target};
@@ -227,4 +228,46 @@ fn release_in_its_start_is_not_the_former_one() {
     };
     assert_eq!(accepted(1, 1), Phase::Draining, "what runs is the new release");
     assert_eq!(accepted(2, 2), Phase::Verifying, "it is what the directive asks for");
+}
+
+/// The start of release 2 by a hook, and nothing answers.
+fn silent_in_its_start(hook: HookState) -> Story {
+    let mut story = Story::serving().by_hooks();
+    story.disabled().silent();
+    story.seen.hook = hook;
+    story.enter(Phase::Starting { target: Target::from(&release(2)) });
+    story.journal.unexposed = true;
+    story
+}
+
+#[test]
+fn release_whose_start_ended_unseen_is_what_answers_later() {
+    for answers in [1, 2] {
+        let mut story = silent_in_its_start(HookState::Ended);
+        let Act::Enter(failed) = story.pass(60).act() else { panic!("{:?}", story.act()) };
+        assert!(matches!(failed, Phase::Failed { .. }), "{failed:?}");
+        note_started(&mut story.journal, &story.seen, &failed);
+        story.enter(failed);
+        (story.seen.alive, story.seen.readmit) = (Alive::Yes, true);
+        story.seen.probe = Probed::Version(version(answers));
+        assert_eq!(story.act(), Act::AdmitRunning(version(answers), Some(release(2).tag)));
+    }
+}
+
+#[test]
+fn order_in_a_start_that_ended_unseen_keeps_its_release() {
+    let mut story = silent_in_its_start(HookState::Ended);
+    story.seen.wanted = Some(order(9, replace(1)));
+    let Act::Accept(_, phase) = story.act() else { panic!("{:?}", story.act()) };
+    note_started(&mut story.journal, &story.seen, &phase);
+    assert_eq!(story.journal.release, Some(release(2).tag), "its stop hook is run for what may run");
+}
+
+#[test]
+fn start_whose_hook_was_not_begun_leaves_the_former_release() {
+    let mut story = silent_in_its_start(HookState::NotBegun);
+    (story.seen.alive, story.seen.readmit) = (Alive::Unknown, true);
+    assert_eq!(story.act(), Act::Enter(Phase::Stopped));
+    note_started(&mut story.journal, &story.seen, &Phase::Stopped);
+    assert_eq!((&story.journal.release, &story.journal.unidentified), (&Some(release(1).tag), &None));
 }

@@ -99,6 +99,7 @@ impl Story {
             window: Some(None),
             wanted: None,
             reconciled: None,
+            disregarded: false,
             readmit: false,
             staging: Staging::Ready,
             hook: HookState::NotBegun,

@@ -9,7 +9,7 @@ async fn a_store_that_was_restored_has_no_hook_run_a_second_time() {
     let node = Node::new().await;
     let agent = node.agent();
     let id = node.order("t-1", "bad").await;
-    let reported = why(&node.end_of(&id).await).to_owned();
+    let reported = node.end_of(&id).await;
     agent.kill();
     // As in a backup from before it was claimed.
     let (order, result) = (
@@ -23,7 +23,10 @@ async fn a_store_that_was_restored_has_no_hook_run_a_second_time() {
         .put(order, task("bad"));
     assert!(node.world.store.store.commit(&back).await.unwrap().revision > Revision::ABSENT);
     let _agent = node.agent();
-    assert_eq!(why(&node.end_of(&id).await), reported);
+    let again = node.end_of(&id).await;
+    assert_eq!(why(&again), why(&reported));
+    assert!(reported.output.ends_with(&again.output), "the end of what the hook printed: {again:?}");
+    assert!(again.output.ends_with("no such image\n"), "{again:?}");
     assert_eq!(node.noted("began"), ["t-1"]);
 }
 
@@ -54,6 +57,7 @@ async fn claim_in_a_restored_store_gets_the_result_of_the_journal() {
     // As in a backup from between the claim and the result.
     node.world.store.put(Key::TaskResult(crate::world::store::node(), id.clone()), claimed).await;
     let _agent = node.agent();
-    assert_eq!(node.end_of(&id).await.outcome, Outcome::Succeeded);
+    let again = node.end_of(&id).await;
+    assert_eq!((again.outcome, again.output.as_str()), (Outcome::Succeeded, "warmed up\n"));
     assert_eq!(node.noted("began"), ["t-1"]);
 }

@@ -19,6 +19,13 @@ pub enum Against {
         /// The one that the store has; 0 = none.
         found: Revision,
     },
+    /// It obeyed more than the store had when a person disregarded that, and the store has caught up since.
+    Overtaken {
+        /// The revision that it obeyed.
+        obeyed: Revision,
+        /// Where the store was reconciled.
+        reconciled: Revision,
+    },
     /// A coordinator saw the store at a later revision.
     Fell {
         /// Where it was.
@@ -40,6 +47,12 @@ impl fmt::Display for Against {
             }
             Self::Ahead { record, holds, .. } => {
                 write!(f, "holds the {record} of revision {holds}, and the store has none")
+            }
+            Self::Overtaken { obeyed, reconciled } => {
+                write!(
+                    f,
+                    "had obeyed revision {obeyed} when the store was reconciled at revision {reconciled}"
+                )
             }
             Self::Fell { seen, found } => {
                 write!(f, "saw the store at revision {seen}, and found it at {found}")
