@@ -34,9 +34,16 @@ impl Drop for Drawing {
 }
 
 fn drawing() -> Drawing {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
     command.args(["--exact", "--nocapture", "draw_ports_where_that_is_asked_for"]).env(DRAW, "1");
-    Drawing(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+    Drawing(
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a test can be started"),
+    )
 }
 
 #[test]

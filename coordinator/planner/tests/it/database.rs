@@ -285,7 +285,7 @@ fn rollback_looks_again_after_waiting_for_instances() {
     for (later_ms, is_undone) in [(59_000, false), (60_000, true)] {
         let mut world = started(json!({"approvals": ["remove"]}), MigrateOrder::BeforeRoll);
         world.run();
-        roll_back(&mut world);
+        world.roll_back();
         world.until("expand is undone", |world| !world.database.expanded);
         let older = Database { expanded: true, ..Database::default() };
         replaced_in_the_last_wait(&mut world, older, later_ms);
