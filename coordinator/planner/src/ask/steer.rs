@@ -3,7 +3,7 @@
 use super::{Asker, Refusal, demand_why, find_active, rewritten};
 use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
-use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
+use crate::fleet::{Contradiction, Exposure, Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::Reason;
 use crate::gate::budget::capacity;
 use crate::moment::Moment;
@@ -12,7 +12,7 @@ use crate::upgrade::{View, rollback_path};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::{Directive, Disposition};
-use tidegate_proto::record::report::{Health, Report};
+use tidegate_proto::record::report::{Health, Report, Rotation};
 use tidegate_proto::record::upgrade::{Decision, Pause, Phase, Upgrade};
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, NodeId, Revision, ServiceName, UpgradeId};
@@ -198,21 +198,22 @@ pub fn retry(
     demand_orders(id, stored)?;
     let key = Key::Directive(service.clone(), node.clone());
     let commit = taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried"));
-    let serving =
-        failed.filter(|i| i.is_in_service() && directive.is_some_and(|d| d.disposition.takes_out()));
-    let commit = match serving {
-        Some(serving) => taken_out(fleet, moment, stored, serving, commit)?,
-        None => commit,
-    };
-    Ok(match directive {
-        Some(directive) => {
-            let mut body = ordered_again(moment, directive, false);
-            // What the budget allows may be taken out.
-            body.presumes_out &= serving.is_none();
-            commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body))
+    let Some((instance, directive)) = failed.zip(directive) else { return Ok(commit) };
+    let mut body = ordered_again(moment, directive, false);
+    let is_counted_out = instance.cordoned || instance.is_still_out_by_order();
+    let commit = match body.disposition.takes_out() && !is_counted_out {
+        true if is_hidden_or_ended(instance) => {
+            // It costs no budget: its agent declines it where the instance is in rotation again.
+            body.presumes_out = true;
+            commit
         }
-        None => commit,
-    })
+        true => {
+            body.presumes_out = false;
+            taken_out(fleet, moment, stored, instance, commit)?
+        }
+        false => commit,
+    };
+    Ok(commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body)))
 }
 
 /// The same for an instance whose service has stopped, as a person declares: its agent then waits for no count of requests
@@ -249,35 +250,60 @@ pub fn retry_stopped(
     let commit =
         taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
     let mut body = ordered_again(moment, directive, true);
-    let commit = match body.disposition.takes_out() {
-        true => commit,
+    // Its health URL answers 200 although it is declared stopped, and no order has taken it out.
+    let is_reached = instance.exposure() == Exposure::In;
+    body.presumes_out &= !is_reached;
+    let takes_out = body.disposition.takes_out();
+    if !takes_out {
         // Its drain has failed, and it was enabled since: an instance that does not answer is drained again.
-        false => {
-            body.disposition = Disposition::Drain;
-            under_budget(fleet, moment, (service, node), commit)
-        }
+        body.disposition = Disposition::Drain;
+    }
+    let commit = match takes_out {
+        _ if is_reached => taken_out(fleet, moment, stored, instance, commit)?,
+        true => commit,
+        false => under_budget(fleet, moment, (service, node), commit),
     };
     Ok(commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body)))
 }
 
-/// One that serves is taken out once more only where the budget has room for it.
+/// Whether its agent says that a disable-file keeps requests away, or that nothing runs there.
+fn is_hidden_or_ended(instance: &Instance) -> bool {
+    let hidden = |report: &Stored<Report>| {
+        matches!(report.rotation, Rotation::Out | Rotation::Leaving | Rotation::Maintenance)
+    };
+    instance.report.as_ref().is_some_and(hidden) || instance.runs_nothing()
+}
+
+/// One that requests may reach is taken out once more only where the budget has room for it. One that is not in service is
+/// judged as the roll judges it: as if every unhealthy instance in rotation became healthy at once.
 fn taken_out(
     fleet: &Fleet,
     moment: &Moment,
     stored: &Stored<Upgrade>,
-    serving: &Instance,
+    instance: &Instance,
     commit: Commit,
 ) -> Result<Commit, Refusal> {
-    let (spec, node) = (&stored.spec, &serving.node);
+    let (spec, node) = (&stored.spec, &instance.node);
     let Some(service) = fleet.service(&spec.service) else { return Ok(commit) };
     let mut room = capacity::Budget::of(service, spec);
-    if !room.take(serving, spec.failure_domain.as_deref()) {
+    let (serves, label) = (instance.is_in_service(), spec.failure_domain.as_deref());
+    let (has_room, state) = match serves {
+        true => (room.take(instance, label), "it serves"),
+        false => (room.take_unhealthy(instance, label), "requests may reach it"),
+    };
+    if !has_room {
         let (service, why) = (&spec.service, room.reason());
         return Err(Refusal::state(format!(
-            "cannot retry {service}/{node}: it serves, and to take it out now leaves too few: {why}"
+            "cannot retry {service}/{node}: {state}, and to take it out now leaves too few: {why}"
         )));
     }
-    Ok(under_budget(fleet, moment, (&spec.service, node), commit))
+    let commit = under_budget(fleet, moment, (&spec.service, node), commit);
+    if serves {
+        return Ok(commit);
+    }
+    // Once it is in service, it is one of those that must stay.
+    let reported_at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
+    Ok(commit.when(Precondition::At(Key::Report(spec.service.clone(), node.clone()), reported_at)))
 }
 
 /// Counts one more instance as out, if the budget's key is unchanged and the instance is not in maintenance.

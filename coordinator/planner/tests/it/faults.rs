@@ -3,11 +3,12 @@
 use crate::sim::{World, node, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
-use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::ask::{self, Asker, Refusal};
 use tidegate_planner::gate::RollGate;
+use tidegate_proto::commit::Commit;
 use tidegate_proto::record::report::{Fault, Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{Key, NodeId, ServiceVersion, Write};
+use tidegate_proto::{Key, NodeId, ServiceVersion, Value, Write};
 
 /// Three waves of two; the first has passed; the nodes of the first.
 fn in_the_second_wave(change: serde_json::Value) -> (World, Vec<NodeId>) {
@@ -245,24 +246,83 @@ fn failure_beside_ineffective_drain_still_counts() {
     );
 }
 
+fn asker() -> Asker {
+    Asker { who: "op".into(), why: "again".into(), accepts: Default::default() }
+}
+
+fn retry(world: &World, n: &NodeId) -> Result<Commit, Refusal> {
+    ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), n, &asker())
+}
+
+fn is_of_budget(write: &Write) -> bool {
+    matches!(write, Write::Put(Key::Budget(_), _))
+}
+
+/// Three must stay, and one more than these is in rotation and under no order.
+fn with_room_for_one() -> (World, Vec<NodeId>) {
+    in_the_second_wave(json!({"min_in_service": 3, "max_unavailable": 4}))
+}
+
+/// One of the old version leaves rotation.
+fn leaves(world: &mut World) {
+    let other = old_ones(world)[0].clone();
+    world.agents.get_mut(&other).unwrap().report.rotation = Rotation::Out;
+    world.publish(&other);
+}
+
 #[test]
 fn retry_of_one_that_serves_with_a_fault_is_within_the_budget() {
-    let (mut world, first) = in_the_second_wave(json!({"min_in_service": 3, "max_unavailable": 4}));
+    let (mut world, first) = with_room_for_one();
     // It is well now, and its agent still says what was wrong with it.
     fails(&mut world, &first[0], true, true);
     let report = &mut world.agents.get_mut(&first[0]).unwrap().report;
     (report.health, report.rotation) = (Health::Healthy, Rotation::In);
     world.publish(&first[0]);
-    let asker = Asker { who: "op".into(), why: "again".into(), accepts: Default::default() };
-    let retry =
-        |world: &World| ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &first[0], &asker);
-    let commit = retry(&world).unwrap();
-    let of_budget = |write: &Write| matches!(write, Write::Put(Key::Budget(_), _));
-    assert!(commit.writes.iter().any(of_budget), "another decision about the capacity must not cross it");
+    let commit = retry(&world, &first[0]).unwrap();
+    assert!(commit.writes.iter().any(is_of_budget), "another decision about the capacity must not cross it");
 
-    let other = old_ones(&world)[0].clone();
-    world.agents.get_mut(&other).unwrap().report.rotation = Rotation::Out;
-    world.publish(&other);
-    let refused = retry(&world).unwrap_err();
+    leaves(&mut world);
+    let refused = retry(&world, &first[0]).unwrap_err();
     assert!(refused.message.contains("leaves too few"), "{refused}");
+}
+
+/// Its health URL answers 200 although it is not ready: balancers send it requests.
+#[test]
+fn retry_of_an_unready_one_in_rotation_is_within_the_budget() {
+    let failed = Step::Failed { at: "verifying".into(), reason: "not ready".into() };
+    for step in [Step::Serving, failed] {
+        let (mut world, first) = with_room_for_one();
+        fails(&mut world, &first[0], true, true);
+        world.agents.get_mut(&first[0]).unwrap().report.step = step.clone();
+        world.publish(&first[0]);
+        let commit = retry(&world, &first[0]).unwrap();
+        assert!(commit.writes.iter().any(is_of_budget), "{step:?}");
+        let mut well = world.clone();
+        recovers(&mut well, &first[0]);
+        assert!(!well.store.commit(&commit), "{step:?}: it is one of those that must stay now");
+
+        leaves(&mut world);
+        let refused = retry(&world, &first[0]).unwrap_err();
+        assert!(refused.message.contains("leaves too few"), "{step:?}: {refused}");
+        let (fleet, moment) = (world.store.fleet(), world.moment());
+        let declared = ask::retry_stopped(fleet, &moment, &upgrade_id(), &first[0], &asker()).unwrap_err();
+        assert!(declared.message.contains("leaves too few"), "{step:?}: {declared}");
+    }
+}
+
+#[test]
+fn retry_of_a_hidden_instance_costs_no_budget_and_says_so() {
+    for rotation in [Rotation::Out, Rotation::Leaving, Rotation::Maintenance] {
+        let (mut world, first) = with_room_for_one();
+        fails(&mut world, &first[0], true, true);
+        let report = &mut world.agents.get_mut(&first[0]).unwrap().report;
+        report.step = Step::Failed { at: "verifying".into(), reason: "not ready".into() };
+        report.rotation = rotation;
+        world.publish(&first[0]);
+        leaves(&mut world);
+        let commit = retry(&world, &first[0]).unwrap();
+        let presumes_out = |write: &Write| matches!(write, Write::Put(Key::Directive(..), Value::Directive(directive)) if directive.body.presumes_out);
+        assert!(commit.writes.iter().any(presumes_out), "{rotation:?}: {:?}", commit.writes);
+        assert!(!commit.writes.iter().any(is_of_budget), "{rotation:?}");
+    }
 }
