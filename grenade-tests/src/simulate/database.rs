@@ -9,6 +9,7 @@ mod filled;
 mod form;
 mod history;
 mod postgres;
+mod replaced;
 mod rows;
 mod sqlite;
 
@@ -22,6 +23,7 @@ use engine::{Engine, Table, is_busy};
 use form::{added, column, migration};
 use history::History;
 use postgres::PostgresDatabase;
+use replaced::{Had, Kept};
 use sqlite::SqliteFile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -60,10 +62,10 @@ pub(super) struct Database {
     rows: BTreeMap<String, String>,
     /// The same, when the copy was made.
     kept: Option<BTreeMap<String, String>>,
-    /// The same, when a copy took its place.
-    newest: Option<BTreeMap<String, String>>,
-    /// Rows of the copy that the newest one replaced, where it is kept.
-    replaced: Option<BTreeMap<String, String>>,
+    /// The one whose place a copy took.
+    newest: Option<Kept>,
+    /// The copy that the newest one replaced, where it is kept.
+    replaced: Option<Kept>,
     next: u64,
     /// What the engine's history said when it was last looked at.
     history: History,
@@ -73,6 +75,10 @@ pub(super) struct Database {
     in_use: bool,
     /// Migrations that were filled in the one whose place this one took, and are not filled in this one.
     unfilled: BTreeSet<String>,
+    /// What those had whose place it took, while it is an older copy.
+    had: Had,
+    /// The steps in the engine's history, each with its state, when it took its place.
+    steps_at_first: BTreeMap<String, Option<String>>,
     /// When another one took its place last, in milliseconds from the beginning.
     pub replaced_at: Option<u64>,
 }
@@ -127,6 +133,8 @@ impl Database {
             older: false,
             in_use: false,
             unfilled: BTreeSet::new(),
+            had: Had::default(),
+            steps_at_first: BTreeMap::new(),
             replaced_at: None,
         };
         let first = if plan.by_hand { 1 } else { u32::try_from(plan.contracted + 1)? };
@@ -243,97 +251,6 @@ impl Database {
     /// What the system or the server says.
     pub(super) fn set_away(&mut self, away: bool) -> std::io::Result<()> {
         self.engine.set_away(away)
-    }
-
-    /// Keeps a copy of it as it is.
-    ///
-    /// # Errors
-    /// What the system or the server says.
-    pub(super) fn keep_copy(&mut self) -> std::io::Result<()> {
-        if !self.is_away() {
-            self.engine.keep_copy()?;
-            self.kept = Some(self.rows.clone());
-        }
-        Ok(())
-    }
-
-    /// An upgrade is started on what is there now, which may be a copy.
-    pub(super) fn is_started_on(&mut self) {
-        self.in_use = true;
-    }
-
-    /// Puts the copy in its place; whether there was one. Of what was there, people keep what they use: not a copy that
-    /// nothing was started on.
-    ///
-    /// # Errors
-    /// What the system or the server says.
-    pub(super) fn put_copy_back(&mut self, now: u64) -> std::io::Result<bool> {
-        let Some(rows) = self.kept.clone().filter(|_| !self.is_away()) else { return Ok(false) };
-        let keeps = !self.older || self.in_use;
-        self.engine.put_copy(keeps)?;
-        if keeps {
-            self.newest = Some(self.rows.clone());
-        }
-        self.in_use = false;
-        self.unfilled.clear();
-        self.history = History::default();
-        (self.rows, self.older, self.replaced_at) = (rows, true, Some(now));
-        Ok(true)
-    }
-
-    /// Nothing looks any more for the one that the copy replaced.
-    pub(super) fn stays_older(&mut self) {
-        self.newest = None;
-    }
-
-    /// Puts the one back that the copy replaced, and keeps the copy. Where the copy went on meanwhile, it is the older
-    /// one; whether there was one.
-    ///
-    /// # Errors
-    /// What the system or the server says.
-    pub(super) async fn put_newest_back(&mut self, now: u64) -> std::io::Result<bool> {
-        // While it is away, nothing is put in its place; the file is still there afterwards.
-        if self.is_away() {
-            return Ok(false);
-        }
-        let Some(rows) = self.newest.take().filter(|_| self.older) else { return Ok(false) };
-        self.replaced = Some(self.rows.clone());
-        self.take_place(|engine| engine.put_newest(), rows, now).await?;
-        Ok(true)
-    }
-
-    /// Finds the one that an upgrade was started on: the one that the copy replaced, or else the copy, where the store was
-    /// lost meanwhile and the upgrade was started again on the copy; whether there was one.
-    ///
-    /// # Errors
-    /// What the system or the server says.
-    pub(super) async fn put_right_one_back(&mut self, now: u64) -> std::io::Result<bool> {
-        if self.put_newest_back(now).await? {
-            return Ok(true);
-        }
-        if self.is_away() {
-            return Ok(false);
-        }
-        let Some(rows) = self.replaced.take() else { return Ok(false) };
-        self.take_place(|engine| engine.put_replaced(), rows, now).await?;
-        Ok(true)
-    }
-
-    async fn take_place(
-        &mut self,
-        take: impl FnOnce(&mut dyn Engine) -> std::io::Result<()>,
-        rows: BTreeMap<String, String>,
-        now: u64,
-    ) -> std::io::Result<()> {
-        let before = self.form().await.unwrap_or_default();
-        let filled = self.filled().await.unwrap_or_default();
-        take(self.engine.as_mut())?;
-        self.history = History::default();
-        (self.rows, self.replaced_at) = (rows, Some(now));
-        let found = self.form().await.unwrap_or_default();
-        self.older = before.iter().any(|what| !found.contains(what));
-        self.unfilled.extend(filled);
-        Ok(())
     }
 
     /// These programs have a session each with it, by its name, and no others do.

@@ -92,7 +92,7 @@ pub(super) async fn begin(
             set_slow(true);
             vec![Undo::Fast]
         }
-        What::DatabaseOlder => database::put_older_copy(world, service, lasts),
+        What::DatabaseOlder => database::put_older_copy(world, service, lasts).await,
         What::StoreRestored => store::restore(world).await,
         What::StoreBlank => store::blank(world).await,
         What::Garbage(n) => store::write_garbage(world, on.at(*n)).await,

@@ -341,9 +341,7 @@ impl UpgradeSequence {
         if let Some(schema) = world.scenario.owned_schema(service)
             && (over == "completed" || !is_needed)
         {
-            let database = &mut world.databases[schema];
-            // It may have been replaced since the upgrade ended.
-            database.older &= database.replaced_at.is_some_and(|at| at > ended);
+            world.databases[schema].upgrade_ended(ended);
         }
         if over == "completed" {
             self.failed = 0;

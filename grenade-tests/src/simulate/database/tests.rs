@@ -2,6 +2,7 @@
 
 use super::Database;
 use crate::simulate::scenario::{Change, Generation, SchemaPlan};
+use std::path::Path;
 
 #[tokio::test]
 async fn copy_that_an_upgrade_was_started_on_is_kept() {
@@ -11,11 +12,11 @@ async fn copy_that_an_upgrade_was_started_on_is_kept() {
     let mut database = Database::make(&plan, directory.path(), ("one", url), &[]).await.unwrap();
     database.keep_copy().unwrap();
     database.is_started_on();
-    assert!(database.put_copy_back(1).unwrap());
+    assert!(database.put_copy_back(1).await.unwrap());
     // The store was lost with the upgrade, which is started again on the copy.
     database.is_started_on();
     database.run("ALTER TABLE items ADD COLUMN a2 text").await.unwrap();
-    assert!(database.put_copy_back(2).unwrap());
+    assert!(database.put_copy_back(2).await.unwrap());
     assert!(!database.has_form(2).await.unwrap());
     assert!(database.put_right_one_back(3).await.unwrap());
     assert!(database.has_form(2).await.unwrap(), "the one that the upgrade was started on is lost");
@@ -30,7 +31,7 @@ async fn database_without_the_fill_of_the_former_lacks_it() {
     database.run("ALTER TABLE items ADD COLUMN a2 text").await.unwrap();
     database.run("CREATE TABLE tidegate_history (migration TEXT, phase TEXT, state TEXT)").await.unwrap();
     database.keep_copy().unwrap();
-    assert!(database.put_copy_back(1).unwrap());
+    assert!(database.put_copy_back(1).await.unwrap());
     let fill = "UPDATE items SET a2 = a1 || '+'; INSERT INTO tidegate_history VALUES ('0002_change', 'migrate', 'done')";
     database.run(fill).await.unwrap();
     assert!(!database.lacks_fill(2).await);
@@ -38,7 +39,68 @@ async fn database_without_the_fill_of_the_former_lacks_it() {
     assert!(!database.older, "it has every column");
     assert!(database.lacks_fill(2).await && !database.lacks_fill(1).await);
     assert!(database.read_all(2, false).await.is_err() && database.read_all(2, true).await.is_ok());
+    assert!(database.put_copy_back(3).await.unwrap());
+    assert!(database.put_newest_back(4).await.unwrap());
+    assert!(database.lacks_fill(2).await, "a copy that stood there meanwhile fills nothing");
     database.run(fill).await.unwrap();
     assert!(!database.lacks_fill(2).await, "it is filled again");
     assert_eq!(database.read_all(2, false).await, Ok(()));
+}
+
+/// A database with one migration, the engine's history, and a copy of it that was kept.
+async fn with_a_copy(directory: &Path) -> Database {
+    let plan = SchemaPlan::new(vec![Generation::new(Change::Rename)], 3);
+    let mut database = Database::make(&plan, directory, ("one", "sqlite://one.sqlite"), &[]).await.unwrap();
+    let history = "CREATE TABLE tidegate_history (seq INTEGER, migration TEXT, phase TEXT, state TEXT)";
+    database.run(history).await.unwrap();
+    database.keep_copy().unwrap();
+    database
+}
+
+/// The engine does a step.
+async fn go_on(database: &mut Database, sql: &str) {
+    let done = "INSERT INTO tidegate_history VALUES (1, '0002_change', 'expand', 'done')";
+    database.run(&format!("{done}; {sql}")).await.unwrap();
+}
+
+const EXPAND: &str = "ALTER TABLE items ADD COLUMN a2 text";
+
+#[tokio::test]
+async fn copy_that_an_upgrade_went_on_with_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut database = with_a_copy(directory.path()).await;
+    assert!(database.put_copy_back(1).await.unwrap());
+    go_on(&mut database, EXPAND).await;
+    assert!(database.put_copy_back(2).await.unwrap());
+    assert!(!database.has_form(2).await.unwrap());
+    assert!(database.put_newest_back(3).await.unwrap());
+    assert!(database.has_form(2).await.unwrap(), "the one that the upgrade expanded is lost");
+    assert!(!database.older, "it has what the first one had");
+}
+
+#[tokio::test]
+async fn copy_that_nothing_went_on_with_is_not_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut database = with_a_copy(directory.path()).await;
+    go_on(&mut database, EXPAND).await;
+    assert!(database.put_copy_back(1).await.unwrap());
+    assert!(database.put_copy_back(2).await.unwrap());
+    assert!(database.put_newest_back(3).await.unwrap());
+    assert!(database.has_form(2).await.unwrap(), "the one that the upgrade expanded is lost");
+}
+
+#[tokio::test]
+async fn copy_that_lacks_what_the_first_had_is_older_still() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut database = with_a_copy(directory.path()).await;
+    go_on(&mut database, EXPAND).await;
+    assert!(database.put_copy_back(1).await.unwrap());
+    go_on(&mut database, "").await;
+    assert!(database.put_copy_back(2).await.unwrap());
+    assert!(database.put_newest_back(3).await.unwrap());
+    assert!(database.older, "it was expanded by nothing, as before the second copy");
+    database.upgrade_ended(2);
+    assert!(database.older, "it took its place after the end");
+    database.upgrade_ended(4);
+    assert!(!database.older, "the next upgrade begins on it");
 }

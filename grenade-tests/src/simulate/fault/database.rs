@@ -18,9 +18,9 @@ pub(super) fn bring_back(world: &mut World, schema: usize) {
 }
 
 /// Replaces the database by a copy that was made before the upgrade; half of the time the newest one returns.
-pub(super) fn put_older_copy(world: &mut World, service: usize, lasts: u64) -> Vec<Undo> {
+pub(super) async fn put_older_copy(world: &mut World, service: usize, lasts: u64) -> Vec<Undo> {
     let Some(schema) = world.scenario.owned_schema(service) else { return Vec::new() };
-    let done = world.databases[schema].put_copy_back(world.testbed.now());
+    let done = world.databases[schema].put_copy_back(world.testbed.now()).await;
     world.testbed.log(format!("an older copy of the database: {:?}", done.map_err(|e| e.kind())));
     if lasts.is_multiple_of(2) { vec![Undo::Newest(schema)] } else { Vec::new() }
 }

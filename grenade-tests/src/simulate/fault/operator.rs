@@ -15,12 +15,7 @@ pub(super) fn put_disable_file(world: &World, at: At) -> Vec<Undo> {
 }
 
 pub(super) fn remove_disable_file(world: &World, at: At) {
-    let file = disable_file(&world.testbed.names().services[at.0]);
-    // Something else may have removed it before.
-    if world.testbed.remove(at.1, &file).is_ok() {
-        let now = world.testbed.now();
-        world.testbed.state().facts.shown_again(now, at);
-    }
+    world.testbed.removed_by_person(at, |_| true);
 }
 
 pub(super) async fn pause(world: &World, id: Option<String>) -> Vec<Undo> {

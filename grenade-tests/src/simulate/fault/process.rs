@@ -4,7 +4,6 @@ use super::undo::Undo;
 use crate::simulate::agent::{Agent, IMPOSTOR};
 use crate::simulate::coordinator::Coordinator;
 use crate::simulate::gate::Passage;
-use crate::simulate::testbed::disable_file;
 use crate::simulate::world::World;
 
 pub(super) fn kill_coordinator(world: &mut World, n: usize) -> Vec<Undo> {
@@ -65,9 +64,9 @@ pub(super) fn start_second_agent(world: &mut World, node: usize) -> Vec<Undo> {
 
 pub(super) fn end_second_agent(world: &mut World, node: usize) {
     world.impostors[node].take().into_iter().for_each(Agent::kill);
-    // The right agent would take the other one's disable-file for a person's.
+    // The right agent takes the other one's disable-file for a person's, so a person removes it.
+    let names_it = |text: &[u8]| text.windows(IMPOSTOR.len()).any(|part| part == IMPOSTOR.as_bytes());
     for service in world.services_on(node) {
-        let file = disable_file(&world.testbed.names().services[service]);
-        world.testbed.remove_of(node, &file, IMPOSTOR);
+        world.testbed.removed_by_person((service, node), names_it);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Testbed;
 use super::rotation::BY_AGENT;
+use crate::simulate::slot::At;
 use std::path::{Path, PathBuf};
 
 /// Where the disable-file of a service lies on each node.
@@ -47,12 +48,15 @@ impl Testbed {
         gone.map(drop).ok_or_else(|| std::io::ErrorKind::NotFound.into())
     }
 
-    /// Removes a file of a node where it names this agent.
-    pub(in crate::simulate) fn remove_of(&self, node: usize, path: &Path, nonce: &str) {
-        let names = |file: &Vec<u8>| file.windows(nonce.len()).any(|part| part == nonce.as_bytes());
-        let is_of = self.state().disks[node].files.get(path).is_some_and(names);
-        if is_of && let Err(error) = self.remove(node, path) {
-            self.log(format!("{} stays: {error}", path.display()));
+    /// A person removes the disable-file of an instance, where its text is one that they mean: the instance is enabled
+    /// without its agent.
+    pub(in crate::simulate) fn removed_by_person(&self, at: At, means: impl FnOnce(&[u8]) -> bool) {
+        let file = disable_file(&self.names.services[at.0]);
+        let is_meant = self.state().disks[at.1].files.get(&file).map(Vec::as_slice).is_some_and(means);
+        // Something else may have removed it before.
+        if is_meant && self.remove(at.1, &file).is_ok() {
+            let now = self.now();
+            self.state().facts.shown_again(now, at);
         }
     }
 

@@ -190,6 +190,18 @@ mod tests {
 
     const PLACE: At = (0, 0);
 
+    fn testbed() -> Testbed {
+        let service = ServiceFacts { instances: 1, drain_deadline: 5_000, ..ServiceFacts::default() };
+        let facts = Facts { services: vec![service], ..Facts::default() };
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let releases = [("pantry-1".to_owned(), Behaviour::good(1, 0))].into();
+        Testbed::new(names, releases, EventLog::new(false), facts)
+    }
+
+    fn rules(testbed: &Testbed) -> Vec<u8> {
+        testbed.state().facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
     fn hides(testbed: &Testbed) {
         testbed.write(0, &disable_file("pantry"), BY_AGENT.to_vec()).unwrap();
     }
@@ -205,11 +217,7 @@ mod tests {
     /// The rules that a stop breaks where the health check does not heed the disable-file, by what happens before it begins
     /// and during it.
     async fn broken(before: &[fn(&Testbed)], during: &[fn(&Testbed)]) -> Vec<u8> {
-        let service = ServiceFacts { instances: 1, drain_deadline: 5_000, ..ServiceFacts::default() };
-        let facts = Facts { services: vec![service], ..Facts::default() };
-        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
-        let releases = [("pantry-1".to_owned(), Behaviour::good(1, 0))].into();
-        let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
+        let testbed = testbed();
         testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Heedless, now + 60_000));
         before.iter().for_each(|happens| happens(&testbed));
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -218,8 +226,20 @@ mod tests {
         during.iter().for_each(|happens| happens(&testbed));
         tokio::time::advance(Duration::from_secs(1)).await;
         testbed.stop(PLACE);
-        let state = testbed.state();
-        state.facts.breaches.iter().map(|breach| breach.rule).collect()
+        rules(&testbed)
+    }
+
+    /// The rules that the stop of a drained instance breaks whose disable-file is removed so long before its end.
+    async fn broken_by_removal(removes: fn(&Testbed), ms: u64) -> Vec<u8> {
+        let testbed = testbed();
+        starts(&testbed);
+        hides(&testbed);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        testbed.begin_stop(PLACE);
+        removes(&testbed);
+        tokio::time::advance(Duration::from_millis(ms)).await;
+        testbed.stop(PLACE);
+        rules(&testbed)
     }
 
     #[tokio::test(start_paused = true)]
@@ -229,5 +249,16 @@ mod tests {
         assert_eq!(broken(&[hides, starts], &[]).await, [6], "it was in rotation when its stop began");
         let hung = broken(&[hides, hangs_for_a_moment], &[starts]).await;
         assert_eq!(hung, [6], "nothing had refused when its stop began");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn file_a_person_removes_during_a_stop_is_no_breach() {
+        let by_person = |testbed: &Testbed| testbed.removed_by_person(PLACE, |text| text == BY_AGENT);
+        let others = |testbed: &Testbed| testbed.removed_by_person(PLACE, |text| text != BY_AGENT);
+        let by_agent = |testbed: &Testbed| testbed.remove(0, &disable_file("pantry")).unwrap();
+        assert_eq!(broken_by_removal(by_person, 500).await, Vec::<u8>::new());
+        assert_eq!(broken_by_removal(others, 500).await, Vec::<u8>::new(), "it is hidden still");
+        assert_eq!(broken_by_removal(by_agent, 500).await, [6], "no person removed it");
+        assert_eq!(broken_by_removal(by_person, 6_000).await, [6], "no stop lasts so long");
     }
 }

@@ -30,7 +30,7 @@ async fn real_postgres_database_is_replaced_by_its_copy_and_back() {
     database.keep_copy().unwrap();
     database.write(1).await.unwrap();
     database.run("ALTER TABLE items ADD COLUMN a2 text").await.unwrap();
-    assert!(database.put_copy_back(1).unwrap());
+    assert!(database.put_copy_back(1).await.unwrap());
     assert_eq!(database.form().await.unwrap(), form);
     database.read_all(1, false).await.unwrap();
     assert!(database.put_newest_back(2).await.unwrap());

@@ -1,0 +1,152 @@
+//! Databases that take each other's place, and what people keep of the one that was there.
+
+use super::Database;
+use super::engine::Engine;
+use super::history::History;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+/// A database that another one replaced.
+pub(super) struct Kept {
+    rows: BTreeMap<String, String>,
+    had: Had,
+    unfilled: BTreeSet<String>,
+}
+
+/// What databases had whose place an older one took.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Had {
+    /// Parts of their form.
+    form: BTreeSet<String>,
+    /// Migrations that were filled in them.
+    filled: BTreeSet<String>,
+}
+
+impl Database {
+    /// Keeps a copy of it as it is.
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    pub(crate) fn keep_copy(&mut self) -> io::Result<()> {
+        if !self.is_away() {
+            self.engine.keep_copy()?;
+            self.kept = Some(self.rows.clone());
+        }
+        Ok(())
+    }
+
+    /// An upgrade is started on what is there now, which may be a copy.
+    pub(crate) fn is_started_on(&mut self) {
+        self.in_use = true;
+    }
+
+    /// An upgrade ended: what is there is no older copy any more, unless it took its place afterwards.
+    pub(crate) fn upgrade_ended(&mut self, at: u64) {
+        self.older &= self.replaced_at.is_some_and(|replaced| replaced > at);
+        if !self.older {
+            self.had = Had::default();
+        }
+    }
+
+    /// Puts the copy in its place; whether there was one. Of what was there, people keep what they use: not a copy that
+    /// nothing was started on and that nothing went on with.
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    pub(crate) async fn put_copy_back(&mut self, now: u64) -> io::Result<bool> {
+        let Some(rows) = self.kept.clone().filter(|_| !self.is_away()) else { return Ok(false) };
+        let keeps = !self.older || self.in_use || self.has_gone_on().await;
+        let mut had = self.had.clone();
+        had.form.extend(self.form().await.unwrap_or_default());
+        had.filled.extend(self.filled().await.unwrap_or_default());
+        had.filled.extend(self.unfilled.iter().cloned());
+        self.engine.put_copy(keeps)?;
+        if keeps {
+            self.newest = Some(self.as_kept(self.had.clone()));
+        }
+        self.in_use = false;
+        self.unfilled.clear();
+        self.history = History::default();
+        (self.rows, self.older, self.replaced_at) = (rows, true, Some(now));
+        self.had = had;
+        self.steps_at_first = self.steps().await.unwrap_or_default();
+        Ok(true)
+    }
+
+    /// Nothing looks any more for the one that the copy replaced.
+    pub(crate) fn stays_older(&mut self) {
+        self.newest = None;
+    }
+
+    /// Puts the one back that the copy replaced, and keeps the copy. Where the copy went on meanwhile, it is the older
+    /// one; whether there was one.
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    pub(crate) async fn put_newest_back(&mut self, now: u64) -> io::Result<bool> {
+        // While it is away, nothing is put in its place; the file is still there afterwards.
+        if self.is_away() {
+            return Ok(false);
+        }
+        let Some(newest) = self.newest.take().filter(|_| self.older) else { return Ok(false) };
+        self.replaced = Some(self.as_kept(Had::default()));
+        self.take_place(|engine| engine.put_newest(), newest, now).await?;
+        Ok(true)
+    }
+
+    /// Finds the one that an upgrade was started on: the one that the copy replaced, or else the copy, where the store was
+    /// lost meanwhile and the upgrade was started again on the copy; whether there was one.
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    pub(crate) async fn put_right_one_back(&mut self, now: u64) -> io::Result<bool> {
+        if self.put_newest_back(now).await? {
+            return Ok(true);
+        }
+        if self.is_away() {
+            return Ok(false);
+        }
+        let Some(replaced) = self.replaced.take() else { return Ok(false) };
+        self.take_place(|engine| engine.put_replaced(), replaced, now).await?;
+        Ok(true)
+    }
+
+    /// One that was there before takes its place. It is older where it lacks a part of what is there now, or of what it
+    /// lacked when it was replaced itself.
+    async fn take_place(
+        &mut self,
+        take: impl FnOnce(&mut dyn Engine) -> io::Result<()>,
+        kept: Kept,
+        now: u64,
+    ) -> io::Result<()> {
+        let Kept { rows, mut had, unfilled } = kept;
+        had.form.extend(self.form().await.unwrap_or_default());
+        had.filled.extend(self.filled().await.unwrap_or_default());
+        take(self.engine.as_mut())?;
+        self.history = History::default();
+        (self.rows, self.replaced_at) = (rows, Some(now));
+        let found = self.form().await.unwrap_or_default();
+        self.older = had.form.iter().any(|what| !found.contains(what));
+        self.unfilled = unfilled;
+        self.unfilled.append(&mut had.filled);
+        self.had = if self.older { had } else { Had::default() };
+        self.steps_at_first = self.steps().await.unwrap_or_default();
+        Ok(())
+    }
+
+    /// What is kept of it once another one takes its place.
+    fn as_kept(&self, had: Had) -> Kept {
+        Kept { rows: self.rows.clone(), had, unfilled: self.unfilled.clone() }
+    }
+
+    /// Whether the engine has done anything in it since it took its place: an upgrade or a person went on with it.
+    async fn has_gone_on(&mut self) -> bool {
+        self.steps().await.is_some_and(|steps| steps != self.steps_at_first)
+    }
+
+    /// The steps in the engine's history, each with its state; none where there is no such history.
+    async fn steps(&mut self) -> Option<BTreeMap<String, Option<String>>> {
+        let found = self.texts("tidegate_history", ("CAST(seq AS TEXT)", "state")).await.ok()?;
+        Some(found.into_iter().collect())
+    }
+}
