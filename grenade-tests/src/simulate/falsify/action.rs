@@ -26,7 +26,8 @@ impl FalseAction {
     /// Does it; none where that is not possible now, or is to be repeated.
     pub(super) async fn apply(self, world: &mut World, since: u64) -> Option<()> {
         match self {
-            Self::ReasonsAreLost => Some(()),
+            Self::ReasonsAreLost | Self::WriteIsRefused => Some(()),
+            Self::RecordGrows => tamper::swell(world, "u0").await,
             Self::FormerDocumentIsShown => host::show_former_document(&world.testbed, 0),
             Self::DeposedWrites => world.databases[0].deposed_writes().await.ok(),
             Self::RowIsLost => world.databases[0].lose_row().await.ok(),

@@ -87,11 +87,15 @@ pub enum FalseAction {
     OutAtTheEnd,
     /// A node shows a former document of its metadata group.
     FormerDocumentIsShown,
+    /// The record of an upgrade grows.
+    RecordGrows,
+    /// The store refuses what an upgrade has to write.
+    WriteIsRefused,
 }
 
 impl FalseAction {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::DeposedWrites,
         Self::ReasonsAreLost,
         Self::OldProgramAtContract,
@@ -114,6 +118,8 @@ impl FalseAction {
         Self::OldProgramAtTheEnd,
         Self::OutAtTheEnd,
         Self::FormerDocumentIsShown,
+        Self::RecordGrows,
+        Self::WriteIsRefused,
     ];
 
     /// The rule that it breaks.
@@ -131,7 +137,10 @@ impl FalseAction {
             Self::SecondProcess | Self::SecondHook => 5,
             Self::StoppedInRotation | Self::StoppedAtWork | Self::PersonsFileIsRemoved => 6,
             Self::TableIsLeft | Self::NewProgramAfterRollback => 10,
-            Self::GateOverABadRecord | Self::BadRecordEndsALoop => 11,
+            Self::GateOverABadRecord
+            | Self::BadRecordEndsALoop
+            | Self::RecordGrows
+            | Self::WriteIsRefused => 11,
             Self::OldProgramAtTheEnd | Self::OutAtTheEnd => 12,
         }
     }
