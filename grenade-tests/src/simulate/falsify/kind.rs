@@ -87,6 +87,10 @@ pub enum FalseAction {
     OutAtTheEnd,
     /// A node shows a former document of its metadata group.
     FormerDocumentIsShown,
+    /// A program of the former version is connected to the database while a step of contract is committed.
+    OldSessionAtContract,
+    /// An agent takes back an instance after `healthy_deadline` that it was ordered to let in.
+    LetInIsTakenBack,
     /// The record of an upgrade grows.
     RecordGrows,
     /// The store refuses what an upgrade has to write.
@@ -95,7 +99,7 @@ pub enum FalseAction {
 
 impl FalseAction {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::DeposedWrites,
         Self::ReasonsAreLost,
         Self::OldProgramAtContract,
@@ -118,6 +122,8 @@ impl FalseAction {
         Self::OldProgramAtTheEnd,
         Self::OutAtTheEnd,
         Self::FormerDocumentIsShown,
+        Self::OldSessionAtContract,
+        Self::LetInIsTakenBack,
         Self::RecordGrows,
         Self::WriteIsRefused,
     ];
@@ -127,13 +133,14 @@ impl FalseAction {
         match self {
             Self::DeposedWrites | Self::ReasonsAreLost | Self::FormerDocumentIsShown => 0,
             Self::OldProgramAtContract
+            | Self::OldSessionAtContract
             | Self::RowIsLost
             | Self::RowIsFilledWrongly
             | Self::ColumnIsGone
             | Self::DatabaseWasOlder => 1,
             Self::OldProgramComesIn => 2,
             Self::GateOverSilence => 3,
-            Self::OneOutTooMany => 4,
+            Self::OneOutTooMany | Self::LetInIsTakenBack => 4,
             Self::SecondProcess | Self::SecondHook => 5,
             Self::StoppedInRotation | Self::StoppedAtWork | Self::PersonsFileIsRemoved => 6,
             Self::TableIsLeft | Self::NewProgramAfterRollback => 10,
