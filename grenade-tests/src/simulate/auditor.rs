@@ -197,6 +197,8 @@ async fn follow(mut client: Client, testbed: Testbed, trace: Arc<Mutex<Trace>>, 
                 trace.by_hand.insert(kv.mod_revision());
             }
             trace.seen_at.insert(kv.mod_revision(), testbed.now());
+            let bytes = kv.key().len() + kv.value().len();
+            testbed.state().facts.sizes.take_in(kv.mod_revision(), bytes);
             if let Some(written) = trace.revisions.last().and_then(|revision| revision.writes.last()) {
                 let (now, number) = (testbed.now(), kv.mod_revision());
                 let known = testbed.state().facts.known_after(now);

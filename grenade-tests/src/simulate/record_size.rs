@@ -14,6 +14,24 @@ pub(super) fn judge(key: &Key, bytes: usize) -> Option<String> {
     grows.then(|| format!("the record {key} has {bytes} bytes, more than {LARGEST}"))
 }
 
+/// How large commits are.
+#[derive(Debug, Default)]
+pub(super) struct CommitSizes {
+    /// The last revision, and how much it wrote so far.
+    last: (i64, usize),
+    /// The most that one revision wrote, keys and records together, in bytes.
+    pub largest: usize,
+}
+
+impl CommitSizes {
+    /// A revision wrote so many bytes under one more key.
+    pub(super) fn take_in(&mut self, revision: i64, bytes: usize) {
+        let before = if self.last.0 == revision { self.last.1 } else { 0 };
+        self.last = (revision, before + bytes);
+        self.largest = self.largest.max(before + bytes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,5 +42,12 @@ mod tests {
         assert_eq!(judge(&upgrade, LARGEST), None);
         assert!(judge(&upgrade, LARGEST + 1).is_some());
         assert_eq!(judge(&Key::Window("pantry".parse().unwrap()), LARGEST + 1), None);
+    }
+
+    #[test]
+    fn keys_of_one_revision_are_added_up() {
+        let mut sizes = CommitSizes::default();
+        [(2, 10), (2, 5), (3, 12)].into_iter().for_each(|(revision, bytes)| sizes.take_in(revision, bytes));
+        assert_eq!(sizes.largest, 15);
     }
 }
