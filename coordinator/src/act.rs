@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::gate::store::refused;
 use tidegate_planner::{Action, Plan, PlannedCommit, Reason};
 use tidegate_proto::key::Subject;
+use tidegate_proto::mutant;
 use tidegate_store::{CommitError, StoreError};
 
 /// What came of the actions of a turn.
@@ -51,6 +52,9 @@ async fn carry_out(leadership: &Leadership, workers: &Workers, actions: Vec<Acti
                 Outcome::Overtaken => drop(held.insert(subject)),
                 Outcome::Refused(reason) => {
                     refusals.insert(subject.clone(), reason);
+                    if mutant::is("refused-subject-ends-the-turn") {
+                        break;
+                    }
                     held.insert(subject);
                 }
                 Outcome::Unanswered => break,

@@ -46,6 +46,8 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct Embedded {
     engine: Arc<Engine>,
+    /// Largest request that changes keys, in bytes.
+    max_request: usize,
 }
 
 /// Why a store could not be served over TCP any more.
@@ -82,7 +84,7 @@ impl Embedded {
         let engine = Arc::new(Engine::new(loaded.kv, leases, loaded.identity, durable, Some(disk)));
         expiry::ensure_running(&engine);
         retention::begin(&engine);
-        Ok(Self { engine })
+        Ok(Self::of(engine))
     }
 
     /// A store with nothing on disk, for tests and simulation. It starts no thread and keeps to tokio's time, also when
@@ -91,17 +93,28 @@ impl Embedded {
     pub fn in_memory() -> Self {
         let identity = Identity { cluster: rand::random(), member: rand::random(), term: 1 };
         let durable = Arc::new(Durable::new(FIRST_REVISION));
-        Self { engine: Arc::new(Engine::new(Kv::default(), Leases::default(), identity, durable, None)) }
+        Self::of(Arc::new(Engine::new(Kv::default(), Leases::default(), identity, durable, None)))
+    }
+
+    fn of(engine: Arc<Engine>) -> Self {
+        Self { engine, max_request: server::MAX_REQUEST }
+    }
+
+    /// The same store, whose clients and servers from now on refuse requests to change keys that are larger than this, in
+    /// bytes, as etcd does with `--max-request-bytes`. Without it the limit is etcd's default, 1.5 MiB.
+    #[must_use]
+    pub fn with_max_request(self, bytes: usize) -> Self {
+        Self { max_request: bytes, ..self }
     }
 
     /// A store of its own in memory that holds what this one holds now, as one that is restored from a snapshot does: the
-    /// revision is that of the snapshot, and every lease has its whole TTL.
+    /// revision is that of the snapshot, and every lease has its whole TTL. Its limits are the same.
     pub fn restored_in_memory(&self) -> Self {
         let (kv, ttls) = self.engine.peek(|state| (state.kv.clone(), state.leases.ttls()));
         let leases = restore_leases(&kv, &ttls);
         let durable = Arc::new(Durable::new(kv.revision()));
         let engine = Engine::new(kv, leases, self.engine.identity(), durable, None);
-        Self { engine: Arc::new(engine) }
+        Self { engine: Arc::new(engine), max_request: self.max_request }
     }
 
     /// Whether both are handles on the same store.
@@ -125,7 +138,8 @@ impl Embedded {
     /// What such a client talks over, for a test that puts something in between.
     pub fn channel(&self) -> Channel {
         expiry::ensure_running(&self.engine);
-        let routes = server::routes(self.engine.clone(), self.engine.closed().child_token());
+        let routes =
+            server::routes(self.engine.clone(), self.max_request, self.engine.closed().child_token());
         let service = ServiceExt::<http::Request<Body>>::map_err(routes, |never: Infallible| match never {});
         Channel::Custom(BoxCloneSyncService::new(service))
     }
@@ -156,7 +170,7 @@ impl Embedded {
         C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
     {
         let stop = self.engine.closed().child_token();
-        let routes = server::routes(self.engine.clone(), stop.clone());
+        let routes = server::routes(self.engine.clone(), self.max_request, stop.clone());
         expiry::ensure_running(&self.engine);
         let ended = async {
             tokio::select! {

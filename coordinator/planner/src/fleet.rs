@@ -17,6 +17,7 @@ mod sample;
 mod service;
 pub(crate) mod share;
 mod stored;
+mod text;
 mod upgrade;
 mod witness;
 

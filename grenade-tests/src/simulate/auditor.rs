@@ -2,6 +2,7 @@
 
 use super::ends;
 use super::judge::Facts;
+use super::record_size;
 use super::silence::SilentInstances;
 use super::slot::At;
 use super::stream_audit::noticed;
@@ -28,12 +29,16 @@ pub(super) struct Auditor {
 }
 
 impl Auditor {
-    /// Follows a store from its beginning.
+    /// Follows a store from the first revision after this one.
     ///
     /// # Errors
     /// None in practice: the store is reached in process.
-    pub(super) async fn begin(store: &Embedded, testbed: Testbed) -> Result<Self, etcd_client::Error> {
-        Self::begin_after(store, testbed, Trace::default(), 0).await
+    pub(super) async fn begin(
+        store: &Embedded,
+        testbed: Testbed,
+        after: i64,
+    ) -> Result<Self, etcd_client::Error> {
+        Self::begin_after(store, testbed, Trace::default(), after).await
     }
 
     /// Follows a copy that was made earlier of the store with this history: up to where it was made, that is its own too,
@@ -192,6 +197,8 @@ async fn follow(mut client: Client, testbed: Testbed, trace: Arc<Mutex<Trace>>, 
                 trace.by_hand.insert(kv.mod_revision());
             }
             trace.seen_at.insert(kv.mod_revision(), testbed.now());
+            let bytes = kv.key().len() + kv.value().len();
+            testbed.state().facts.sizes.take_in(kv.mod_revision(), bytes);
             if let Some(written) = trace.revisions.last().and_then(|revision| revision.writes.last()) {
                 let (now, number) = (testbed.now(), kv.mod_revision());
                 let known = testbed.state().facts.known_after(now);
@@ -199,6 +206,9 @@ async fn follow(mut client: Client, testbed: Testbed, trace: Arc<Mutex<Trace>>, 
                 let broken = live.take_in(number, written, now, known);
                 if let Some(broken) = broken.filter(|_| !by_hand) {
                     testbed.state().facts.breach(now, broken.rule, broken.what);
+                }
+                if let Some(what) = record_size::judge(&written.key, kv.value().len()) {
+                    testbed.state().facts.breach(now, 11, what);
                 }
                 notice(&testbed, written, Some(number));
             }
@@ -342,7 +352,7 @@ mod tests {
     /// the copy was made, to the store afterwards, and to the copy.
     async fn by_hand(before: &[&str], after: &[&str], copied: &[(&str, &str)]) -> [BTreeSet<i64>; 2] {
         let store = Embedded::in_memory();
-        let auditor = Auditor::begin(&store, nowhere()).await.unwrap();
+        let auditor = Auditor::begin(&store, nowhere(), 0).await.unwrap();
         for text in before {
             put(&store, "pantry", text).await;
         }

@@ -1,6 +1,7 @@
 //! Draws a scenario from a seed.
 
 mod faults;
+mod narrow;
 
 pub use faults::{PHASES, kinds};
 
@@ -66,6 +67,8 @@ pub fn scenario(seed: u64) -> Scenario {
     let coordinators = if dice.percent(35) { 2 } else { 1 };
     let mut faults = faults(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
     faults.extend(operators(&mut Dice::of(seed, "persons"), &upgrades, &services));
+    let narrow = &mut Dice::of(seed, "largest request");
+    let max_request = narrow::draw(narrow, &mut zones, &mut services, &mut upgrades, &mut faults);
     let joins = faults.iter().any(|fault| matches!(fault.what, What::NodeJoins(_)));
     if joins && services.iter().all(|service| service.late.is_empty()) {
         services[0].late.push(zones.len());
@@ -85,6 +88,7 @@ pub fn scenario(seed: u64) -> Scenario {
         falsify: None,
         stream,
         metadata,
+        max_request,
     }
 }
 
@@ -250,6 +254,7 @@ mod tests {
             ("two coordinators", share(|one| one.coordinators > 1), 30..=40),
             ("a stream", share(|one| one.stream.is_some()), 20..=30),
             ("a group", share(|one| one.metadata.is_some()), 7..=13),
+            ("a store for small requests", share(|one| one.max_request.is_some()), 1..=5),
         ];
         for (what, found, expected) in shares {
             assert!(expected.contains(&found), "{what}: {found} %, expected {expected:?}");

@@ -2,6 +2,7 @@
 //! is asked.
 
 use super::document::Fall;
+use super::record_size::CommitSizes;
 use super::scenario::UpgradePlan;
 use super::silence::SilentInstances;
 use super::slot::{At, Cause, Slot};
@@ -126,6 +127,8 @@ pub(super) struct Facts {
     pub shown: BTreeMap<At, u64>,
     /// Until when the leader may read the store late, in milliseconds.
     pub disturbed_until: u64,
+    /// How large commits were.
+    pub sizes: CommitSizes,
     /// What was broken.
     pub breaches: Vec<Breach>,
 }

@@ -288,6 +288,8 @@ struct Tally {
     far: u64,
     simulated_ms: u64,
     revisions: u64,
+    /// The most that one commit wrote, in bytes, and the seed.
+    largest_commit: (usize, u64),
 }
 
 impl Tally {
@@ -321,6 +323,7 @@ impl Tally {
         outcome.fired.into_iter().for_each(|fired| *self.fired.entry(fired).or_default() += 1);
         self.simulated_ms += outcome.simulated_ms;
         self.revisions += outcome.revisions as u64;
+        self.largest_commit = self.largest_commit.max((outcome.largest_commit, seed));
     }
 
     fn gaps(&self) -> Vec<String> {
@@ -337,6 +340,10 @@ impl Tally {
             self.done,
             self.simulated_ms / 1_000 / done,
             self.revisions / done
+        );
+        println!(
+            "the largest commit wrote {} bytes, in seed {}",
+            self.largest_commit.0, self.largest_commit.1
         );
         println!("reached, by schedules:");
         self.reached.iter().for_each(|(phase, n)| println!("  {phase:<14} {n}"));

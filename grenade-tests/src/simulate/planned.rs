@@ -50,6 +50,7 @@ pub fn scenario(seed: u64, gate: &Gate, plan: &Plan) -> Scenario {
         falsify: None,
         stream: None,
         metadata: None,
+        max_request: None,
     }
 }
 

@@ -59,6 +59,9 @@ pub struct Outcome {
     pub simulated_ms: u64,
     /// How many revisions of the store wrote something.
     pub revisions: usize,
+    /// The most that one of them wrote, keys and records together, in bytes.
+    #[serde(default)]
+    pub largest_commit: usize,
     /// The event log, if it was kept.
     pub log: Vec<String>,
 }
@@ -124,6 +127,7 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
         ended,
         simulated_ms: world.testbed.now(),
         revisions: world.auditor.revisions(),
+        largest_commit: state.facts.sizes.largest,
         log: state.log.lines().to_vec(),
     })
 }

@@ -38,6 +38,9 @@ pub struct Scenario {
     /// A document that the instances of one of the services share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<MetadataPlan>,
+    /// The largest request that the store takes, in bytes; none = etcd's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_request: Option<u64>,
 }
 
 /// One service.

@@ -177,6 +177,7 @@ fn simpler_world(scenario: &Scenario) -> Vec<Scenario> {
         Scenario { zones: vec!["a".to_owned(); scenario.zones.len()], ..scenario.clone() },
         Scenario { stream: None, ..scenario.clone() },
         Scenario { metadata: None, ..scenario.clone() },
+        Scenario { max_request: None, ..scenario.clone() },
     ];
     for n in 0..scenario.schemas.len() {
         let mut smaller = scenario.clone();

@@ -4,8 +4,11 @@
 use super::upgrade_id::place_of;
 use super::world::World;
 use crate::trace::LIE;
+use std::collections::BTreeSet;
+use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
-use tidegate_proto::record::upgrade::PhaseName;
+use tidegate_proto::record::upgrade::{Decision, PhaseName};
+use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, Prefix, Record, Revision, ServiceVersion, Value};
 
 /// A value that is no record.
@@ -62,6 +65,24 @@ pub(super) async fn remove(world: &World, key: &Key) {
     let Ok(mut client) = world.place.store().client().await else { return };
     let done = client.delete(Prefix::default().key(key), None).await;
     world.testbed.log(format!("{key} is removed: {}", done.is_ok()));
+}
+
+/// The record of an upgrade grows beside the product.
+pub(super) async fn swell(world: &World, id: &str) -> Option<()> {
+    let key = Key::Upgrade(id.parse().ok()?);
+    let (at, mut client) = (Prefix::default().key(&key), world.place.store().client().await.ok()?);
+    let found = client.get(at.clone(), None).await.ok()?;
+    let Ok(Value::Upgrade(mut record)) = Value::decode(&key, found.kvs().first()?.value()) else {
+        return None;
+    };
+    let approval = Decision {
+        who: "operator".to_owned(),
+        why: "x".repeat(20_000),
+        accepts: BTreeSet::new(),
+        at: Timestamp(1),
+    };
+    record.body.approvals.insert(ApprovalPoint::Stage, approval);
+    client.put(at, Value::Upgrade(record).encode(), None).await.ok().map(drop)
 }
 
 /// A program of the former version writes once more, where the form that it knows is still there.

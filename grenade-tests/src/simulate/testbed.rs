@@ -44,6 +44,8 @@ pub(super) struct State {
     pub log: EventLog,
     /// What the judge needs to know.
     pub facts: Facts,
+    /// What a hook prints before it fails.
+    pub failure_output: String,
     next: u64,
 }
 
@@ -65,7 +67,8 @@ impl Testbed {
         facts: Facts,
     ) -> Self {
         let disks = vec![Disk::default(); names.nodes.len()];
-        let state = State { disks, slots: BTreeMap::new(), releases, log, facts, next: 0 };
+        let (slots, failure_output) = (BTreeMap::new(), String::new());
+        let state = State { disks, slots, releases, log, facts, failure_output, next: 0 };
         Self {
             state: Arc::new(Mutex::new(state)),
             began: Instant::now(),

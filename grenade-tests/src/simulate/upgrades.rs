@@ -30,6 +30,10 @@ const PATIENCE: u64 = 900_000;
 /// After so long in all, what is wrong with releases is corrected where they run.
 const CORRECTED_AFTER: u64 = MISFORTUNE + PATIENCE / 2;
 
+/// The kind of the reason that the store refuses a record: no record of an upgrade outgrows the smallest limit that a world's
+/// store has, and a coordinator has every permission.
+const REFUSED: &str = "store-refused";
+
 /// How often a service that shares a schema tries to get to the next version: another upgrade waits for it.
 const ATTEMPTS: u32 = 4;
 
@@ -239,8 +243,16 @@ impl UpgradeSequence {
         last: bool,
     ) {
         let now = world.testbed.now();
-        if world.scenario.falsify == Some(Falsification::Action(FalseAction::ReasonsAreLost)) {
-            explained.reasons.clear();
+        match world.scenario.falsify {
+            Some(Falsification::Action(FalseAction::ReasonsAreLost)) => explained.reasons.clear(),
+            Some(Falsification::Action(FalseAction::WriteIsRefused)) => {
+                explained.reasons.iter_mut().for_each(|reason| reason.kind = REFUSED.to_owned());
+            }
+            _ => {}
+        }
+        if let Some(refused) = explained.reasons.iter().find(|reason| reason.kind == REFUSED) {
+            let text = format!("what {} has to write is refused: {}", current.id, refused.blocked_on);
+            world.testbed.state().facts.breach(now, 11, text);
         }
         let silent = explained.reasons.is_empty() && explained.trouble.is_none();
         let (phase, moved_at) = match world.testbed.state().facts.phases.get(&current.id) {

@@ -10,6 +10,7 @@ use super::event_log::EventLog;
 use super::judge::{Facts, ServiceFacts};
 use super::line::Place;
 use super::names::Names;
+use super::narrow_store;
 use super::old_sessions::Sessions;
 use super::operators::Operators;
 use super::scenario::{ReleasePlan, Scenario};
@@ -142,8 +143,10 @@ impl World {
         }
         std::fs::create_dir_all(directory.join("migrations"))?;
         by_hand::adopt_all(&scenario, &directory.join("migrations")).await?;
-        let place = Place::of(Embedded::in_memory());
-        let auditor = Auditor::begin(&place.store(), testbed.clone()).await?;
+        let place = Place::of(narrow_store::empty(&scenario));
+        let begun = narrow_store::leave(&scenario, &place.store()).await?;
+        testbed.state().failure_output = narrow_store::failure_output(&scenario);
+        let auditor = Auditor::begin(&place.store(), testbed.clone(), begun).await?;
         let mut world = Self {
             dice: Dice::of(scenario.seed, "processes"),
             garbage: Vec::new(),

@@ -3,13 +3,12 @@
 
 mod about;
 mod releases;
+mod upgrades;
 
 use serde::{Deserialize, Serialize};
-use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Report, Step};
-use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade};
-use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{Key, Value};
 
 pub use about::About;
@@ -78,11 +77,13 @@ pub enum FalseRecord {
     NeedIsNotWritten,
     /// A floor is lowered below what a deployed release needs.
     FloorFallsBelowANeed,
+    /// Entering the roll lowers a floor that a reconciliation had raised.
+    ReconciledFloorIsLowered,
 }
 
 impl FalseRecord {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::LeaderIsLost,
         Self::DirectiveOfADeposedTerm,
         Self::EventIsWrittenAgain,
@@ -112,6 +113,7 @@ impl FalseRecord {
         Self::ReleaseMeetsOldStorage,
         Self::NeedIsNotWritten,
         Self::FloorFallsBelowANeed,
+        Self::ReconciledFloorIsLowered,
     ];
 
     /// The rule of `docs/rules.md` that it breaks.
@@ -128,7 +130,7 @@ impl FalseRecord {
             | Self::WitnessesAreFalse
             | Self::FloorIsNotAcknowledged
             | Self::AgentForgets => 1,
-            Self::OldNodeIsAdmitted | Self::WindowIsRemoved => 2,
+            Self::OldNodeIsAdmitted | Self::WindowIsRemoved | Self::ReconciledFloorIsLowered => 2,
             Self::ReportIsBackUnadmitted | Self::InventoryIsForgotten => 3,
             Self::TwoAreDrained | Self::BudgetIsLost => 4,
             Self::TwoAreDeployed
@@ -158,8 +160,8 @@ impl FalseRecord {
             Self::LeaderIsLost => leader_is_lost(trace),
             Self::DirectiveOfADeposedTerm => directive_of_a_deposed_term(trace),
             Self::EventIsWrittenAgain => comes_again(trace, |w| matches!(w.key, Key::Event(..))),
-            Self::PauseIsIgnored => pause_is_ignored(trace),
-            Self::ApprovalIsMissing => approval_is_missing(trace),
+            Self::PauseIsIgnored => upgrades::pause_is_ignored(trace),
+            Self::ApprovalIsMissing => upgrades::approval_is_missing(trace),
             Self::VerdictIsMissing => lose(trace, |w| matches!(w.key, Key::GateVerdict(..))),
             Self::FloorIsLost => window_is_lost(trace, |phase| *phase == Phase::Remove),
             Self::CertificateIsLost => lose(trace, is_certificate),
@@ -178,7 +180,7 @@ impl FalseRecord {
                 let at = first(trace, drains)?;
                 lose_at(trace, at, |written| matches!(written.key, Key::Budget(_)))
             }
-            Self::UpgradeGoesBack => upgrade_goes_back(trace),
+            Self::UpgradeGoesBack => upgrades::upgrade_goes_back(trace),
             Self::LockIsLost => is_removed_before_the_end(trace),
             Self::OneDoesNotServe => never_serves(trace, |phase| *phase == Phase::Completed),
             Self::WindowIsNotRestored => {
@@ -192,6 +194,7 @@ impl FalseRecord {
             Self::ReleaseMeetsOldStorage => releases::meets_old_storage(trace),
             Self::NeedIsNotWritten => releases::need_is_not_written(trace),
             Self::FloorFallsBelowANeed => releases::floor_falls_below_a_need(trace),
+            Self::ReconciledFloorIsLowered => upgrades::reconciled_floor_is_lowered(trace),
         }
     }
 }
@@ -341,12 +344,6 @@ fn two_are_drained(trace: &mut Trace) -> Option<()> {
     Some(())
 }
 
-fn upgrade_goes_back(trace: &mut Trace) -> Option<()> {
-    let at = first(trace, |w| enters(w, |phase| matches!(phase, Phase::Roll { .. })))?;
-    each_upgrade(&mut trace.revisions[at..=at], |upgrade| upgrade.phase = Phase::Stage);
-    Some(())
-}
-
 /// The lock of the service goes with the last drain.
 fn is_removed_before_the_end(trace: &mut Trace) -> Option<()> {
     let at = trace.revisions.iter().rposition(|revision| revision.writes.iter().any(drains))?;
@@ -369,32 +366,4 @@ fn report_is_back_unadmitted(trace: &mut Trace) -> Option<()> {
     append(trace, vec![Written { key: report.key.clone(), put: None, gone: true }]);
     append(trace, vec![report]);
     Some(())
-}
-
-fn each_upgrade(revisions: &mut [Revision], change: fn(&mut Upgrade)) {
-    for written in revisions.iter_mut().flat_map(|revision| &mut revision.writes) {
-        if let Some(Put { value: Value::Upgrade(upgrade), .. }) = &mut written.put {
-            change(&mut upgrade.body);
-        }
-    }
-}
-
-/// Every record of the upgrade up to the roll, changed.
-fn each_upgrade_before_the_roll(trace: &mut Trace, change: fn(&mut Upgrade)) -> Option<()> {
-    let at = first(trace, |w| enters(w, |phase| matches!(phase, Phase::Roll { .. })))?;
-    each_upgrade(&mut trace.revisions[..=at], change);
-    Some(())
-}
-
-fn pause_is_ignored(trace: &mut Trace) -> Option<()> {
-    each_upgrade_before_the_roll(trace, |upgrade| {
-        upgrade.paused = Some(Pause { who: "a person".to_owned(), why: "look".to_owned(), at: Timestamp(0) });
-    })
-}
-
-fn approval_is_missing(trace: &mut Trace) -> Option<()> {
-    each_upgrade_before_the_roll(trace, |upgrade| {
-        upgrade.spec.approvals.push(ApprovalPoint::Roll);
-        upgrade.approvals.remove(&ApprovalPoint::Roll);
-    })
 }

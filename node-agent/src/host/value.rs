@@ -3,7 +3,10 @@
 use crate::config::settings::Artifact;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::task::Outcome;
-use tidegate_proto::{Digest, Release, ReleaseTag, ServiceVersion};
+use tidegate_proto::{Digest, Release, ReleaseTag, ServiceVersion, mutant};
+
+/// How many characters of a program's output are quoted in a reason.
+const QUOTED: usize = 300;
 
 /// What is to be started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,8 +85,9 @@ impl Done {
     pub fn words(&self) -> String {
         let said = if self.stderr.is_empty() { &self.stdout } else { &self.stderr };
         let said = String::from_utf8_lossy(said);
+        let most = if mutant::is("failure-texts-are-unbounded") { usize::MAX } else { QUOTED };
         let last: String =
-            said.trim().chars().rev().take(300).collect::<Vec<_>>().into_iter().rev().collect();
+            said.trim().chars().rev().take(most).collect::<Vec<_>>().into_iter().rev().collect();
         if last.is_empty() { self.ending.clone() } else { format!("{}: {last}", self.ending) }
     }
 }

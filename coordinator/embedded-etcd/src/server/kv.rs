@@ -10,11 +10,13 @@ use futures::Stream;
 use prost::Message;
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Api, MAX_REQUEST};
+use super::Api;
 use crate::{refusal::Refusal, txn::check};
 
-fn bounded(request: &impl Message) -> Result<(), Refusal> {
-    if request.encoded_len() > MAX_REQUEST { Err(Refusal::TooLarge) } else { Ok(()) }
+impl Api {
+    fn bounded(&self, request: &impl Message) -> Result<(), Refusal> {
+        if request.encoded_len() > self.max_request { Err(Refusal::TooLarge) } else { Ok(()) }
+    }
 }
 
 #[async_trait]
@@ -39,7 +41,7 @@ impl PbKvService for Api {
     async fn put(&self, request: Request<PbPutRequest>) -> Result<Response<PbPutResponse>, Status> {
         let request = request.into_inner();
         check::put(&request)?;
-        bounded(&request)?;
+        self.bounded(&request)?;
         let mut response = self
             .engine
             .write(|writer| {
@@ -57,7 +59,7 @@ impl PbKvService for Api {
     ) -> Result<Response<PbDeleteResponse>, Status> {
         let request = request.into_inner();
         check::delete(&request)?;
-        bounded(&request)?;
+        self.bounded(&request)?;
         let mut response = self.engine.write(|writer| Ok(writer.delete(&request))).await?;
         self.sign(&mut response.header);
         Ok(Response::new(response))
@@ -66,7 +68,7 @@ impl PbKvService for Api {
     async fn txn(&self, request: Request<PbTxnRequest>) -> Result<Response<PbTxnResponse>, Status> {
         let request = request.into_inner();
         check::txn(&request)?;
-        bounded(&request)?;
+        self.bounded(&request)?;
         let mut response = self.engine.write(|writer| writer.txn(&request)).await?;
         self.sign(&mut response.header);
         Ok(Response::new(response))

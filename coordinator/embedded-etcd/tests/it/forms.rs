@@ -137,3 +137,18 @@ async fn one_connection_carries_a_thousand_watch_streams() {
     shutdown.cancel();
     server.await.unwrap().unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn request_beyond_the_given_limit_is_refused() {
+    const LIMIT: usize = 1_000;
+    let store = Embedded::in_memory().with_max_request(LIMIT);
+    for store in [store.clone(), store.restored_in_memory()] {
+        let mut client = store.client().await.unwrap();
+        client.put("x", vec![b'x'; LIMIT / 2], None).await.unwrap();
+        let large = client.put("x", vec![b'x'; LIMIT], None).await.unwrap_err();
+        assert!(large.to_string().contains("etcdserver: request is too large"), "{large}");
+        let put = |key: &str| TxnOp::put(key, vec![b'x'; LIMIT / 2], None);
+        assert!(client.txn(Txn::new().and_then([put("x"), put("y")])).await.is_err(), "in all");
+        assert_eq!(client.get("y", None).await.unwrap().count(), 0);
+    }
+}

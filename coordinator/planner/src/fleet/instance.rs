@@ -2,6 +2,7 @@
 //! it. Unknown is never read as good.
 
 use super::stored::Stored;
+use super::text::short;
 use crate::spread::Known;
 use std::collections::BTreeMap;
 use tidegate_proto::key::Kind;
@@ -390,11 +391,4 @@ impl Instance {
     pub fn label(&self, label: &str) -> Option<&str> {
         self.inventory.as_ref()?.labels.get(label).map(String::as_str)
     }
-}
-
-/// The longest text of an agent that goes into records of ours, in characters: what is hostile must not outgrow them.
-const LONGEST_TEXT: usize = 500;
-
-fn short(text: &str) -> String {
-    text.chars().take(LONGEST_TEXT).collect()
 }

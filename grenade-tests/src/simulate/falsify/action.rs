@@ -8,14 +8,19 @@ use crate::simulate::testbed::disable_file;
 use crate::simulate::world::{World, tag};
 use tidegate_proto::record::upgrade::PhaseName;
 
+/// A moment later than `healthy_deadline`, in milliseconds, and earlier than a coordinator must have seen that it passed.
+const AFTER_THE_DEADLINE: u64 = 31_000;
+
 impl FalseAction {
-    /// Whether it is done in this phase of an upgrade: in the first, but what needs a floor above the first version.
+    /// Whether it is done in this phase of an upgrade: in the first, but what needs a floor above the first version or some
+    /// time before it.
     pub(super) fn is_due(self, id: &str, phase: PhaseName) -> bool {
         let (of, when) = match self {
-            Self::OldProgramComesIn => ("u1", PhaseName::Roll),
-            Self::OldProgramAtContract | Self::OldProgramAtTheEnd | Self::OutAtTheEnd => {
-                ("u0", PhaseName::Remove)
-            }
+            Self::OldProgramComesIn | Self::LetInIsTakenBack => ("u1", PhaseName::Roll),
+            Self::OldProgramAtContract
+            | Self::OldSessionAtContract
+            | Self::OldProgramAtTheEnd
+            | Self::OutAtTheEnd => ("u0", PhaseName::Remove),
             Self::TableIsLeft => ("u0", PhaseName::RollingBack),
             Self::NewProgramAfterRollback => ("u0", PhaseName::RolledBack),
             _ => ("u0", PhaseName::Roll),
@@ -26,7 +31,12 @@ impl FalseAction {
     /// Does it; none where that is not possible now, or is to be repeated.
     pub(super) async fn apply(self, world: &mut World, since: u64) -> Option<()> {
         match self {
-            Self::ReasonsAreLost => Some(()),
+            Self::ReasonsAreLost | Self::WriteIsRefused => Some(()),
+            Self::RecordGrows => tamper::swell(world, "u0").await,
+            Self::OldSessionAtContract => {
+                world.sessions[0].falsify();
+                Some(())
+            }
             Self::FormerDocumentIsShown => host::show_former_document(&world.testbed, 0),
             Self::DeposedWrites => world.databases[0].deposed_writes().await.ok(),
             Self::RowIsLost => world.databases[0].lose_row().await.ok(),
@@ -39,7 +49,7 @@ impl FalseAction {
                 world.coordinators.iter().flatten().next()?.end_by_itself();
                 Some(())
             }
-            Self::OneOutTooMany => {
+            Self::OneOutTooMany | Self::LetInIsTakenBack => {
                 find(world, Slot::is_out_by_order)?;
                 self.apply_to(world, serving(world)?, since)
             }
@@ -87,6 +97,12 @@ impl FalseAction {
                 return None;
             }
             Self::OneOutTooMany => hide(world, at),
+            Self::LetInIsTakenBack => {
+                // Only what the judge saw: it came in by the last order, and was not verified in its time.
+                let came_at = world.testbed.now().checked_sub(AFTER_THE_DEADLINE)?;
+                was_let_in(world, at, came_at);
+                hide(world, at);
+            }
             Self::SecondProcess => drop(world.testbed.start(at, &release(2))),
             Self::SecondHook => {
                 for _ in 0..2 {
@@ -126,6 +142,16 @@ fn becomes(world: &World, at: At, version: u32, says: Option<u32>) {
             (run.is.version, run.is.says) = (version, says);
         }
     });
+}
+
+/// The judge has seen that it was ordered to let this instance in, and that it came a second later.
+fn was_let_in(world: &World, at: At, came_at: u64) {
+    {
+        let facts = &mut world.testbed.state().facts;
+        facts.let_in.insert(at);
+        facts.directed.insert(at, came_at.saturating_sub(1_000));
+    }
+    world.testbed.change(at, |slot, _| slot.came_at = came_at);
 }
 
 /// The disable-file of its agent appears.

@@ -87,11 +87,19 @@ pub enum FalseAction {
     OutAtTheEnd,
     /// A node shows a former document of its metadata group.
     FormerDocumentIsShown,
+    /// A program of the former version is connected to the database while a step of contract is committed.
+    OldSessionAtContract,
+    /// An agent takes back an instance after `healthy_deadline` that it was ordered to let in.
+    LetInIsTakenBack,
+    /// The record of an upgrade grows.
+    RecordGrows,
+    /// The store refuses what an upgrade has to write.
+    WriteIsRefused,
 }
 
 impl FalseAction {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 26] = [
         Self::DeposedWrites,
         Self::ReasonsAreLost,
         Self::OldProgramAtContract,
@@ -114,6 +122,10 @@ impl FalseAction {
         Self::OldProgramAtTheEnd,
         Self::OutAtTheEnd,
         Self::FormerDocumentIsShown,
+        Self::OldSessionAtContract,
+        Self::LetInIsTakenBack,
+        Self::RecordGrows,
+        Self::WriteIsRefused,
     ];
 
     /// The rule that it breaks.
@@ -121,17 +133,21 @@ impl FalseAction {
         match self {
             Self::DeposedWrites | Self::ReasonsAreLost | Self::FormerDocumentIsShown => 0,
             Self::OldProgramAtContract
+            | Self::OldSessionAtContract
             | Self::RowIsLost
             | Self::RowIsFilledWrongly
             | Self::ColumnIsGone
             | Self::DatabaseWasOlder => 1,
             Self::OldProgramComesIn => 2,
             Self::GateOverSilence => 3,
-            Self::OneOutTooMany => 4,
+            Self::OneOutTooMany | Self::LetInIsTakenBack => 4,
             Self::SecondProcess | Self::SecondHook => 5,
             Self::StoppedInRotation | Self::StoppedAtWork | Self::PersonsFileIsRemoved => 6,
             Self::TableIsLeft | Self::NewProgramAfterRollback => 10,
-            Self::GateOverABadRecord | Self::BadRecordEndsALoop => 11,
+            Self::GateOverABadRecord
+            | Self::BadRecordEndsALoop
+            | Self::RecordGrows
+            | Self::WriteIsRefused => 11,
             Self::OldProgramAtTheEnd | Self::OutAtTheEnd => 12,
         }
     }

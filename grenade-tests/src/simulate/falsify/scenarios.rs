@@ -49,6 +49,7 @@ fn with_schema(hooks: bool, change: Change) -> Scenario {
         stream: None,
         metadata: (!hooks).then(metadata),
         falsify: None,
+        max_request: None,
     }
 }
 

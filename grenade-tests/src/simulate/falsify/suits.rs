@@ -30,6 +30,7 @@ impl FalseAction {
             _ if back => false,
             Self::DeposedWrites
             | Self::OldProgramAtContract
+            | Self::OldSessionAtContract
             | Self::RowIsLost
             | Self::RowIsFilledWrongly
             | Self::ColumnIsGone

@@ -3,6 +3,7 @@
 use super::network::each_line;
 use super::undo::Undo;
 use crate::simulate::line::Line;
+use crate::simulate::narrow_store;
 use crate::simulate::slot::At;
 use crate::simulate::tamper;
 use crate::simulate::world::World;
@@ -28,7 +29,8 @@ pub(super) async fn restore(world: &mut World) -> Vec<Undo> {
 }
 
 pub(super) async fn blank(world: &mut World) -> Vec<Undo> {
-    replace(world, Embedded::in_memory()).await;
+    let store = narrow_store::empty(&world.scenario);
+    replace(world, store).await;
     Vec::new()
 }
 

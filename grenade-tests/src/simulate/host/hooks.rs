@@ -46,10 +46,12 @@ impl SetOfHooks {
         let (testbed, at, set) = (self.node.testbed.clone(), self.at, self.set);
         let tag = argv.get(1).cloned().unwrap_or_default();
         let now = testbed.now();
-        let (hangs, fails, lies) = {
+        let (hangs, fails, lies, failure_output) = {
             let state = testbed.state();
             let until = |of: fn(&Slot) -> u64| state.slots.get(&at).is_some_and(|slot| now < of(slot));
-            (until(|s| s.hangs_until), until(|s| s.fails_until), until(|s| s.lies_until))
+            let fails = until(|s| s.fails_until);
+            let failure_output = if fails { state.failure_output.clone() } else { String::new() };
+            (until(|s| s.hangs_until), fails, until(|s| s.lies_until), failure_output)
         };
         let id = testbed.begin_hook(at, set, hook);
         if hook == "stop" {
@@ -75,7 +77,7 @@ impl SetOfHooks {
                     _ => {}
                 }
             }
-            let _ = out.send(done(!fails, "", if fails { "the hook failed" } else { "" }));
+            let _ = out.send(done(!fails, "", &failure_output));
         });
         let ended = tokio::time::timeout(limit, answer).await;
         self.node.gate.passes().await;

@@ -53,6 +53,7 @@ impl Judge<'_> {
             self.window(id, upgrade, moves);
         }
         match &upgrade.phase {
+            Phase::Roll { .. } if moves => self.roll_lowers_no_floor(id, upgrade),
             Phase::Contract { certificate } if moves => self.contract(id, upgrade, certificate),
             Phase::Completed if moves => self.all_serve(12, id, upgrade, upgrade.spec.to),
             Phase::RolledBack { .. } if moves => self.all_serve(10, id, upgrade, upgrade.spec.from),

@@ -5,6 +5,7 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::{ServiceVersion, UpgradeId};
 
 use super::{BY_RELEASES, Judge, RECONCILIATION};
+use crate::trace::seen::At;
 
 /// Who sets a window by hand.
 const BY_HAND: &str = "operator";
@@ -14,6 +15,18 @@ impl Judge<'_> {
     fn is_needed(&self, window: &Window) -> bool {
         let mut holders = self.after.needs.values().flat_map(|need| need.streams.values());
         window.ceiling == ServiceVersion::MAX && holders.any(|holder| holder.minimum == window.floor)
+    }
+
+    /// A floor above the former version, which a reconciliation raised to what agents had obeyed, stays when the roll is
+    /// entered: below it may be versions that a contract excludes.
+    pub(super) fn roll_lowers_no_floor(&mut self, id: &UpgradeId, upgrade: &Upgrade) {
+        let service = &upgrade.spec.service;
+        let floor = |window: Option<&At<Window>>| window.map(|at| at.body.floor);
+        let (before, after) =
+            (floor(self.before.windows.get(service)), floor(self.after.windows.get(service)));
+        self.holds(2, after >= before, || {
+            format!("{id} went to {}, and the floor of {service} from {before:?} to {after:?}", upgrade.phase)
+        });
     }
 
     /// The window is the phase's.
@@ -70,25 +83,53 @@ mod tests {
     use crate::trace::{Put, Revision, Trace, Written};
     use tidegate_proto::{Prefix, Value};
 
-    /// Whether a window breaks rule 2 while an upgrade from version 1 to 2 is in a phase.
-    fn breaks(phase: &str, set_by: &str, (floor, ceiling): (u32, u32)) -> bool {
+    /// The record of an upgrade from version 1 to 2.
+    fn upgrade(phase: &str) -> Written {
         let digest = "0".repeat(64);
-        let upgrade = format!(
+        let text = format!(
             r#"{{"schema":3,"spec":{{"service":"pantry","from":1,"to":2,
                 "release":{{"tag":"pantry-2","sha256":"{digest}"}}}},
-                "digest":"{digest}","by":"op","at":1,"phase":{{"name":"{phase}"}}}}"#
+                "digest":"{digest}","by":"op","at":1,"phase":{{{phase}}}}}"#
         );
-        let window = format!(r#"{{"schema":1,"floor":{floor},"ceiling":{ceiling},"set_by":"{set_by}"}}"#);
-        let writes = [(1, "upgrades/u1", upgrade), (2, "windows/pantry", window)];
-        let written = writes.into_iter().map(|(number, key, text)| {
-            let path = format!("/tidegate/{key}");
-            let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
-            let value = Value::decode(&key, text.as_bytes()).unwrap();
-            let put = Some(Put { value, created: number });
-            Revision { number, writes: vec![Written { key, put, gone: false }] }
-        });
-        let trace = Trace { revisions: written.collect(), ..Trace::default() };
-        trace.breaches().iter().any(|broken| broken.rule == 2 && broken.at == 2)
+        written("upgrades/u1", &text)
+    }
+
+    fn window(set_by: &str, (floor, ceiling): (u32, u32)) -> Written {
+        let text = format!(r#"{{"schema":1,"floor":{floor},"ceiling":{ceiling},"set_by":"{set_by}"}}"#);
+        written("windows/pantry", &text)
+    }
+
+    fn written(key: &str, text: &str) -> Written {
+        let path = format!("/tidegate/{key}");
+        let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
+        let value = Value::decode(&key, text.as_bytes()).unwrap();
+        Written { key, put: Some(Put { value, created: 1 }), gone: false }
+    }
+
+    /// Whether the last of these revisions, which begin with 1, breaks rule 2.
+    fn last_breaks(all: Vec<Vec<Written>>) -> bool {
+        let revisions: Vec<Revision> =
+            all.into_iter().zip(1..).map(|(writes, number)| Revision { number, writes }).collect();
+        let last = revisions.len() as i64;
+        let trace = Trace { revisions, ..Trace::default() };
+        trace.breaches().iter().any(|broken| broken.rule == 2 && broken.at == last)
+    }
+
+    /// Whether a window breaks rule 2 while an upgrade from version 1 to 2 is in a phase.
+    fn breaks(phase: &str, set_by: &str, limits: (u32, u32)) -> bool {
+        let phase = format!(r#""name":"{phase}""#);
+        last_breaks(vec![vec![upgrade(&phase)], vec![window(set_by, limits)]])
+    }
+
+    #[test]
+    fn roll_that_lowers_a_reconciled_floor_is_found() {
+        let entered = |more: Option<Written>| {
+            let roll = upgrade(r#""name":"roll","wave":0"#);
+            let before = vec![upgrade(r#""name":"stage""#), window("reconciliation", (2, 2))];
+            last_breaks(vec![before, [roll].into_iter().chain(more).collect()])
+        };
+        assert!(entered(Some(window("u1", (1, 2)))), "version 1 may come in again");
+        assert!(!entered(None), "it stays as it was");
     }
 
     #[test]

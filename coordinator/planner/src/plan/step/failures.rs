@@ -11,6 +11,7 @@ use crate::upgrade::phase::Refused;
 use crate::upgrade::rollback_path;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Commit;
+use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::{Failure, Pause, Upgrade};
 use tidegate_proto::spec::Then;
 
@@ -105,10 +106,19 @@ pub(super) fn write(
     let named = found.iter().take(Sample::NAMED).map(|(i, why)| format!("{}: {why}", i.node));
     let because = named.collect::<Vec<_>>().join("; ");
     let what = format!("{} failed", Sample::counted(found.iter().map(|(i, _)| &i.node)));
+    let mut in_one_list = BTreeMap::new();
     let commit = found.into_iter().zip(waves).fold(Commit::new(), |commit, ((i, reason), wave)| {
         let failure = Failure { wave, reason, accepted, returning, resumed };
+        if mutant::is("failure-list-is-not-paged") {
+            in_one_list.insert(i.node.clone(), failure);
+            return commit;
+        }
         exceptions.rewrite(commit, draft.id, &i.node, |exception| exception.failure = Some(failure))
     });
+    let more = |body: &mut Upgrade| {
+        body.failed.extend(in_one_list);
+        more(body);
+    };
     let to = format!("{}, {what}", draft.upgrade.phase.name());
     draft.rewrite(commit, more, what, &to, &because);
 }

@@ -1,0 +1,57 @@
+//! Falsified records of upgrades, and of the window that goes with them.
+
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade};
+use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{Key, Value};
+
+use super::super::rules::RECONCILIATION;
+use super::{enters, first};
+use crate::trace::{Put, Revision, Trace};
+
+fn each_upgrade(revisions: &mut [Revision], change: fn(&mut Upgrade)) {
+    for written in revisions.iter_mut().flat_map(|revision| &mut revision.writes) {
+        if let Some(Put { value: Value::Upgrade(upgrade), .. }) = &mut written.put {
+            change(&mut upgrade.body);
+        }
+    }
+}
+
+/// Every record of the upgrade up to the roll, changed.
+fn each_upgrade_before_the_roll(trace: &mut Trace, change: fn(&mut Upgrade)) -> Option<()> {
+    let at = first(trace, |w| enters(w, |phase| matches!(phase, Phase::Roll { .. })))?;
+    each_upgrade(&mut trace.revisions[..=at], change);
+    Some(())
+}
+
+pub(super) fn upgrade_goes_back(trace: &mut Trace) -> Option<()> {
+    let at = first(trace, |w| enters(w, |phase| matches!(phase, Phase::Roll { .. })))?;
+    each_upgrade(&mut trace.revisions[at..=at], |upgrade| upgrade.phase = Phase::Stage);
+    Some(())
+}
+
+pub(super) fn pause_is_ignored(trace: &mut Trace) -> Option<()> {
+    each_upgrade_before_the_roll(trace, |upgrade| {
+        upgrade.paused = Some(Pause { who: "a person".to_owned(), why: "look".to_owned(), at: Timestamp(0) });
+    })
+}
+
+pub(super) fn approval_is_missing(trace: &mut Trace) -> Option<()> {
+    each_upgrade_before_the_roll(trace, |upgrade| {
+        upgrade.spec.approvals.push(ApprovalPoint::Roll);
+        upgrade.approvals.remove(&ApprovalPoint::Roll);
+    })
+}
+
+/// Before the roll is entered, a reconciliation has raised the floor to the new version; the roll lowers it.
+pub(super) fn reconciled_floor_is_lowered(trace: &mut Trace) -> Option<()> {
+    let at = first(trace, |w| enters(w, |phase| matches!(phase, Phase::Roll { .. })))?;
+    let revision = &trace.revisions[at];
+    let mut raised = revision.writes.iter().find(|w| matches!(w.key, Key::Window(_)))?.clone();
+    let Some(Put { value: Value::Window(window), .. }) = &mut raised.put else { return None };
+    window.body.floor = window.body.ceiling;
+    window.body.set_by = RECONCILIATION.parse().ok()?;
+    let number = revision.number;
+    trace.revisions.insert(at, Revision { number, writes: vec![raised] });
+    Some(())
+}
