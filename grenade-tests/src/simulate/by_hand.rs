@@ -1,12 +1,32 @@
 //! What a person does with a schema at the command line, for `tidegate schema expand`, `migrate` and `adopt`.
 
+use super::coordinator::of_a_person;
 use super::scenario::Scenario;
 use super::world::{World, schema_name, variable};
+use futures::future::LocalBoxFuture;
 use std::path::Path;
+use std::time::Duration;
 use tidegate_migrations::{Adoption, DatabaseUrl, Engine, MigrationSet, Owner, PhaseProgress, Term};
 use tidegate_proto::ServiceVersion;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+/// After so long a person ends a command that has not ended. The world stands still meanwhile: no fault of it ends.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs a command of a person, who ends it with Ctrl-C after [`PATIENCE`]: `cancel` is its token.
+async fn run(
+    cancel: &CancellationToken,
+    command: LocalBoxFuture<'_, Result<String, String>>,
+) -> Result<String, String> {
+    let mut command = std::pin::pin!(of_a_person(command));
+    tokio::select! {
+        biased;
+        done = &mut command => return done,
+        () = tokio::time::sleep(PATIENCE) => cancel.cancel(),
+    }
+    command.await
+}
 
 /// Runs the migrations above one version up to another again, as far as the database's history does not show them done.
 ///
@@ -17,12 +37,15 @@ pub(super) async fn expand_and_migrate(
     schema: usize,
     (from, to): (ServiceVersion, ServiceVersion),
 ) -> Result<String, String> {
-    let (engine, all, term) = opened(world, schema).await?;
-    let set = all.between(from.get(), to.get());
     let (teller, cancel) = (watch::Sender::new(PhaseProgress::default()), CancellationToken::new());
-    let expanded = engine.expand(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
-    let filled = engine.migrate(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
-    Ok(format!("{} steps, {} rows", expanded.steps + filled.steps, filled.rows))
+    let command = async {
+        let (engine, all, term) = opened(world, schema).await?;
+        let set = all.between(from.get(), to.get());
+        let expanded = engine.expand(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
+        let filled = engine.migrate(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
+        Ok::<_, String>(format!("{} steps, {} rows", expanded.steps + filled.steps, filled.rows))
+    };
+    run(&cancel, Box::pin(command)).await
 }
 
 /// Fills the rows of all migrations up to a version, which a person does with `tidegate schema migrate --to`.
@@ -34,10 +57,13 @@ pub(super) async fn migrate_up_to(
     schema: usize,
     to: ServiceVersion,
 ) -> Result<String, String> {
-    let (engine, all, term) = opened(world, schema).await?;
     let (teller, cancel) = (watch::Sender::new(PhaseProgress::default()), CancellationToken::new());
-    let filled = engine.migrate(&all.up_to(to.get()), &term, &teller, &cancel).await;
-    filled.map(|filled| format!("{} rows", filled.rows)).map_err(|e| e.to_string())
+    let command = async {
+        let (engine, all, term) = opened(world, schema).await?;
+        let filled = engine.migrate(&all.up_to(to.get()), &term, &teller, &cancel).await;
+        filled.map(|filled| format!("{} rows", filled.rows)).map_err(|e| e.to_string())
+    };
+    run(&cancel, Box::pin(command)).await
 }
 
 /// Ends an undo of one migration that has begun, which a person does with `tidegate schema undo --migration`, in the name
@@ -51,12 +77,15 @@ pub(super) async fn end_undo(
     migration: &str,
     made_by: Option<&str>,
 ) -> Result<String, String> {
-    let (engine, all, term) = opened(world, schema).await?;
     let owner = made_by.map_or_else(Owner::by_hand, Owner::upgrade);
-    let set = all.with_own(|own| own.id == migration).owned_by(owner);
     let (teller, cancel) = (watch::Sender::new(PhaseProgress::default()), CancellationToken::new());
-    let undone = engine.undo(&set, &term, &teller, &cancel).await;
-    undone.map(|undone| format!("{} steps", undone.steps)).map_err(|e| e.to_string())
+    let command = async {
+        let (engine, all, term) = opened(world, schema).await?;
+        let set = all.with_own(|own| own.id == migration).owned_by(owner);
+        let undone = engine.undo(&set, &term, &teller, &cancel).await;
+        undone.map(|undone| format!("{} steps", undone.steps)).map_err(|e| e.to_string())
+    };
+    run(&cancel, Box::pin(command)).await
 }
 
 /// The engine on a schema, its migrations, and the term that the database has.
@@ -101,4 +130,45 @@ pub(super) async fn adopt_all(scenario: &Scenario, migrations: &Path) -> anyhow:
         engine.adopt(&own, &term, &said, &cancel).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::coordinator::{goes_on, session_is_of};
+    use super::super::gate::{Gate, Passage};
+    use super::*;
+    use futures::FutureExt;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn command_that_does_not_end_is_ended_after_a_while() {
+        let (cancel, began) = (CancellationToken::new(), Instant::now());
+        let waits = async {
+            cancel.cancelled().await;
+            Err::<String, _>("cancelled".to_owned())
+        };
+        assert_eq!(run(&cancel, Box::pin(waits)).await, Err("cancelled".to_owned()));
+        assert_eq!(began.elapsed().as_secs(), PATIENCE.as_secs());
+
+        let cancel = CancellationToken::new();
+        let done = async { Ok::<_, String>("2 steps".to_owned()) };
+        assert_eq!(run(&cancel, Box::pin(done)).await, Ok("2 steps".to_owned()));
+        assert!(!cancel.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn command_goes_on_beside_a_stopped_coordinator() {
+        let (session, gate) = ("tidegate/7/schema", Gate::open());
+        session_is_of(session, &gate);
+        gate.set(Passage::Stalled);
+        assert!(goes_on(session).now_or_never().is_none(), "that coordinator's own session");
+
+        let cancel = CancellationToken::new();
+        let command = async {
+            goes_on(session).await;
+            Ok::<_, String>("2 steps".to_owned())
+        };
+        assert_eq!(run(&cancel, Box::pin(command)).await, Ok("2 steps".to_owned()));
+        assert!(!cancel.is_cancelled(), "it waits for nothing");
+    }
 }

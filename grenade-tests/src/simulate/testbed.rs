@@ -13,6 +13,7 @@ use super::judge::Facts;
 use super::names::Names;
 use super::slot::{At, Behaviour, Slot};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -135,5 +136,59 @@ impl Testbed {
         let state = self.state();
         let of = state.slots.iter().filter(|((of, _), _)| *of == service);
         of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).max().unwrap_or(1)
+    }
+
+    /// The release of a service with which a node is built again: the lowest of these versions that runs anywhere; where none
+    /// of them does, the lowest that there is. Of several of one version one that works.
+    pub(super) fn built_again(&self, service: usize, allowed: &RangeInclusive<u32>) -> Option<String> {
+        let now = self.now();
+        let state = self.state();
+        let of = state.slots.iter().filter(|((of, _), _)| *of == service);
+        let runs = of.filter_map(|(_, slot)| slot.alive(now)).map(|run| (&run.tag, &run.is));
+        let prefix = format!("{}-", self.names.services[service]);
+        let built = state.releases.iter().filter(|(tag, _)| tag.starts_with(&prefix));
+        lowest(runs, allowed).or_else(|| lowest(built, allowed)).cloned()
+    }
+}
+
+fn lowest<'a>(
+    releases: impl Iterator<Item = (&'a String, &'a Behaviour)>,
+    allowed: &RangeInclusive<u32>,
+) -> Option<&'a String> {
+    let found = releases.filter(|(_, is)| allowed.contains(&is.version));
+    found.min_by_key(|(_, is)| (is.version, **is != is.corrected())).map(|(tag, _)| tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::judge::ServiceFacts;
+    use super::*;
+
+    /// A service with a good release of version 3, and two of version 4.
+    fn testbed() -> Testbed {
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let bad = Behaviour { starts: false, ..Behaviour::good(4, 0) };
+        let releases = [
+            ("pantry-3", Behaviour::good(3, 0)),
+            ("pantry-4", bad),
+            ("pantry-4-mended", Behaviour::good(4, 0)),
+        ];
+        let releases = releases.map(|(tag, is)| (tag.to_owned(), is)).into();
+        let facts = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
+        Testbed::new(names, releases, EventLog::new(false), facts)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn node_is_built_again_with_what_runs_and_is_allowed() {
+        let testbed = testbed();
+        let built = |floor, ceiling| testbed.built_again(0, &(floor..=ceiling));
+        // A window that admits all has a floor of which there is no release.
+        assert_eq!(built(1, u32::MAX).as_deref(), Some("pantry-3"));
+        assert_eq!(built(4, 4).as_deref(), Some("pantry-4-mended"), "of two the one that works");
+        assert_eq!(built(5, 5), None);
+
+        testbed.start((0, 0), "pantry-4-mended");
+        assert_eq!(built(1, u32::MAX).as_deref(), Some("pantry-4-mended"), "it runs");
+        assert_eq!(built(1, 3).as_deref(), Some("pantry-3"), "what runs is not allowed");
     }
 }

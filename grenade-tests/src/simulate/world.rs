@@ -273,36 +273,40 @@ impl World {
         }
     }
 
-    /// Where a node came back after the upgrade of a service, at a version that may not run any more, an operator
-    /// reinstalls it with the lowest one that may.
+    /// Where a node came back after the upgrade of a service, at a version that may not run any more, or nothing runs there,
+    /// an operator reinstalls it with the lowest that runs and may run.
     pub(super) fn reinstall(&mut self, service: usize) {
         let now = self.testbed.now();
-        let too_old: Vec<(usize, u32)> = {
+        let window = {
             let state = self.testbed.state();
             let facts = &state.facts.services[service];
-            let Some((_, floor, _)) = facts.windows.last().copied().filter(|_| !facts.upgrading) else {
-                return;
-            };
+            facts.windows.last().copied().filter(|_| !facts.upgrading)
+        };
+        let Some((_, floor, ceiling)) = window else { return };
+        // Below what runs, the schema may lack the form of a version that the window admits, and no release may be left.
+        let Some(first) = self.testbed.built_again(service, &(floor..=ceiling)) else { return };
+        let too_old: Vec<usize> = {
+            let state = self.testbed.state();
             let nodes =
                 self.scenario.services[service].nodes.iter().filter(|node| self.agents[**node].is_some());
             let slots = nodes.filter_map(|node| Some((*node, state.slots.get(&(service, *node))?)));
             let stands = |slot: &Slot| slot.alive(now).is_none_or(|run| run.is.version < floor);
-            slots.filter(|(_, slot)| stands(slot)).map(|(node, _)| (node, floor)).collect()
+            slots.filter(|(_, slot)| stands(slot)).map(|(node, _)| node).collect()
         };
         let name = self.scenario.services[service].name.clone();
-        for (node, version) in too_old {
+        for node in too_old {
             self.agents[node].take().into_iter().for_each(Agent::kill);
-            let newest = tag(&name, version);
             self.testbed.log(format!(
-                "{} is built again with {newest}",
+                "{} is built again with {first}",
                 self.testbed.names().instance((service, node))
             ));
             self.testbed.loses_power((service, node));
             let journals = Path::new("/var/agent").join(&name);
             self.testbed.state().disks[node].files.retain(|path, _| !path.starts_with(&journals));
             self.testbed.change((service, node), |slot, _| {
-                slot.staged.insert(newest.clone());
-                (slot.last, slot.came_with) = (Some(newest.clone()), Some(newest));
+                slot.staged.insert(first.clone());
+                (slot.last, slot.came_with) = (Some(first.clone()), Some(first.clone()));
+                slot.named_alone = None;
             });
             self.testbed.boots((service, node));
             self.start_agent(node);

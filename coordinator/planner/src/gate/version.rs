@@ -38,14 +38,9 @@ impl VersionGate {
             })),
             Self::VersionUnknown { service, nodes } => Description::new(
                 format!("{service}: the running version is not known on {nodes}"),
-                "the agent, once its version probe answers",
+                "the agent, once its version probe answers; or a person, who starts the service where nothing runs",
             )
-            .next_step(
-                waits.upgrade(|_| match first(nodes) {
-                    Some(node) => format!("tidegate-agent check (on {node})"),
-                    None => "tidegate-agent check".to_owned(),
-                }),
-            ),
+            .next_step(first(nodes).map(|node| format!("tidegate-agent check (on {node})"))),
             Self::NothingRuns { service, nodes, above, deadline } => Description::new(
                 format!("{service}: nothing runs on {nodes}, and the window admits a version above {above} there"),
                 "the agent or a person, who starts the service on that node",

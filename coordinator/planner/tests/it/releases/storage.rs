@@ -2,6 +2,7 @@
 
 use super::fixture::{asker, commits, stream, watched_floor};
 use crate::sim::{Database, World, node, service, spec, upgrade_id};
+use crate::stragglers::nothing_runs;
 use serde_json::json;
 use tidegate_planner::ask::{self, release};
 use tidegate_planner::gate::{StoreGate, VersionGate, Waits};
@@ -9,6 +10,7 @@ use tidegate_planner::{Reason, Sample};
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::{Key, ReleaseTag, Revision, ServiceVersion, Value};
 
@@ -74,6 +76,21 @@ fn release_waits_for_the_last_storage_node_and_goes_out() {
     }
     assert!(seen_by_floor, "the floor was named while it held the release");
     assert_eq!((world.deployed(), floor(&world), world.need()), (Some(1), 2, Some(2)));
+}
+
+/// A node joined with a version that was refused, and no upgrade is left that starts anything there.
+#[test]
+fn release_names_the_node_to_check_where_nothing_runs() {
+    let mut world = World::at_version_1(3);
+    nothing_runs(&mut world, 2, Step::Starting, Health::Unhealthy).nothing_runs = true;
+    world.publish(&node(2));
+    world.create(1, json!({"requires": {"pantry-api": 1}})).unwrap();
+    let waiting = world.settle();
+    let [reason] = waiting[&1].as_slice() else { panic!("{waiting:?}") };
+    let explained = reason.explained(Waits::Release(&stream(), super::fixture::revision(1)));
+    assert_eq!(explained.kind, "version-unknown");
+    assert_eq!(explained.next_step.as_deref(), Some("tidegate-agent check (on n2)"));
+    assert!(explained.owner.contains("a person, who starts the service"), "{}", explained.owner);
 }
 
 fn floor_or_none(world: &World) -> Option<u32> {
