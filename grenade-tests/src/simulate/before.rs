@@ -1,5 +1,6 @@
 //! What must be as it was before once an upgrade has been rolled back.
 
+use super::database::Database;
 use super::slot::{At, Running, Slot};
 use super::upgrades::Current;
 use super::world::World;
@@ -7,6 +8,16 @@ use tidegate_proto::ServiceVersion;
 
 /// A look at a database that is not older holds for the commit that ends a rollback, in milliseconds.
 const LOOK: u64 = 2_000;
+
+/// Whether what is there now was there when a coordinator looked last before an upgrade ended.
+fn was_seen(database: &Database, ended: u64) -> bool {
+    !database.is_away() && database.replaced_at.is_none_or(|at| at + LOOK < ended)
+}
+
+/// When an upgrade ended, in milliseconds from the beginning.
+fn ended_at(world: &World, current: &Current) -> u64 {
+    world.testbed.state().facts.phases.get(&current.id).map_or(0, |(_, at)| *at)
+}
 
 /// Whether the database may be looked at for what the rollback left: another file took its place since the last look, or a
 /// service that shares the schema uses the new form, which stays then. An upgrade that ended in preflight has moved no
@@ -17,16 +28,15 @@ fn is_comparable(world: &World, current: &Current, over: &str, schema: usize) ->
     let others = world.scenario.sharing(plan.service);
     let counts = |service: usize| others.contains(&service) || over == "failed" && service == plan.service;
     let said = said_above(world, current, plan.from);
+    let ended = ended_at(world, current);
     let state = world.testbed.state();
-    let ended = state.facts.phases.get(&current.id).map_or(0, |(_, at)| *at);
     let used = |at: &At, slot: &Slot| {
         counts(at.0) && slot.running.as_ref().is_some_and(|run| run.is.version > plan.from)
     };
-    let database = &world.databases[schema];
     let stays = said.into_iter().any(counts)
         || state.slots.iter().any(|(at, slot)| used(at, slot))
         || others.iter().any(|other| state.facts.services[*other].upgrading);
-    !database.is_away() && database.replaced_at.is_none_or(|at| at + LOOK < ended) && !stays
+    was_seen(&world.databases[schema], ended) && !stays
 }
 
 /// Services with an instance that the store said to be above a version when an upgrade ended.
@@ -90,8 +100,9 @@ pub(super) async fn all_filled(world: &mut World, current: &Current) {
     let plan = &world.scenario.upgrades[current.plan];
     let (to, now) = (plan.from + 1, world.testbed.now());
     let Some(schema) = world.scenario.owned_schema(plan.service) else { return };
+    let ended = ended_at(world, current);
     let database = &mut world.databases[schema];
-    if database.is_away() || database.older {
+    if database.older || !was_seen(database, ended) {
         return;
     }
     if let Err(wrong) = database.is_filled(to).await {

@@ -171,12 +171,14 @@ impl UpgradeSequence {
                 }
                 match lost::refused(world, plan.service, plan.from + 1, &why).await {
                     Refused::Done => {
+                        forget_upgrade(world, plan.service);
                         self.ended.push((place, "completed, and its store was lost".to_owned()));
                         // Services that share the schema go on.
                         world.wanted.insert(place, Wanted::Done);
                         self.left.retain(|left| *left != place);
                     }
                     Refused::Again if self.refusals >= world.scenario.starts(plan.service) => {
+                        forget_upgrade(world, plan.service);
                         self.give_up(world, place, format!("refused: {why}"));
                     }
                     Refused::Again => {}
@@ -376,6 +378,11 @@ impl UpgradeSequence {
             self.give_up(world, current.plan, over.to_owned());
         }
     }
+}
+
+/// An upgrade of the service that had begun is in no store any more, and people do not start it again.
+fn forget_upgrade(world: &World, service: usize) {
+    world.testbed.state().facts.services[service].upgrading = false;
 }
 
 /// Corrects the releases of the upgrade's service and of all that share its schema, which it may be waiting on.

@@ -26,23 +26,25 @@ impl Context<'_> {
         let stopped = provable && self.seen.alive == Alive::No || mutant::is("stop-is-not-confirmed");
         match self.seen.file {
             _ if stopped => Act::Enter(Phase::Stopped),
-            _ if !provable && self.came_in_before_its_stop() => self.leave_again(),
+            _ if self.came_in_before_its_stop() => self.leave_again(),
             // Its own supervisor may start it beside the hook: it must not come into rotation before it is stopped.
             DisableFile::Absent => Act::Disable,
             DisableFile::Own | DisableFile::Foreign => Act::Stop,
         }
     }
 
-    /// Whether it came into rotation after this phase was journalled and before its stop hook ran: the agent or the machine
-    /// ended in between.
+    /// Whether it came into rotation after this phase was journalled and before it was stopped: the agent or the machine
+    /// ended in between. Without hooks the agent itself stops it, to its end, in one act: if it still runs in a look, the
+    /// stop was not begun, or its agent ended meanwhile.
     fn came_in_before_its_stop(&self) -> bool {
         match self.seen.file {
-            // The file went with the machine, and what its supervisor has started since is in the open.
+            // A person removed the file; or it went with the machine, and what its supervisor has started since is in the
+            // open. A hook that has begun is not taken back.
             DisableFile::Absent => {
                 let answers = matches!(self.seen.alive, Alive::Yes | Alive::Unknown);
-                answers && self.seen.hook == HookState::EarlierBoot
+                answers && matches!(self.seen.hook, HookState::NotBegun | HookState::EarlierBoot)
             }
-            // Its health check does not heed the file. A hook that has begun is not taken back.
+            // Its health check does not heed the file.
             DisableFile::Own | DisableFile::Foreign => {
                 self.seen.url == Url::Good && self.seen.hook != HookState::Runs
             }

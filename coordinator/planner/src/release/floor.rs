@@ -5,6 +5,8 @@
 //! * A transaction that changes the needs of such a service sets its floor as well, and compares its window.
 //! * A floor that an upgrade set is evidence of what runs: it is raised only to what every instance is known to run, and
 //!   never lowered here.
+//! * No floor is raised to a need while an agent of the service contradicts the store: a person decides about its claim
+//!   first. Above what that instance runs, no plan to reconcile could include it.
 
 use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet};
@@ -35,9 +37,12 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
     {
         return None;
     }
-    let floor = needed_floor(Some(need)).max(contracted::lowest_floor(fleet, service));
-    let contracted = contracted::bound(fleet, service);
     let now = window_of(fleet, service);
+    let has = now.map_or(ServiceVersion::ABSENT, |now| now.floor);
+    let needed = needed_floor(Some(need));
+    let needed = if needed > has && is_closed(fleet, service) { has } else { needed };
+    let floor = needed.max(contracted::lowest_floor(fleet, service));
+    let contracted = contracted::bound(fleet, service);
     match now {
         Some(now) if now.ceiling != ServiceVersion::MAX => None,
         Some(now) if !is_only_watched(Some(now)) => {
@@ -49,6 +54,11 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
         None if floor == ServiceVersion::ABSENT => None,
         _ => Some(Window { floor, ceiling: ServiceVersion::MAX, set_by: by_releases(), contracted }),
     }
+}
+
+/// Whether the floor of a service is closed, because one of its agents contradicts the store.
+fn is_closed(fleet: &Fleet, service: &ServiceName) -> bool {
+    fleet.contradicted_by().any(|(of, ..)| of == service)
 }
 
 /// Whether every instance is known to be at the version or above it, and there is one.

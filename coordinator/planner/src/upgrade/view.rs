@@ -6,9 +6,13 @@ use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{UpgradeId, mutant};
 
-/// How long a look at a database holds for what is taken out in one wave, and for the end of an upgrade, in milliseconds:
-/// a wave, and the wait for its instances, may last for hours.
+/// How long a look at a database holds for what is taken out in one wave, in milliseconds: a wave, and the wait for its
+/// instances, may last for hours.
 const LOOK_HOLDS_MS: u64 = 60_000;
+
+/// The same for the end of an upgrade: the look is repeated once nothing else is waited for, and its end plans the turn that
+/// ends the upgrade.
+const LAST_LOOK_HOLDS_MS: u64 = 1_000;
 
 /// An upgrade, in the fleet and at the moment of a turn.
 #[derive(Clone, Copy)]
@@ -53,8 +57,17 @@ impl<'a> View<'a> {
 
     /// The same where the look is not older than a look holds.
     pub(crate) fn recent_facts(&self) -> Option<&'a SchemaFacts> {
+        self.facts_within(LOOK_HOLDS_MS)
+    }
+
+    /// The same where the look is recent enough to end the upgrade on it.
+    pub(crate) fn last_facts(&self) -> Option<&'a SchemaFacts> {
+        self.facts_within(LAST_LOOK_HOLDS_MS)
+    }
+
+    fn facts_within(&self, holds_ms: u64) -> Option<&'a SchemaFacts> {
         let is_recent = |facts: &&SchemaFacts| {
-            self.moment.leading_ms.saturating_sub(facts.looked_ms) < LOOK_HOLDS_MS
+            self.moment.leading_ms.saturating_sub(facts.looked_ms) < holds_ms
                 || mutant::is("old-look-is-trusted")
         };
         self.fresh_facts().filter(is_recent)

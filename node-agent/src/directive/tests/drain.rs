@@ -292,9 +292,16 @@ fn what_came_in_before_its_stop_hook_ran_is_drained_again() {
     unheeded.seen.hook = HookState::Runs;
     assert_eq!(unheeded.act(), Act::Stop, "a hook that has begun is not taken back");
 
+    let mut enabled = stopping(order(9, replace(2)));
+    shown(&mut enabled);
+    assert_eq!(enabled.act(), Act::Enter(Phase::Draining), "a person showed it while the agent was away");
+    for hook in [HookState::Runs, HookState::Ended] {
+        enabled.seen.hook = hook;
+        assert_eq!(enabled.act(), Act::Disable, "a hook that has begun is not taken back");
+    }
+
     let mut rebooted = stopping(order(9, replace(2)));
     shown(&mut rebooted);
-    assert_eq!(rebooted.act(), Act::Disable, "a person showed it");
     rebooted.seen.hook = HookState::EarlierBoot;
     assert_eq!(rebooted.act(), Act::Enter(Phase::Draining), "the machine started it in the open");
     rebooted.enter(Phase::Draining);
@@ -314,4 +321,30 @@ fn what_came_in_before_its_stop_hook_ran_is_drained_again() {
     started.seen.url = Url::Good;
     started.pass(0);
     assert_eq!(started.act(), Act::Enter(Phase::Fresh), "nothing asks for its stop");
+}
+
+#[test]
+fn process_that_came_in_before_its_stop_is_drained_again() {
+    let stopping = |asked: Order| {
+        let mut story = Story::serving();
+        story.disabled().ordered(asked);
+        story.enter(Phase::Stopping);
+        assert_eq!(story.act(), Act::Stop, "{:?}", story.journal.order);
+        story
+    };
+    let mut shown = stopping(order(9, replace(2)));
+    (shown.seen.file, shown.seen.url) = (DisableFile::Absent, Url::Good);
+    assert_eq!(shown.pass(0).act(), Act::Enter(Phase::Draining), "a person showed it");
+    shown.seen.url = Url::Other;
+    assert_eq!(shown.pass(0).act(), Act::Enter(Phase::Draining), "it may still work on requests");
+    shown.gone();
+    assert_eq!(shown.act(), Act::Enter(Phase::Stopped), "it ended meanwhile");
+
+    let mut unheeded = stopping(order(9, Disposition::Stop));
+    unheeded.seen.url = Url::Good;
+    assert_eq!(unheeded.pass(0).act(), Act::Enter(Phase::Draining), "its health check ignores the file");
+
+    let mut recalled = stopping(order(9, Disposition::Serve { returning: true }));
+    (recalled.seen.file, recalled.seen.url) = (DisableFile::Absent, Url::Good);
+    assert_eq!(recalled.pass(0).act(), Act::Enter(Phase::Fresh), "nothing asks for its stop");
 }

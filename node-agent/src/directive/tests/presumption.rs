@@ -3,7 +3,7 @@
 use super::super::seen::{DisableFile, Url};
 use super::story::{Story, order, release, replace, replace_what_is_out};
 use crate::directive::act::Act;
-use crate::host::{Alive, Target};
+use crate::host::{Alive, HookState, Target};
 use crate::journal::Phase;
 use tidegate_proto::record::directive::Disposition;
 
@@ -102,15 +102,27 @@ fn unhealthy_instance_in_rotation_declines_what_presumes_it_out() {
 
 #[test]
 fn stop_that_has_begun_is_not_declined() {
-    let mut story = kept_out();
+    let mut story = kept_out().by_hooks();
     story.ordered(replace_what_is_out(9, 2));
     story.enter(Phase::Stopping);
+    story.seen.hook = HookState::Runs;
     shown(&mut story);
     assert_eq!(story.act(), Act::Disable, "nothing is stopped in rotation");
     story.ordered(replace_what_is_out(10, 3));
     assert_eq!((story.journal.declined, &story.journal.phase), (false, &Phase::Stopping));
     story.disabled();
     assert_eq!(story.act(), Act::Stop);
+}
+
+#[test]
+fn journalled_stop_that_has_not_begun_is_declined() {
+    let mut story = kept_out();
+    story.ordered(replace_what_is_out(9, 2));
+    story.enter(Phase::Stopping);
+    shown(&mut story);
+    assert_eq!(story.act(), Act::Enter(Phase::Draining), "its agent ended before it stopped it");
+    story.enter(Phase::Draining);
+    assert_eq!(story.act(), Act::Decline(Phase::Verifying));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use tidegate_proto::{ServiceName, ServiceVersion, mutant};
 /// Ends the upgrade once the database shows nothing that it expanded, or an instance uses it; or after the progress
 /// deadline, where all that is waited for are instances on which nothing runs.
 pub(super) fn undo(draft: &mut Draft<'_>) {
-    if let Some(facts) = draft.recent_facts().filter(|facts| is_undone(facts)) {
+    if let Some(facts) = draft.last_facts().filter(|facts| is_undone(facts)) {
         let because = "the database's history shows nothing that this upgrade expanded";
         return end(draft, facts.left.clone(), because);
     }
@@ -34,12 +34,15 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     if none_above {
         // The turn may have been held since the last look.
         if schema::run(draft, SchemaJob::Undo, is_undone) {
-            schema::is_seen_recently(draft);
+            schema::is_seen_at_the_end(draft);
         }
         return;
     }
     // A look is enough where there is nothing to undo.
-    let is_seen = schema::is_seen_recently(draft);
+    let is_seen = match draft.fresh_facts().is_some_and(is_undone) {
+        true => schema::is_seen_at_the_end(draft),
+        false => schema::is_seen_recently(draft),
+    };
     let Some(idle) = draft.service().and_then(version::idle_alone) else { return };
     if is_seen && is_overdue(&draft.view()) {
         let service = &draft.spec().service;

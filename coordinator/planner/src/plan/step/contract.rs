@@ -27,7 +27,7 @@ pub(super) fn contract(draft: &mut Draft<'_>, certificate: Digest) {
     let (serving, at_new) =
         (draft.passes(all_serving(&draft.view())), draft.passes(all_at(&draft.view(), target.version)));
     // Instances may be waited for after contract, and the database may be replaced in that time.
-    if serving && at_new && has_its_window(draft) && schema::is_seen_recently(draft) {
+    if serving && at_new && has_its_window(draft) && schema::is_seen_at_the_end(draft) {
         let because = "the database's history shows every contract step, and every instance was seen at the new version, in rotation, healthy";
         draft.advance(Move::Contracted, Commit::new(), |_| (), because);
     }

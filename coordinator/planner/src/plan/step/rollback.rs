@@ -159,7 +159,7 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     }
     let is_undone = back && !draft.has_commits() && schema::run(draft, SchemaJob::Undo, undone);
     // Instances may be waited for after the undo, and the database may be replaced in that time.
-    if is_undone && draft.passes(all_serving(&draft.view())) && schema::is_seen_recently(draft) {
+    if is_undone && draft.passes(all_serving(&draft.view())) && schema::is_seen_at_the_end(draft) {
         let left = draft.facts().map(|facts| facts.left.clone()).unwrap_or_default();
         let mut because = "the database's history shows expand undone".to_owned();
         if !left.is_empty() {

@@ -99,9 +99,19 @@ pub(super) fn shows(draft: &mut Draft<'_>) -> Shown {
 }
 
 /// Whether the last look, for this very decision, is not older than a look holds; has the database looked at again
-/// otherwise. The end of an upgrade asks it: no later phase looks at the database.
+/// otherwise.
 pub(super) fn is_seen_recently(draft: &mut Draft<'_>) -> bool {
     let is_recent = draft.recent_facts().is_some();
+    if !is_recent {
+        look(draft);
+    }
+    is_recent
+}
+
+/// Whether the last look, for this very decision, is recent enough to end the upgrade on it; has the database looked at
+/// again otherwise. It is asked once nothing else is waited for: no later phase looks at the database.
+pub(super) fn is_seen_at_the_end(draft: &mut Draft<'_>) -> bool {
+    let is_recent = draft.last_facts().is_some();
     if !is_recent {
         look(draft);
     }

@@ -1,6 +1,6 @@
 //! Compute releases on a store that was restored: they are held with the reason, and nothing is granted.
 
-use super::fixture::{revision, stream};
+use super::fixture::{revision, stream, watched_floor};
 use crate::sim::{World, node, service};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::{Choices, propose, reconcile};
@@ -75,20 +75,25 @@ fn with_an_unknown_instance() -> World {
     world
 }
 
-#[test]
-fn release_names_the_disregarded_instance_to_include() {
-    let mut world = with_an_unknown_instance();
-    let kinds = |waiting: &[Reason]| waiting.iter().map(Reason::kind).collect::<Vec<_>>();
-    assert_eq!(kinds(&world.settle()[&1]), ["unsupported-claim", "release-unknown"]);
-
+/// A person disregards the claim of an instance.
+fn disregard(world: &mut World, n: usize) {
     let asker = super::fixture::asker("its service does not run");
-    let disregard = [InstanceId::new(service(), node(2))].into();
+    let disregard = [InstanceId::new(service(), node(n))].into();
     let choices = Choices { disregard, ..Choices::default() };
     let moment = world.moment();
     let hash = propose(world.store.fleet(), &moment, &choices).unwrap().hash();
     let commit = reconcile(world.store.fleet(), &moment, &choices, hash, &asker).unwrap();
     assert!(world.store.commit(&commit));
     world.events += 1;
+}
+
+#[test]
+fn release_names_the_disregarded_instance_to_include() {
+    let mut world = with_an_unknown_instance();
+    let kinds = |waiting: &[Reason]| waiting.iter().map(Reason::kind).collect::<Vec<_>>();
+    assert_eq!(kinds(&world.settle()[&1]), ["unsupported-claim", "release-unknown"]);
+
+    disregard(&mut world, 2);
     let waiting = world.settle();
     let disregarded = waiting[&1].iter().filter(|reason| reason.kind() == "disregarded");
     let waits = (stream(), revision(1));
@@ -119,4 +124,19 @@ fn unknown_running_release_names_what_the_config_needs() {
     let [reason] = waiting[&1].as_slice() else { panic!("{waiting:?}") };
     let needed = "give exactly one [service.pantry-api.artifact.\"TAG\"] of the version that runs";
     assert!(reason.to_string().contains(needed), "{reason}");
+}
+
+/// The store lost the release that computes run. Another one of the same tag waits, and needs more.
+#[test]
+fn claim_of_one_node_closes_the_floor_that_follows_needs() {
+    let mut world = World::at_version_1(2);
+    world.agents.get_mut(&node(1)).unwrap().report.witness.term = Some("elsewhere".parse().unwrap());
+    world.publish(&node(1));
+    world.create(1, json!({"requires": {"pantry-api": 2}})).unwrap();
+    world.run_computes(&[("release-1", 7)]).unwrap();
+    world.settle();
+    assert_eq!((world.need(), watched_floor(&world)), (Some(2), None), "a plan could not include n1");
+    disregard(&mut world, 1);
+    world.settle();
+    assert_eq!((world.need(), watched_floor(&world)), (Some(2), Some((2, true))), "a person has decided");
 }

@@ -55,7 +55,7 @@ fn preflight_ends_after_a_look_where_nothing_is_expanded() {
 /// Nothing acts for a while after the look, as where the store has to be reconciled.
 #[test]
 fn preflight_is_not_ended_on_an_old_look() {
-    for (later_ms, is_undone) in [(59_000, false), (60_000, true)] {
+    for (later_ms, is_undone) in [(999, false), (1_000, true)] {
         let mut world = waiting_for("stage");
         world.roll_back();
         world.turn();
