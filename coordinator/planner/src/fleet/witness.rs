@@ -19,7 +19,7 @@ use super::{Fleet, Known, Stored};
 use crate::moment::SchemaFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
-use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
+use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::Report;
 use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, TermId, UpgradeId, mutant};
 
@@ -320,7 +320,7 @@ impl Witnesses {
         };
         let disregarded = |by: &Stored<Reconciliation>| {
             by.disregarded_claim(service, &instance.node)
-                .is_some_and(|claim| *claim == Claim::from(report.obeyed()))
+                .is_some_and(|claim| claim.is_made_by(report.obeyed()))
         };
         match self.against(instance, report, window) {
             Some(_) if self.reconciled.as_ref().is_some_and(covered) => ReportClaim::Former,
@@ -344,11 +344,11 @@ impl Witnesses {
         report: &Stored<Report>,
     ) -> Option<Against> {
         let by = self.reconciled.as_ref()?;
-        let (obeyed, reconciled) = (report.obeyed(), by.at);
+        let obeyed = report.obeyed();
         by.record
             .body
-            .disregards_later(service, &instance.node, reconciled, obeyed)
-            .then_some(Against::Overtaken { obeyed: obeyed.revision, reconciled })
+            .disregards_later(service, &instance.node, by.at, obeyed)
+            .then_some(Against::Overtaken { obeyed: obeyed.revision })
     }
 
     fn against(

@@ -48,7 +48,7 @@ fn disregarded_claim_stands_once_the_store_has_caught_up() {
     catch_up(&mut world);
     let named = disregarded(&world);
     assert!(
-        matches!(&named[..], [one] if one.contains("had obeyed revision 900 when the store was reconciled")),
+        matches!(&named[..], [one] if one.contains("had obeyed revision 900, and the store was behind it")),
         "{named:?}"
     );
     assert_eq!(world.store.fleet().contradicted_by().count(), 0, "it stops nothing");
@@ -102,13 +102,30 @@ fn disregarded_claim_is_checked_again_when_the_window_rises() {
     report.window = Revision(at.0 + 1);
     world.publish(&node(1));
     apply(&mut world, &disregard(&[1])).unwrap();
-    assert_eq!(disregarded(&world).len(), 1);
+    let claims = |world: &World, what: &str| match &disregarded(world)[..] {
+        [one] => assert!(one.contains(what), "{one}"),
+        more => panic!("{more:?}"),
+    };
+    claims(&world, "holds the window of revision");
     let window = Window { floor: version(1), ceiling: version(1), set_by: upgrade_id(), contracted: None };
     world.store.put(Key::Window(service()), window);
-    assert!(
-        disregarded(&world).is_empty(),
-        "the claim was not later than the record, and its window is no later one"
-    );
-    let claimant = world.store.fleet().service(&service()).unwrap().get(&node(1)).unwrap();
-    assert!(!claimant.disregarded && !claimant.contradicts);
+    claims(&world, "the store was behind it");
+}
+
+#[test]
+fn later_plan_keeps_that_the_store_was_behind_a_claim() {
+    let mut world = with_a_disregarded_window();
+    catch_up(&mut world);
+    let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
+    report.witness.term = Some("made-up".parse().unwrap());
+    world.publish(&node(2));
+    apply(&mut world, &disregard(&[2])).unwrap();
+    let word = world.store.fleet().reconciliation().unwrap();
+    assert!(word.at > Revision(900));
+    let [first, second] = [1, 2].map(|n| word.disregarded_claim(&service(), &node(n)).unwrap());
+    assert!(first.ahead && !second.ahead, "{word:?}");
+    assert_eq!(disregarded(&world).len(), 2, "either has to be included");
+    apply(&mut world, &disregard(&[1, 2])).unwrap_err();
+    apply(&mut world, &include(&[1])).unwrap();
+    assert_eq!(disregarded(&world).len(), 1);
 }
