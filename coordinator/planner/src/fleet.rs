@@ -275,10 +275,10 @@ impl Fleet {
             change(instance);
         });
         if hears {
-            let (node, contradicts) =
-                (instance.node.clone(), self.witnesses.recheck(&name, instance, window));
-            if contradicts != instance.contradicts {
-                of.change(node, None, |instance| instance.contradicts = contradicts);
+            let heard = self.witnesses.recheck(&name, instance, window);
+            if !heard.is_marked_on(instance) {
+                let node = instance.node.clone();
+                of.change(node, None, |instance| heard.mark_on(instance));
             }
         }
     }

@@ -41,11 +41,22 @@ pub struct Claim {
     /// The highest revision of directive, window and admission.
     #[serde(default)]
     pub revision: Revision,
+    /// The store was behind it when a person disregarded it. A record of a former version does not say so: there the
+    /// revisions alone show it, and only until the store is reconciled once more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ahead: bool,
 }
 
 impl From<AcceptedState<'_>> for Claim {
     fn from(obeyed: AcceptedState<'_>) -> Self {
-        Self { term: obeyed.term.cloned(), floor: obeyed.floor, revision: obeyed.revision }
+        Self { term: obeyed.term.cloned(), floor: obeyed.floor, revision: obeyed.revision, ahead: false }
+    }
+}
+
+impl Claim {
+    /// Whether this is what an instance claims that has obeyed these.
+    pub fn is_made_by(&self, obeyed: AcceptedState<'_>) -> bool {
+        self.term.as_ref() == obeyed.term && self.floor == obeyed.floor && self.revision == obeyed.revision
     }
 }
 
@@ -81,8 +92,8 @@ impl Reconciliation {
         !self.terms.is_empty() || !self.floors.is_empty() || self.revision.exists()
     }
 
-    /// Whether this record, which is at `at`, disregards what an instance still claims, and that is of a later revision: the
-    /// store was behind its agent. The agent takes in nothing of the store until a plan includes the instance, however far
+    /// Whether this record, which is at `at`, disregards what an instance still claims, and the store was behind that: the
+    /// claim says so, or is of a later revision than the record. The agent takes in nothing of the store until a plan includes the instance, however far
     /// the store has come since.
     pub fn disregards_later(
         &self,
@@ -92,7 +103,7 @@ impl Reconciliation {
         obeyed: AcceptedState<'_>,
     ) -> bool {
         let claim = self.disregarded_claim(service, node);
-        claim.is_some_and(|claim| claim.revision > at && *claim == Claim::from(obeyed))
+        claim.is_some_and(|claim| (claim.ahead || claim.revision > at) && claim.is_made_by(obeyed))
     }
 
     /// What an instance claimed when a person disregarded it.

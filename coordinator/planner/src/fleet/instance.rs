@@ -35,6 +35,8 @@ pub struct Instance {
     pub wave: Option<u32>,
     /// Whether it contradicts the store, so that what it reports counts for nothing: it counts as silent and out.
     pub contradicts: bool,
+    /// Whether a person disregarded what it claims against the store.
+    pub disregarded: bool,
 }
 
 /// Whether requests can reach an instance, whatever its health.
@@ -70,6 +72,7 @@ impl Instance {
             cordoned: false,
             wave: None,
             contradicts: false,
+            disregarded: false,
         }
     }
 
@@ -268,8 +271,10 @@ impl Instance {
     }
 
     /// The window that it has acknowledged; none where it names one that this store cannot have given before the report.
+    /// What an instance names that claims to have obeyed another store may be a window of that one.
     pub fn acknowledged(&self) -> Revision {
-        let report = self.report.as_ref().filter(|report| !self.contradicts && report.window < report.at);
+        let obeys_another = self.contradicts || self.disregarded;
+        let report = self.report.as_ref().filter(|report| !obeys_another && report.window < report.at);
         report.map_or(Revision::ABSENT, |report| report.window)
     }
 

@@ -9,15 +9,17 @@
 //! contradicts the store as well, nothing acts.
 
 mod against;
+mod heard;
 
 pub use against::Against;
+use heard::Heard;
 
 use super::instance::Instance;
 use super::{Fleet, Known, Stored};
 use crate::moment::SchemaFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
-use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
+use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::Report;
 use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, TermId, UpgradeId, mutant};
 
@@ -95,16 +97,17 @@ impl Fleet {
         self.unreadable.is_empty() || !self.unreadable.contains_key(&Key::Window(service.clone()))
     }
 
-    /// What the store has learnt since may only have reconciled it with those who contradict it.
+    /// What the store has learnt since may only have reconciled it with those who contradict it, disregarded ones too.
     pub(super) fn recheck_contradicting(&mut self) {
-        let doubters: Vec<_> = self.witnesses.against.keys().cloned().collect();
+        let Witnesses { against, disregarded, .. } = &self.witnesses;
+        let doubters: Vec<_> = against.keys().chain(disregarded.keys()).cloned().collect();
         for (service, node) in &doubters {
             let window = self.window_is_readable(service);
             let Some(of) = self.services.get_mut(service) else { continue };
             let Some(instance) = of.get(node) else { continue };
-            let contradicts = self.witnesses.recheck(service, instance, window.then(|| of.window_at()));
-            if contradicts != instance.contradicts {
-                of.change(node.clone(), None, |instance| instance.contradicts = contradicts);
+            let heard = self.witnesses.recheck(service, instance, window.then(|| of.window_at()));
+            if !heard.is_marked_on(instance) {
+                of.change(node.clone(), None, |instance| heard.mark_on(instance));
             }
         }
     }
@@ -124,13 +127,13 @@ impl Fleet {
         let Some(of) = self.services.get_mut(service).filter(|_| !self.loading) else { return };
         let mut changed = Vec::new();
         for instance in of.every_instance() {
-            let contradicts = self.witnesses.recheck(service, instance, window.then(|| of.window_at()));
-            if contradicts != instance.contradicts {
-                changed.push((instance.node.clone(), contradicts));
+            let heard = self.witnesses.recheck(service, instance, window.then(|| of.window_at()));
+            if !heard.is_marked_on(instance) {
+                changed.push((instance.node.clone(), heard));
             }
         }
-        for (node, contradicts) in changed {
-            of.change(node, None, |instance| instance.contradicts = contradicts);
+        for (node, heard) in changed {
+            of.change(node, None, |instance| heard.mark_on(instance));
         }
     }
 
@@ -258,13 +261,13 @@ impl Fleet {
 
 impl Witnesses {
     /// Hears what an instance's report says; asked whenever a record that this depends on has changed. `window` is the
-    /// mod_revision of the service's window; none = it cannot be read. Whether it contradicts the store.
+    /// mod_revision of the service's window; none = it cannot be read.
     pub(super) fn recheck(
         &mut self,
         service: &ServiceName,
         instance: &Instance,
         window: Option<Revision>,
-    ) -> bool {
+    ) -> Heard {
         let claim = instance
             .report
             .as_ref()
@@ -284,7 +287,10 @@ impl Witnesses {
         if !self.disregarded.is_empty() {
             self.disregarded.remove(&(service.clone(), node.clone()));
         }
-        let contradicts = matches!(claim, ReportClaim::Against(_));
+        let heard = Heard {
+            contradicts: matches!(claim, ReportClaim::Against(_)),
+            disregarded: matches!(claim, ReportClaim::Disregarded(_)),
+        };
         match claim {
             ReportClaim::Nothing => {}
             ReportClaim::Against(against) => {
@@ -297,7 +303,7 @@ impl Witnesses {
                 self.former.entry(service.clone()).or_default().insert(node.clone());
             }
         }
-        contradicts
+        heard
     }
 
     fn claim(
@@ -314,7 +320,7 @@ impl Witnesses {
         };
         let disregarded = |by: &Stored<Reconciliation>| {
             by.disregarded_claim(service, &instance.node)
-                .is_some_and(|claim| *claim == Claim::from(report.obeyed()))
+                .is_some_and(|claim| claim.is_made_by(report.obeyed()))
         };
         match self.against(instance, report, window) {
             Some(_) if self.reconciled.as_ref().is_some_and(covered) => ReportClaim::Former,
@@ -338,11 +344,11 @@ impl Witnesses {
         report: &Stored<Report>,
     ) -> Option<Against> {
         let by = self.reconciled.as_ref()?;
-        let (obeyed, reconciled) = (report.obeyed(), by.at);
+        let obeyed = report.obeyed();
         by.record
             .body
-            .disregards_later(service, &instance.node, reconciled, obeyed)
-            .then_some(Against::Overtaken { obeyed: obeyed.revision, reconciled })
+            .disregards_later(service, &instance.node, by.at, obeyed)
+            .then_some(Against::Overtaken { obeyed: obeyed.revision })
     }
 
     fn against(

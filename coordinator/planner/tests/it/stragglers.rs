@@ -1,5 +1,7 @@
 //! An instance at the wrong version after the roll is kept out of rotation by the window, and moved like the rest.
 
+mod stopped;
+
 use crate::reconcile::window;
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;

@@ -110,7 +110,7 @@ fn disregarded_agent_takes_in_nothing_of_later_revisions() {
         accept::is_disregarded(journal, &service, &node, Some(&(Revision(at), word.clone())))
     };
     assert!(disregarded(&story.journal, 40));
-    assert!(!disregarded(&story.journal, 61), "the store was not behind it");
+    assert!(!disregarded(&story.journal, 61), "nothing says that the store was behind it");
     assert!(!disregarded(&Journal::default(), 40), "its state was reset");
     story.seen.window = Some(Some(window(70, 1)));
     story.seen.wanted = Some(order(71, Disposition::Drain));
@@ -118,4 +118,20 @@ fn disregarded_agent_takes_in_nothing_of_later_revisions() {
     assert_eq!(story.act(), Act::Wait, "the store would count as one that never fell back");
     story.seen.disregarded = false;
     assert_eq!(story.act(), Act::Acknowledge(window(70, 1)));
+}
+
+#[test]
+fn later_reconciliation_leaves_a_disregarded_agent_as_it_is() {
+    let mut story = Story::serving();
+    story.window(1, 2, 50).ordered(order(60, Disposition::Serve { returning: false }));
+    let (service, node) = (story.service.name.clone(), "n1".parse::<tidegate_proto::NodeId>().unwrap());
+    let claim = Claim { ahead: true, ..Claim::from(story.journal.claimed()) };
+    let mut word = word(&[], 0);
+    word.disregarded.entry(service.clone()).or_default().insert(node.clone(), claim);
+    let word = (Revision(900), word);
+    assert!(accept::is_disregarded(&story.journal, &service, &node, Some(&word)));
+    assert!(
+        !accept::is_disregarded(&Journal::default(), &service, &node, Some(&word)),
+        "its state was reset"
+    );
 }

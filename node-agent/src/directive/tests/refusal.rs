@@ -271,3 +271,46 @@ fn start_whose_hook_was_not_begun_leaves_the_former_release() {
     note_started(&mut story.journal, &story.seen, &Phase::Stopped);
     assert_eq!((&story.journal.release, &story.journal.unidentified), (&Some(release(1).tag), &None));
 }
+
+/// The start hook of release 2 was begun and has failed: the service may answer later.
+fn failed_in_its_start() -> Story {
+    let mut story = silent_in_its_start(HookState::Ended);
+    story.journal.note_started();
+    story.enter(Phase::failed("starting", "the start hook failed: exit status: 1", true));
+    story
+}
+
+#[test]
+fn failed_start_is_replaced_by_the_former_release() {
+    let serve = order(8, Disposition::Serve { returning: true });
+    for orders in [vec![order(9, replace(1))], vec![serve, order(9, replace(1))]] {
+        let mut story = failed_in_its_start();
+        let recalled = orders.len() > 1;
+        for order in orders {
+            story.ordered(order);
+        }
+        if !recalled {
+            assert_eq!(story.journal.phase, Phase::Drained { forced: false }, "it was never exposed");
+            assert_eq!(story.act(), Act::BeginStop(Some(Target::from(&release(1)))));
+            story.enter(Phase::Stopping);
+        }
+        assert_eq!((&story.journal.phase, story.act()), (&Phase::Stopping, Act::Stop));
+        assert_eq!(story.journal.release, Some(release(2).tag), "its stop hook is run for what may run");
+        story.enter(Phase::Stopped);
+        assert_eq!(story.act(), Act::AdmitTarget(Target::from(&release(1))));
+    }
+}
+
+#[test]
+fn failed_start_that_answers_later_is_not_the_former_release() {
+    for answers in [1, 2] {
+        let mut story = failed_in_its_start();
+        let admitted =
+            Admitted { version: version(answers), release: Some(release(2).tag), revision: Revision(6) };
+        story.journal.admitted = Some(admitted);
+        story.seen.alive = Alive::Yes;
+        story.seen.probe = Probed::Version(version(answers));
+        story.ordered(order(9, replace(1)));
+        assert_eq!(story.journal.phase, Phase::Draining, "what runs is release 2, and it answers {answers}");
+    }
+}

@@ -4,11 +4,11 @@ use super::Refusal;
 use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 use super::running::{Running, is_out, unknown};
 use crate::contracted;
-use crate::fleet::{Against, Contradiction, Fleet, Instance};
+use crate::fleet::{Against, Contradiction, Fleet, Instance, Stored};
 use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::Timestamp;
-use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
+use tidegate_proto::record::reconciliation::{AcceptedState, Claim, Reconciliation};
 use tidegate_proto::record::report::{Report, Rotation};
 use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, ServiceVersion, TermId, mutant};
 
@@ -72,6 +72,16 @@ fn demand_readable(fleet: &Fleet, services: &BTreeSet<&ServiceName>) -> Result<(
 
 fn names(instances: &BTreeSet<InstanceId>, service: &ServiceName, node: &NodeId) -> bool {
     instances.contains(&InstanceId::new(service.clone(), node.clone()))
+}
+
+/// The claims that an earlier plan disregarded. The next record has a later revision, so each says from now on whether the
+/// store was behind it.
+fn carried_over(known: &Stored<Reconciliation>) -> BTreeMap<ServiceName, BTreeMap<NodeId, Claim>> {
+    let mut disregarded = known.disregarded.clone();
+    for claim in disregarded.values_mut().flat_map(BTreeMap::values_mut) {
+        claim.ahead |= claim.revision > known.at;
+    }
+    disregarded
 }
 
 fn check(fleet: &Fleet, choices: &Choices) -> Result<(), Refusal> {
@@ -198,6 +208,12 @@ impl<'a> Claims<'a> {
             && (self.choices.include.contains(id) || self.lacks(id, report, says).is_none())
     }
 
+    /// Whether the store is behind what an instance obeyed.
+    fn is_ahead(&self, id: &InstanceId, obeyed: AcceptedState<'_>) -> bool {
+        obeyed.revision > self.fleet.revision()
+            || matches!(self.fleet.contradiction_of(id), Some(Against::Ahead { .. }))
+    }
+
     /// The record, without who and why.
     fn record(&self) -> Reconciliation {
         let known = self.fleet.reconciliation();
@@ -211,7 +227,7 @@ impl<'a> Claims<'a> {
                 .filter(|revision| self.fleet.revision().may_follow(*revision))
                 .unwrap_or(Revision::ABSENT),
             floors: known.map(|known| known.floors.clone()).unwrap_or_default(),
-            disregarded: known.map(|known| known.disregarded.clone()).unwrap_or_default(),
+            disregarded: known.map(carried_over).unwrap_or_default(),
         };
         for (id, _, report, says) in &self.against {
             if !self.applies(id, report, says) {
@@ -231,9 +247,15 @@ impl<'a> Claims<'a> {
             body.revision = body.revision.max(*number);
         }
         for id in &self.choices.disregard {
+            let of_service = body.disregarded.entry(id.service.clone()).or_default();
+            let claim = of_service.entry(id.node.clone()).or_default();
             let report = self.fleet.service(&id.service).and_then(|s| s.get(&id.node)?.report.as_ref());
-            let claim = report.map_or_else(Claim::default, |report| report.obeyed().into());
-            body.disregarded.entry(id.service.clone()).or_default().insert(id.node.clone(), claim);
+            // A silent one claims what it claimed before when it is back.
+            if let Some(report) = report {
+                let obeyed = report.obeyed();
+                let ahead = claim.ahead && claim.is_made_by(obeyed) || self.is_ahead(id, obeyed);
+                *claim = Claim { ahead, ..Claim::from(obeyed) };
+            }
         }
         for id in &self.choices.include {
             if let Some(of) = body.disregarded.get_mut(&id.service) {

@@ -5,7 +5,7 @@ use crate::fleet::group::{Groups, Tally};
 use crate::fleet::index::{NO_DOMAIN, Standing};
 use crate::fleet::instance::Instance;
 use crate::spread::Known;
-use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::ops::RangeBounds;
 use std::sync::Arc;
 use tidegate_proto::{NodeId, ServiceVersion};
@@ -82,9 +82,14 @@ impl ServiceFleet {
         self.index.counting - self.index.out.count(..)
     }
 
-    /// Those that have not acknowledged the current window; empty where there is no window.
+    /// Those that have not acknowledged the current window; empty where there is no window. A window of a later revision
+    /// is one of a former store.
     pub fn unacknowledged(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
-        matching(self, &self.index.acknowledged, ..self.window_at())
+        let at = self.window_at();
+        let later = if at.exists() { (Excluded(at), Unbounded) } else { (Included(at), Excluded(at)) };
+        let earlier = matching(self, &self.index.acknowledged, ..at);
+        let later = matching(self, &self.index.acknowledged, later);
+        Matching { count: earlier.count + later.count, each: earlier.each.chain(later.each) }
     }
 
     /// Those that an upgrade has not seen serving its target and that are in this state, up to and including a wave, by

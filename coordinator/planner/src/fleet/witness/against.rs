@@ -23,8 +23,6 @@ pub enum Against {
     Overtaken {
         /// The revision that it obeyed.
         obeyed: Revision,
-        /// Where the store was reconciled.
-        reconciled: Revision,
     },
     /// A coordinator saw the store at a later revision.
     Fell {
@@ -48,11 +46,8 @@ impl fmt::Display for Against {
             Self::Ahead { record, holds, .. } => {
                 write!(f, "holds the {record} of revision {holds}, and the store has none")
             }
-            Self::Overtaken { obeyed, reconciled } => {
-                write!(
-                    f,
-                    "had obeyed revision {obeyed} when the store was reconciled at revision {reconciled}"
-                )
+            Self::Overtaken { obeyed } => {
+                write!(f, "had obeyed revision {obeyed}, and the store was behind it when it was disregarded")
             }
             Self::Fell { seen, found } => {
                 write!(f, "saw the store at revision {seen}, and found it at {found}")

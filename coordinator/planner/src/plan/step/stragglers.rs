@@ -55,8 +55,8 @@ fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
 }
 
 /// Whether its agent knows of nothing that ran there, and it was never admitted or has answered nothing well for some
-/// seconds (a journal may be lost); or it is not healthy, and was last admitted as another version, or by no record of this
-/// store: its agent and its own supervisor may not start that version.
+/// seconds (a journal may be lost); or it is not healthy or stopped, and was last admitted as another version, or by no
+/// record of this store: its agent and its own supervisor may not start that version, and its directive may not name it.
 fn is_not_started(instance: &Instance, version: ServiceVersion) -> bool {
     let Some(report) = &instance.report else { return false };
     let unhealthy = report.health == Health::Unhealthy;
@@ -66,5 +66,6 @@ fn is_not_started(instance: &Instance, version: ServiceVersion) -> bool {
     let lasts = instance.fault().is_some_and(|fault| fault.lasting);
     // Under a directive that it has had for long it is not verified again, so that no failure is reported.
     let ails = instance.has_failed_verifying() || lasts && unhealthy;
-    is_new || was_elsewhere && ails && instance.unreadable.is_empty()
+    let is_stopped = report.step == Step::Stopped;
+    is_new || was_elsewhere && (ails || is_stopped) && instance.unreadable.is_empty()
 }

@@ -5,18 +5,31 @@ use crate::sim::{World, node, service, upgrade_id};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, Revision};
 
+fn report_again(world: &mut World) {
+    world.agents.get_mut(&node(1)).unwrap().report.in_flight = Some(0);
+    world.publish(&node(1));
+}
+
 /// The window has a later revision than the one that was claimed, and the agent reports once more.
 fn catch_up(world: &mut World) {
     world.store.revision = 1_000;
     let window = Window { floor: version(1), ceiling: version(1), set_by: upgrade_id(), contracted: None };
     world.store.put(Key::Window(service()), window);
-    world.agents.get_mut(&node(1)).unwrap().report.in_flight = Some(0);
-    world.publish(&node(1));
+    report_again(world);
 }
 
 fn disregarded(world: &World) -> Vec<String> {
     let disregarded = world.store.fleet().disregarded();
     disregarded.map(|(_, instance, against)| format!("{} {against}", instance.node)).collect()
+}
+
+fn unacknowledged(world: &World) -> Vec<String> {
+    let pantry = world.store.fleet().service(&service()).unwrap();
+    let found = pantry.unacknowledged();
+    assert!(pantry.index_is_true());
+    let names: Vec<_> = found.each.map(|instance| instance.node.to_string()).collect();
+    assert_eq!(names.len(), found.count);
+    names
 }
 
 /// It obeyed a window of revision 900, and nothing else shows that the store was behind it.
@@ -35,7 +48,7 @@ fn disregarded_claim_stands_once_the_store_has_caught_up() {
     catch_up(&mut world);
     let named = disregarded(&world);
     assert!(
-        matches!(&named[..], [one] if one.contains("had obeyed revision 900 when the store was reconciled")),
+        matches!(&named[..], [one] if one.contains("had obeyed revision 900, and the store was behind it")),
         "{named:?}"
     );
     assert_eq!(world.store.fleet().contradicted_by().count(), 0, "it stops nothing");
@@ -52,4 +65,67 @@ fn overtaken_claim_ends_with_a_reset_of_the_agent() {
     world.agents.get_mut(&node(1)).unwrap().report.window = Revision::ABSENT;
     world.publish(&node(1));
     assert!(disregarded(&world).is_empty());
+}
+
+#[test]
+fn window_of_a_former_store_is_not_acknowledged() {
+    let mut world = with_a_disregarded_window();
+    world.store.revision = 1_000;
+    report_again(&mut world);
+    let claimant = node(1).to_string();
+    assert_eq!(unacknowledged(&world), [claimant.clone()], "it is disregarded");
+    apply(&mut world, &include(&[1])).unwrap();
+    assert!(disregarded(&world).is_empty());
+    assert_eq!(unacknowledged(&world), [claimant], "its window is of a later revision than the store's");
+    let at = world.store.fleet().service(&service()).unwrap().window_at();
+    world.agents.get_mut(&node(1)).unwrap().report.window = at;
+    world.publish(&node(1));
+    assert!(unacknowledged(&world).is_empty());
+}
+
+#[test]
+fn disregarded_instance_has_acknowledged_no_window() {
+    let mut world = with_a_false_claim(0);
+    let at = world.store.fleet().service(&service()).unwrap().window_at();
+    world.agents.get_mut(&node(1)).unwrap().report.window = at;
+    world.publish(&node(1));
+    apply(&mut world, &disregard(&[1])).unwrap();
+    assert_eq!(unacknowledged(&world), [node(1).to_string()], "another store may have given that revision");
+}
+
+#[test]
+fn disregarded_claim_is_checked_again_when_the_window_rises() {
+    let mut world = with_a_false_claim(0);
+    let at = world.store.fleet().service(&service()).unwrap().window_at();
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    (report.witness.term, report.witness.floor) = (None, Some(version(1)));
+    report.window = Revision(at.0 + 1);
+    world.publish(&node(1));
+    apply(&mut world, &disregard(&[1])).unwrap();
+    let claims = |world: &World, what: &str| match &disregarded(world)[..] {
+        [one] => assert!(one.contains(what), "{one}"),
+        more => panic!("{more:?}"),
+    };
+    claims(&world, "holds the window of revision");
+    let window = Window { floor: version(1), ceiling: version(1), set_by: upgrade_id(), contracted: None };
+    world.store.put(Key::Window(service()), window);
+    claims(&world, "the store was behind it");
+}
+
+#[test]
+fn later_plan_keeps_that_the_store_was_behind_a_claim() {
+    let mut world = with_a_disregarded_window();
+    catch_up(&mut world);
+    let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
+    report.witness.term = Some("made-up".parse().unwrap());
+    world.publish(&node(2));
+    apply(&mut world, &disregard(&[2])).unwrap();
+    let word = world.store.fleet().reconciliation().unwrap();
+    assert!(word.at > Revision(900));
+    let [first, second] = [1, 2].map(|n| word.disregarded_claim(&service(), &node(n)).unwrap());
+    assert!(first.ahead && !second.ahead, "{word:?}");
+    assert_eq!(disregarded(&world).len(), 2, "either has to be included");
+    apply(&mut world, &disregard(&[1, 2])).unwrap_err();
+    apply(&mut world, &include(&[1])).unwrap();
+    assert_eq!(disregarded(&world).len(), 1);
 }

@@ -1,0 +1,52 @@
+//! Instances on which nothing runs, because a start failed or their directive names nothing to start.
+
+use super::nothing_runs;
+use crate::sim::{World, node, release, service, spec};
+use serde_json::json;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::InstanceId;
+use tidegate_proto::record::report::{Health, Rotation, Step};
+use tidegate_proto::record::upgrade::Phase;
+
+/// It was away until its wave was over. What ran there has ended, and its directive names only the new release, so that its
+/// agent starts nothing.
+#[test]
+fn stopped_old_one_that_returns_in_remove_is_moved() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"max_unavailable": 1, "min_in_service": 1}))).unwrap();
+    world.until_roll();
+    let last = (0..3).rev().find(|n| world.agents[&node(*n)].report.step == Step::Serving).unwrap();
+    world.fall_silent(last);
+    let gone = ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() };
+    let asker = Asker { who: "op".into(), why: "it is gone".into(), accepts: Default::default() };
+    let id = InstanceId::new(service(), node(last));
+    let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, gone, &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.until("remove", |world| world.phase() == Phase::Remove);
+    let agent = world.agents.get_mut(&node(last)).unwrap();
+    assert_eq!(agent.release, release(1));
+    agent.alive = true;
+    nothing_runs(&mut world, last, Step::Stopped, Health::Unhealthy).rotation = Rotation::Out;
+    world.publish(&node(last));
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 3]);
+}
+
+/// Its start hook was begun and has failed, so that its agent knows the new release as the one that was started last.
+#[test]
+fn failed_start_is_replaced_in_a_rollback() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"max_unavailable": 1, "min_in_service": 1}))).unwrap();
+    let started = |world: &World| (0..3).find(|n| world.agents[&node(*n)].release == release(2));
+    world.until("one is started", |world| started(world).is_some());
+    let failed = started(&world).unwrap();
+    let step = Step::Failed { at: "starting".into(), reason: "the start hook failed".into() };
+    nothing_runs(&mut world, failed, step, Health::Unhealthy).rotation = Rotation::Out;
+    world.publish(&node(failed));
+    world.roll_back();
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
+    assert_eq!(world.versions(), [1; 3]);
+}
