@@ -73,7 +73,7 @@ fn window_of_a_former_store_is_not_acknowledged() {
     world.store.revision = 1_000;
     report_again(&mut world);
     let claimant = node(1).to_string();
-    assert_eq!(unacknowledged(&world), [claimant.clone()], "it is disregarded");
+    assert_eq!(unacknowledged(&world), std::slice::from_ref(&claimant), "it is disregarded");
     apply(&mut world, &include(&[1])).unwrap();
     assert!(disregarded(&world).is_empty());
     assert_eq!(unacknowledged(&world), [claimant], "its window is of a later revision than the store's");
