@@ -7,6 +7,7 @@ use super::silence::SilentInstances;
 use super::slot::At;
 use super::stream_audit::noticed;
 use super::testbed::Testbed;
+use super::upgrade_id::place_of;
 use crate::trace::falsify::FalseRecord;
 use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, GetOptions, WatchOptions};
@@ -236,6 +237,9 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             if let Some(at) = at {
                 state.facts.directs(at, &directive.body.disposition, now);
                 let id = directive.body.upgrade.as_str();
+                if revision.is_some() {
+                    state.facts.orders(at, &directive.body.disposition, place_of(id));
+                }
                 if directive.body.disposition == Disposition::Drain
                     && revision.is_some()
                     && ends::drains(&mut state.facts, testbed.names(), at, id, now)

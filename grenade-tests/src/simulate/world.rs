@@ -7,7 +7,7 @@ use super::coordinator::Coordinator;
 use super::database::Database;
 use super::dice::Dice;
 use super::event_log::EventLog;
-use super::judge::{Facts, ServiceFacts};
+use super::judge::{Facts, Limits, ServiceFacts};
 use super::line::Place;
 use super::names::Names;
 use super::narrow_store;
@@ -131,7 +131,11 @@ impl World {
             instances: service.nodes.len() as u64,
             ..ServiceFacts::default()
         };
-        let facts = Facts { services: scenario.services.iter().map(known).collect(), ..Facts::default() };
+        let facts = Facts {
+            services: scenario.services.iter().map(known).collect(),
+            limits: scenario.upgrades.iter().map(Limits::of).collect(),
+            ..Facts::default()
+        };
         let testbed =
             Testbed::new(Names { services, nodes }, releases(&scenario), EventLog::new(keeps), facts);
         let mut databases = Vec::new();
