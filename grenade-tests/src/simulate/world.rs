@@ -197,7 +197,9 @@ impl World {
     pub(super) async fn audit_new_store(&mut self) -> Result<(), etcd_client::Error> {
         self.former.extend(self.auditor.breaches(None));
         // It is replaced by a copy of the store from the time of the snapshot, or by a blank one.
-        let history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
+        let mut history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
+        // Also of agents that were started again since the history was kept.
+        history.restarts.clone_from(&self.auditor.trace().restarts);
         self.testbed.state().facts.services.iter_mut().for_each(|service| service.has_no_window = true);
         self.auditor = Auditor::follow_copy(history, &self.place.store(), self.testbed.clone()).await?;
         for (service, id) in self.auditor.begun_last() {
