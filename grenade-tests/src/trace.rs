@@ -158,6 +158,12 @@ impl Trace {
         live::Live::after(self)
     }
 
+    /// The agent of a node is started again now.
+    pub(crate) fn note_restart(&mut self, node: &str) {
+        let at = self.revisions.last().map_or(0, |revision| revision.number);
+        self.restarts.extend(node.parse().ok().map(|node| (node, at)));
+    }
+
     /// Goes back to a revision at which a copy of the store was made: what was written to the store afterwards is not in the
     /// copy's history. An agent that was started again afterwards was started before the copy took the store's place.
     pub fn go_back_to(&mut self, made: i64) {

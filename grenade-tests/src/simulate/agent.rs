@@ -93,6 +93,10 @@ async fn supervise(
         let name = testbed.names().nodes[node].clone();
         testbed.log(format!("the agent of {name} ends: {ended}"));
         tokio::time::sleep(AGAIN).await;
+        gate.passes().await;
+        if identity.nonce != IMPOSTOR {
+            testbed.state().restarted.push(node);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::silence::SilentInstances;
 use super::slot::At;
 use super::stream_audit::noticed;
 use super::testbed::Testbed;
+use super::upgrade_id::place_of;
 use crate::trace::falsify::FalseRecord;
 use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, GetOptions, WatchOptions};
@@ -142,9 +143,7 @@ impl Auditor {
 
     /// The agent of a node is started again.
     pub(super) fn note_restart(&self, node: &str) {
-        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = trace.revisions.last().map_or(0, |revision| revision.number);
-        trace.restarts.extend(node.parse().ok().map(|node| (node, at)));
+        self.trace().note_restart(node);
     }
 
     /// In this revision something else wrote in place of an agent.
@@ -180,6 +179,8 @@ async fn follow(mut client: Client, testbed: Testbed, trace: Arc<Mutex<Trace>>, 
     while let Ok(Some(message)) = stream.message().await {
         let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
         for event in message.events() {
+            let restarted = std::mem::take(&mut testbed.state().restarted);
+            restarted.iter().for_each(|node| trace.note_restart(&testbed.names().nodes[*node]));
             let Some(kv) = event.kv() else { continue };
             // An unreadable report was written by a fault: it counts as no report.
             if trace.take_in(&prefix, kv, event.event_type() == EventType::Delete).is_err() {
@@ -236,6 +237,9 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             if let Some(at) = at {
                 state.facts.directs(at, &directive.body.disposition, now);
                 let id = directive.body.upgrade.as_str();
+                if revision.is_some() {
+                    state.facts.orders(at, &directive.body.disposition, place_of(id));
+                }
                 if directive.body.disposition == Disposition::Drain
                     && revision.is_some()
                     && ends::drains(&mut state.facts, testbed.names(), at, id, now)
@@ -330,61 +334,4 @@ fn place(testbed: &Testbed, service: &str, node: &str) -> Option<At> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::simulate::event_log::EventLog;
-    use crate::simulate::names::Names;
-
-    const READABLE: &str = r#"{"schema":1,"upgrade":"u1"}"#;
-    const UNREADABLE: &str = "{";
-
-    fn nowhere() -> Testbed {
-        Testbed::new(Names::default(), BTreeMap::new(), EventLog::new(false), Facts::default())
-    }
-
-    async fn put(store: &Embedded, service: &str, text: &str) {
-        let key = Key::Active(service.parse().unwrap());
-        let mut client = store.client().await.unwrap();
-        client.put(Prefix::default().key(&key), text, None).await.unwrap();
-    }
-
-    /// Revisions that count as written by a person, of a store and of its copy: after so much was written to the store before
-    /// the copy was made, to the store afterwards, and to the copy.
-    async fn by_hand(before: &[&str], after: &[&str], copied: &[(&str, &str)]) -> [BTreeSet<i64>; 2] {
-        let store = Embedded::in_memory();
-        let auditor = Auditor::begin(&store, nowhere(), 0).await.unwrap();
-        for text in before {
-            put(&store, "pantry", text).await;
-        }
-        let copy = store.restored_in_memory();
-        for text in after {
-            put(&store, "pantry", text).await;
-        }
-        auditor.catch_up(&store).await.unwrap();
-        let history = auditor.history();
-        let of_the_store = history.by_hand.clone();
-        let auditor = Auditor::follow_copy(history, &copy, nowhere()).await.unwrap();
-        for (service, text) in copied {
-            put(&copy, service, text).await;
-        }
-        auditor.catch_up(&copy).await.unwrap();
-        [of_the_store, auditor.history().by_hand]
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn record_put_back_in_a_copy_too_is_by_hand() {
-        let copied = [("larder", READABLE), ("pantry", READABLE)];
-        let found = by_hand(&[READABLE, UNREADABLE], &[READABLE], &copied).await;
-        assert_eq!(
-            found,
-            [BTreeSet::from([4]), BTreeSet::from([5])],
-            "the larder's record is a coordinator's"
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn record_that_became_unreadable_later_is_no_persons() {
-        let found = by_hand(&[READABLE], &[UNREADABLE], &[("pantry", READABLE)]).await;
-        assert_eq!(found, [BTreeSet::new(), BTreeSet::new()]);
-    }
-}
+mod tests;

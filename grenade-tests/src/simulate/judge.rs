@@ -33,6 +33,23 @@ pub struct Breach {
     pub what: String,
 }
 
+/// What the spec of an upgrade allows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// How many health URLs must answer 200.
+    pub min_in_service: u64,
+    /// How long a drain may last, in milliseconds.
+    pub drain_deadline: u64,
+}
+
+impl Limits {
+    /// As people write it.
+    pub(super) fn of(plan: &UpgradePlan) -> Self {
+        let drain_deadline = if plan.fails_on_deadline { u64::MAX } else { plan.drain_deadline };
+        Self { min_in_service: plan.min_in_service, drain_deadline }
+    }
+}
+
 /// One service, as the judge knows it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ServiceFacts {
@@ -77,8 +94,8 @@ impl ServiceFacts {
 
     /// Of the upgrades that the store knows, this one began last.
     pub(super) fn is_bound_by(&mut self, plan: &UpgradePlan) {
-        self.min_in_service = plan.min_in_service;
-        self.drain_deadline = if plan.fails_on_deadline { u64::MAX } else { plan.drain_deadline };
+        let limits = Limits::of(plan);
+        (self.min_in_service, self.drain_deadline) = (limits.min_in_service, limits.drain_deadline);
     }
 }
 
@@ -93,6 +110,11 @@ pub(super) struct Facts {
     pub directed: BTreeMap<At, u64>,
     /// When a directive first took an instance out, of those that its agent has not carried out by a stop.
     pub ordered_out: BTreeMap<At, u64>,
+    /// What the spec of each upgrade allows, by its place in the scenario.
+    pub limits: Vec<Limits>,
+    /// What the upgrade allowed that ordered an instance out, until that is withdrawn or carried out by a stop: the store may
+    /// be replaced meanwhile by one that does not know the upgrade.
+    pub ordered_under: BTreeMap<At, Limits>,
     /// Instances whose last directive lets them serve.
     pub let_in: BTreeSet<At>,
     /// When the agent of an instance last took it back of its own accord.
@@ -167,6 +189,20 @@ impl Facts {
         } else {
             self.let_in.remove(&at);
             self.ordered_out.entry(at).or_insert(now);
+        }
+    }
+
+    /// An upgrade, by its place in the scenario, has written this directive. A copy of the store that has it is no new order.
+    pub(super) fn orders(&mut self, at: At, disposition: &Disposition, upgrade: Option<usize>) {
+        let takes_out = !matches!(disposition, Disposition::Serve { .. });
+        let limits = upgrade.filter(|_| takes_out).and_then(|place| self.limits.get(place)).copied();
+        match limits {
+            Some(limits) => {
+                self.ordered_under.insert(at, limits);
+            }
+            None => {
+                self.ordered_under.remove(&at);
+            }
         }
     }
 
@@ -246,8 +282,9 @@ impl Facts {
         });
         let by_itself = by_itself.count() as u64;
         let left = service.instances.saturating_sub(by_order + by_itself);
-        if left < service.min_in_service {
-            let least = service.min_in_service;
+        // What an agent carries out was allowed or not when it was ordered.
+        let least = self.ordered_under.get(&at).map_or(service.min_in_service, |by| by.min_in_service);
+        if left < least {
             self.breach(
                 now,
                 4,
@@ -300,6 +337,7 @@ impl Facts {
     /// The stop of an instance ends: what an order takes out next is drained for its own time.
     pub(super) fn stopped(&mut self, at: At) {
         self.ordered_out.remove(&at);
+        self.ordered_under.remove(&at);
     }
 
     /// Since when an instance was drained: with its agent's disable-file, or, where a person keeps it out, with any of them
@@ -318,7 +356,8 @@ impl Facts {
         exposed: bool,
         name: &str,
     ) {
-        let deadline = self.services.get(at.0).map_or(0, |service| service.drain_deadline);
+        let of_service = self.services.get(at.0).map_or(0, |service| service.drain_deadline);
+        let deadline = self.ordered_under.get(&at).map_or(of_service, |by| by.drain_deadline);
         let late = drained_since.is_some_and(|since| now >= since.saturating_add(deadline));
         // A stop that had begun is not taken back where the instance is enabled again without its agent.
         let shown = self.shown.get(&at).is_some_and(|since| now < since + STOP_LASTS);

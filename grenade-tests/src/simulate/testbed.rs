@@ -47,6 +47,8 @@ pub(super) struct State {
     pub facts: Facts,
     /// What a hook prints before it fails.
     pub failure_output: String,
+    /// Nodes whose agent was started again by its supervisor since the auditor saw the last revision.
+    pub restarted: Vec<usize>,
     next: u64,
 }
 
@@ -68,8 +70,8 @@ impl Testbed {
         facts: Facts,
     ) -> Self {
         let disks = vec![Disk::default(); names.nodes.len()];
-        let (slots, failure_output) = (BTreeMap::new(), String::new());
-        let state = State { disks, slots, releases, log, facts, failure_output, next: 0 };
+        let (slots, failure_output, restarted) = (BTreeMap::new(), String::new(), Vec::new());
+        let state = State { disks, slots, releases, log, facts, failure_output, restarted, next: 0 };
         Self {
             state: Arc::new(Mutex::new(state)),
             began: Instant::now(),

@@ -7,7 +7,7 @@ use super::coordinator::Coordinator;
 use super::database::Database;
 use super::dice::Dice;
 use super::event_log::EventLog;
-use super::judge::{Facts, ServiceFacts};
+use super::judge::{Facts, Limits, ServiceFacts};
 use super::line::Place;
 use super::names::Names;
 use super::narrow_store;
@@ -131,7 +131,11 @@ impl World {
             instances: service.nodes.len() as u64,
             ..ServiceFacts::default()
         };
-        let facts = Facts { services: scenario.services.iter().map(known).collect(), ..Facts::default() };
+        let facts = Facts {
+            services: scenario.services.iter().map(known).collect(),
+            limits: scenario.upgrades.iter().map(Limits::of).collect(),
+            ..Facts::default()
+        };
         let testbed =
             Testbed::new(Names { services, nodes }, releases(&scenario), EventLog::new(keeps), facts);
         let mut databases = Vec::new();
@@ -193,7 +197,9 @@ impl World {
     pub(super) async fn audit_new_store(&mut self) -> Result<(), etcd_client::Error> {
         self.former.extend(self.auditor.breaches(None));
         // It is replaced by a copy of the store from the time of the snapshot, or by a blank one.
-        let history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
+        let mut history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
+        // Also of agents that were started again since the history was kept.
+        history.restarts.clone_from(&self.auditor.trace().restarts);
         self.testbed.state().facts.services.iter_mut().for_each(|service| service.has_no_window = true);
         self.auditor = Auditor::follow_copy(history, &self.place.store(), self.testbed.clone()).await?;
         for (service, id) in self.auditor.begun_last() {

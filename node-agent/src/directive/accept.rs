@@ -101,7 +101,7 @@ pub(crate) fn phase_for(
         Disposition::Replace { .. } | Disposition::Stop if !runs => Phase::Stopped,
         // It answers no request and was never sent one: there is nothing to wait for.
         Disposition::Replace { .. } | Disposition::Stop
-            if journal.unexposed && seen.alive == Alive::Silent && seen.file == DisableFile::Own =>
+            if is_untouched(journal, seen) && !timers.is_unnoticed(seen.now, service.fall_time()) =>
         {
             Phase::Drained { forced: false }
         }
@@ -117,6 +117,12 @@ pub(crate) fn phase_for(
             }
         }
     }
+}
+
+/// Whether it answers no request, and was never shown since its last stop. What it was before that may have left without a
+/// drain: then balancers still send requests, to what runs now, until they have noticed.
+pub(super) fn is_untouched(journal: &Journal, seen: &Seen) -> bool {
+    journal.unexposed && seen.alive == Alive::Silent && seen.file == DisableFile::Own
 }
 
 fn serve(service: &Service, journal: &Journal, seen: &Seen, true_now: bool) -> Phase {

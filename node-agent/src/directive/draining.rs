@@ -1,6 +1,7 @@
 //! Draining: disabled, refused by the health URL, deregistered at the balancers, idle; each is seen before the next
 //! counts. Nothing is stopped before.
 
+use super::accept;
 use super::act::Act;
 use super::decide::Context;
 use super::presumption;
@@ -52,6 +53,11 @@ impl Context<'_> {
         }
         if mutant::is("touched-is-drained") {
             return Act::Enter(Phase::Drained { forced: false });
+        }
+        let stops = replace || matches!(self.disposition(), Some(Disposition::Stop));
+        if stops && accept::is_untouched(self.journal, self.seen) && !self.timers.has_listened() {
+            let unnoticed = self.timers.is_unnoticed(self.seen.now, self.service.fall_time());
+            return if unnoticed { Act::Wait } else { Act::Enter(Phase::Drained { forced: false }) };
         }
         let deregistered = self.deregistered(&drain);
         match &deregistered {

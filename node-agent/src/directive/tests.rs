@@ -167,7 +167,7 @@ fn never_enabled_instance_still_runs_its_stop_hook() {
     let failed = |unexposed| {
         let mut story = Story::serving().by_hooks();
         story.journal.unexposed = unexposed;
-        story.disabled().silent();
+        story.disabled().silent().pass(10);
         story.enter(Phase::failed("verifying", "not healthy", true));
         story
     };

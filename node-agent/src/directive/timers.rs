@@ -33,6 +33,8 @@ pub(crate) struct Timers {
     /// How often it was hidden again in this phase because it was not ready when it was shown.
     times_disabled: u32,
     enable_again_at: Option<Instant>,
+    /// When it may have listened, in the last look that does not show the contrary.
+    listened_at: Option<Instant>,
     unavailable_since: Option<Instant>,
     good_since: Option<Instant>,
     gap: Option<Gap>,
@@ -83,6 +85,7 @@ impl Timers {
             ready_since_enabled: false,
             times_disabled: 0,
             enable_again_at: None,
+            listened_at: None,
             unavailable_since: None,
             good_since: None,
             gap: None,
@@ -112,6 +115,9 @@ impl Timers {
             self.balancers_down = None;
         }
         self.ready_since_enabled |= !hidden && seen.ready;
+        if matches!(seen.alive, Alive::Yes | Alive::Unknown) {
+            self.listened_at = Some(seen.now);
+        }
         // If nothing listens, or nothing runs, no check is answered either.
         let refuses = match seen.url {
             Url::Unavailable | Url::NoListener => true,
@@ -214,6 +220,18 @@ impl Timers {
     /// Whether every balancer that can be asked has stopped sending requests, after the health URL was seen to refuse.
     pub(crate) fn is_deregistered(&self) -> bool {
         self.deregistered_since.is_some()
+    }
+
+    /// Whether it may have listened since the phase began.
+    pub(crate) fn has_listened(&self) -> bool {
+        self.listened_at.is_some_and(|at| at > self.phase_since)
+    }
+
+    /// Whether balancers may still send requests to what refuses them: their checks had no time yet to see that, and none that
+    /// can be asked says so.
+    pub(crate) fn is_unnoticed(&self, now: Instant, fall: Duration) -> bool {
+        let said = self.asks_balancers && self.is_deregistered();
+        !said && self.unavailable_for(now).is_some_and(|time| time < fall)
     }
 
     /// Whether nothing was in flight in the last look.

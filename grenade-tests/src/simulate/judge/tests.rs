@@ -37,6 +37,53 @@ fn instance_taken_out_beyond_the_budget_breaks_rule_4() {
     assert_eq!(rules(&judged), [4]);
 }
 
+/// The judge of a store that has lost the upgrade by which two of three instances are drained: the one that it has leaves
+/// two in service, and drains for a minute.
+fn with_orders_of_a_lost_upgrade() -> (Facts, BTreeMap<At, Slot>) {
+    let mut judged = facts(3, 2);
+    judged.limits = vec![Limits { min_in_service: 1, drain_deadline: 5_000 }];
+    for at in [PLACE, (0, 1)] {
+        judged.directs(at, &Disposition::Drain, 100);
+        judged.orders(at, &Disposition::Drain, Some(0));
+    }
+    judged.services[0].drain_deadline = 60_000;
+    let drained = out(101, Cause::Order);
+    (judged, [(PLACE, drained.clone()), ((0, 1), drained), ((0, 2), runs(1))].into())
+}
+
+#[test]
+fn order_is_judged_by_the_capacity_of_its_own_upgrade() {
+    let (mut judged, slots) = with_orders_of_a_lost_upgrade();
+    // Its copy has a directive of this instance, which was not written again.
+    judged.directs(PLACE, &Disposition::Serve { returning: false }, 101);
+    judged.taken_out(101, PLACE, &slots, "pantry/n0");
+    assert_eq!(rules(&judged), NONE);
+    let (mut fewer, mut slots) = with_orders_of_a_lost_upgrade();
+    slots.insert((0, 2), out(101, Cause::Order));
+    fewer.taken_out(101, PLACE, &slots, "pantry/n0");
+    assert_eq!(rules(&fewer), [4], "its own upgrade leaves one in service");
+    let ends: [fn(&mut Facts); 2] = [
+        |judged| judged.orders(PLACE, &Disposition::Serve { returning: true }, Some(0)),
+        |judged| judged.stopped(PLACE),
+    ];
+    for ends in ends {
+        let (mut later, slots) = with_orders_of_a_lost_upgrade();
+        ends(&mut later);
+        later.taken_out(101, PLACE, &slots, "pantry/n0");
+        assert_eq!(rules(&later), [4], "the order is over");
+    }
+}
+
+#[test]
+fn drain_lasts_as_long_as_its_own_upgrade_allows() {
+    let (mut judged, _) = with_orders_of_a_lost_upgrade();
+    judged.stopped_at_work(5_101, PLACE, Some(101), false, "pantry/n0");
+    assert_eq!(rules(&judged), NONE);
+    judged.stopped_at_work(5_100, PLACE, Some(101), false, "pantry/n0");
+    judged.stopped_at_work(5_101, (0, 2), Some(101), false, "pantry/n2");
+    assert_eq!(rules(&judged), [6, 6], "too early, and without an order of that upgrade");
+}
+
 #[test]
 fn outage_counts_once_it_must_be_known() {
     for (since, broken) in [(59_000, vec![]), (10_000, vec![4])] {

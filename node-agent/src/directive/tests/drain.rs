@@ -248,6 +248,42 @@ fn declared_stop_replaces_the_count_and_nothing_else() {
 }
 
 #[test]
+fn restart_after_a_crash_is_stopped_once_balancers_know() {
+    let restarted = |asks_balancers| {
+        let mut story = Story::serving().by_hooks();
+        story.timers = Timers::new(story.seen.now, asks_balancers);
+        story.journal.unexposed = true;
+        story.disabled().silent();
+        story.enter(Phase::Verifying);
+        story
+    };
+    let drained = Phase::Drained { forced: false };
+    for asked in [replace(2), Disposition::Stop] {
+        let mut early = restarted(false);
+        early.ordered(order(9, asked.clone())).pass(5);
+        assert_eq!((&early.journal.phase, early.act()), (&Phase::Draining, Act::Wait), "{asked:?}");
+        early.pass(1);
+        assert_eq!(early.act(), Act::Enter(drained.clone()), "{asked:?}");
+        let mut late = restarted(false);
+        late.pass(6).ordered(order(9, asked));
+        assert_eq!(late.journal.phase, drained);
+    }
+    let mut deregistered = restarted(true);
+    deregistered.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, each: Vec::new() };
+    deregistered.pass(0).ordered(order(9, replace(2)));
+    assert_eq!(deregistered.journal.phase, drained, "balancers say so");
+    let mut listens = restarted(false);
+    listens.ordered(order(9, replace(2)));
+    (listens.seen.alive, listens.seen.url) = (Alive::Unknown, Url::Unavailable);
+    listens.pass(10);
+    assert_eq!(listens.act(), Act::Wait, "it may work on requests that came before balancers knew");
+    listens.silent();
+    assert_eq!(listens.act(), Act::Wait, "it may work on them still");
+    listens.pass(60);
+    assert_eq!(listens.act(), Act::Enter(Phase::Drained { forced: true }));
+}
+
+#[test]
 fn instance_without_balancer_is_out_after_settle_time() {
     let mut story = Story::serving();
     story.ordered(order(9, Disposition::Drain)).disabled();

@@ -275,7 +275,7 @@ fn start_whose_hook_was_not_begun_leaves_the_former_release() {
 /// The start hook of release 2 was begun and has failed: the service may answer later.
 fn failed_in_its_start() -> Story {
     let mut story = silent_in_its_start(HookState::Ended);
-    story.journal.note_started();
+    story.pass(10).journal.note_started();
     story.enter(Phase::failed("starting", "the start hook failed: exit status: 1", true));
     story
 }

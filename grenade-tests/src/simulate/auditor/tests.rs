@@ -1,0 +1,69 @@
+//! What counts as written by a person, and which agents were started again.
+
+use super::*;
+use crate::simulate::event_log::EventLog;
+use crate::simulate::names::Names;
+
+const READABLE: &str = r#"{"schema":1,"upgrade":"u1"}"#;
+const UNREADABLE: &str = "{";
+
+fn nowhere() -> Testbed {
+    Testbed::new(Names::default(), BTreeMap::new(), EventLog::new(false), Facts::default())
+}
+
+async fn put(store: &Embedded, service: &str, text: &str) {
+    let key = Key::Active(service.parse().unwrap());
+    let mut client = store.client().await.unwrap();
+    client.put(Prefix::default().key(&key), text, None).await.unwrap();
+}
+
+/// Revisions that count as written by a person, of a store and of its copy: after so much was written to the store before
+/// the copy was made, to the store afterwards, and to the copy.
+async fn by_hand(before: &[&str], after: &[&str], copied: &[(&str, &str)]) -> [BTreeSet<i64>; 2] {
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, nowhere(), 0).await.unwrap();
+    for text in before {
+        put(&store, "pantry", text).await;
+    }
+    let copy = store.restored_in_memory();
+    for text in after {
+        put(&store, "pantry", text).await;
+    }
+    auditor.catch_up(&store).await.unwrap();
+    let history = auditor.history();
+    let of_the_store = history.by_hand.clone();
+    let auditor = Auditor::follow_copy(history, &copy, nowhere()).await.unwrap();
+    for (service, text) in copied {
+        put(&copy, service, text).await;
+    }
+    auditor.catch_up(&copy).await.unwrap();
+    [of_the_store, auditor.history().by_hand]
+}
+
+#[tokio::test(start_paused = true)]
+async fn record_put_back_in_a_copy_too_is_by_hand() {
+    let copied = [("larder", READABLE), ("pantry", READABLE)];
+    let found = by_hand(&[READABLE, UNREADABLE], &[READABLE], &copied).await;
+    assert_eq!(found, [BTreeSet::from([4]), BTreeSet::from([5])], "the larder's record is a coordinator's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn record_that_became_unreadable_later_is_no_persons() {
+    let found = by_hand(&[READABLE], &[UNREADABLE], &[("pantry", READABLE)]).await;
+    assert_eq!(found, [BTreeSet::new(), BTreeSet::new()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn agent_that_its_supervisor_started_again_is_noted() {
+    let store = Embedded::in_memory();
+    let names = Names { services: Vec::new(), nodes: vec!["n00".to_owned()] };
+    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), Facts::default());
+    let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+    put(&store, "pantry", READABLE).await;
+    auditor.catch_up(&store).await.unwrap();
+    testbed.state().restarted.push(0);
+    put(&store, "larder", READABLE).await;
+    auditor.catch_up(&store).await.unwrap();
+    let restarts = auditor.history().restarts;
+    assert_eq!(restarts, [("n00".parse().unwrap(), 2)], "before the larder's record");
+}
