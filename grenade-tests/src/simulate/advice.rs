@@ -192,9 +192,9 @@ pub(super) async fn put_back(world: &World, answer: &str) {
     if answer.contains("fleet reconcile") {
         return;
     }
-    for (key, was) in &world.put_back {
-        if answer.contains(&format!("the record {key} ")) {
-            tamper::put_back(world, key, was).await;
+    for spoilt in &world.put_back {
+        if answer.contains(&format!("the record {} ", spoilt.key)) {
+            tamper::put_back(world, spoilt).await;
         }
     }
 }
