@@ -5,6 +5,7 @@
 //! one thread and a paused clock, which jumps to the next thing that is due; randomness below the standard library comes
 //! from the seed (in the binary).
 
+mod accepting;
 mod advice;
 mod agent;
 mod auditor;

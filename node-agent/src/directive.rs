@@ -20,6 +20,7 @@ pub(crate) mod answers;
 pub(crate) mod decide;
 mod draining;
 pub(crate) mod fault;
+pub(crate) mod former;
 pub(crate) mod presumption;
 pub(crate) mod seen;
 pub(crate) mod standstill;

@@ -24,7 +24,8 @@ pub struct Journal {
     pub phase: Phase,
     /// The last directive that was accepted.
     pub order: Option<Order>,
-    /// That directive presumes that the instance is out of rotation, and it was not: it is not carried out.
+    /// That directive is not carried out: it presumes that the instance is out of rotation, and it was not; or it is of a
+    /// former store, and nothing of the service ran any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
     /// The last window that was seen; absent where there was none.
@@ -169,6 +170,13 @@ impl Journal {
     pub fn claimed(&self) -> AcceptedState<'_> {
         let obeyed = self.obeyed();
         AcceptedState { revision: obeyed.revision.max(self.admission()), ..obeyed }
+    }
+
+    /// Whether the accepted directive is of a former store: an operator has reconciled this one since, and no directive of
+    /// it was accepted yet.
+    pub fn obeys_former_store(&self) -> bool {
+        let at = self.witness.reconciled;
+        at.exists() && self.order.as_ref().is_some_and(|order| order.generation == at)
     }
 
     /// An operator has reconciled the store at `at`: what it says from there on is obeyed, and no directive from

@@ -1,9 +1,10 @@
 //! How operators follow what `explain` advises: as a person who knows which faults are active.
 
+use super::accepting::{OldPrograms, says_none_is_old};
 use super::by_hand;
 use super::form_look;
 use super::operator::{Command, Operator, within};
-use super::scenario::ReleasePlan;
+use super::scenario::{ReleasePlan, UpgradePlan};
 use super::slot::Slot;
 use super::tamper;
 use super::upgrades::{Current, MISFORTUNE};
@@ -18,6 +19,9 @@ const RESUMPTIONS: u32 = 2;
 /// Follows an advice, where a person who knows the world would; whether something was done.
 pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str, command: &Command) -> bool {
     let plan = &world.scenario.upgrades[current.plan];
+    if is_false_statement(world, plan, command) {
+        return false;
+    }
     let bad = !current.is_retry && !matches!(plan.release, ReleasePlan::Good | ReleasePlan::Slow);
     let command = match command {
         Command::Reconcile(included) => {
@@ -90,6 +94,12 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
     };
     world.testbed.log(format!("{kind}: {command:?}: {done:?}"));
     done.is_ok()
+}
+
+/// Whether an approval says that no old program is connected, and one is.
+fn is_false_statement(world: &World, plan: &UpgradePlan, command: &Command) -> bool {
+    let Command::Approve(_, phase, accepts) = command else { return false };
+    says_none_is_old(phase, accepts) && OldPrograms::of(&world.scenario, plan).run(&world.testbed)
 }
 
 /// A command as a person gives it who has looked at the node: a service that has stopped is declared so where the reason
@@ -192,9 +202,9 @@ pub(super) async fn put_back(world: &World, answer: &str) {
     if answer.contains("fleet reconcile") {
         return;
     }
-    for (key, was) in &world.put_back {
-        if answer.contains(&format!("the record {key} ")) {
-            tamper::put_back(world, key, was).await;
+    for spoilt in &world.put_back {
+        if answer.contains(&format!("the record {} ", spoilt.key)) {
+            tamper::put_back(world, spoilt).await;
         }
     }
 }

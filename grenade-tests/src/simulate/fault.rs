@@ -98,7 +98,7 @@ pub(super) async fn begin(
         What::Garbage(n) => store::write_garbage(world, on.at(*n)).await,
         What::Unreadable(n) => {
             let spoilt = tamper::spoil(world, on.id.as_deref(), on.at(*n), *n).await;
-            spoilt.map(|(key, was)| Undo::Record(key, was)).into_iter().collect()
+            spoilt.map(Undo::Record).into_iter().collect()
         }
         What::LyingAgent(n) => process::replace_by_byzantine(world, on.node(*n)),
         What::SecondAgent(n) => process::start_second_agent(world, on.node(*n)),
@@ -118,7 +118,7 @@ pub(super) async fn begin(
 /// Ends a fault; false = it has to be tried again later.
 pub(super) async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
     let what = match undo {
-        Undo::Record(key, _) => format!("Record({key})"),
+        Undo::Record(spoilt) => format!("Record({})", spoilt.key),
         undo => format!("{undo:?}"),
     };
     world.testbed.log(format!("it is over: {what}"));
@@ -131,9 +131,9 @@ pub(super) async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> 
         Undo::StartAgent(n) => world.start_agent(*n),
         Undo::Boot(n) => node::boot(world, *n),
         Undo::Garbage(key) => store::remove_unreadable(world, key).await,
-        Undo::Record(key, was) => {
-            tamper::put_back(world, key, was).await;
-            world.put_back.push((key.clone(), was.clone()));
+        Undo::Record(spoilt) => {
+            tamper::put_back(world, spoilt).await;
+            world.put_back.push(spoilt.clone());
         }
         Undo::Liar(n) => tamper::rebuilt(world, *n).await,
         Undo::ThawAgent(n) => process::resume_agent(world, *n),

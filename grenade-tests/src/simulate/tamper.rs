@@ -4,6 +4,7 @@
 use super::upgrade_id::place_of;
 use super::world::World;
 use crate::trace::LIE;
+use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
 use std::collections::BTreeSet;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
@@ -26,13 +27,24 @@ pub(super) async fn garbage(world: &World, service: usize, node: usize) -> Optio
     Some(key)
 }
 
-/// A record of the coordinators becomes unreadable; which, and what it was.
+/// A record that became unreadable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Spoilt {
+    /// Its key.
+    pub key: Key,
+    /// Its value before.
+    was: Vec<u8>,
+    /// The revision that made it unreadable.
+    at: i64,
+}
+
+/// A record of the coordinators becomes unreadable; none where it is unreadable already.
 pub(super) async fn spoil(
     world: &World,
     id: Option<&str>,
     (service, node): (usize, usize),
     which: usize,
-) -> Option<(Key, Vec<u8>)> {
+) -> Option<Spoilt> {
     let mut client = world.place.store().client().await.ok()?;
     let names = world.testbed.names();
     let (service, node) = (names.services[service].parse().ok()?, names.nodes[node].parse().ok()?);
@@ -42,22 +54,44 @@ pub(super) async fn spoil(
         2 => Key::Directive(service, node),
         _ => Key::Upgrade(id?.parse().ok()?),
     };
-    let at = Prefix::default().key(&key);
-    let was = client.get(at.clone(), None).await.ok()?.kvs().first()?.value().to_vec();
-    client.put(at, NONSENSE, None).await.ok()?;
-    world.testbed.log(format!("{key} cannot be read any more"));
-    Some((key, was))
+    let spoilt = made_unreadable(&mut client, key).await?;
+    world.testbed.log(format!("{} cannot be read any more", spoilt.key));
+    Some(spoilt)
 }
 
-/// A person puts back what a record was, where it is still unreadable.
-pub(super) async fn put_back(world: &World, key: &Key, was: &[u8]) {
+async fn made_unreadable(client: &mut Client, key: Key) -> Option<Spoilt> {
+    let path = Prefix::default().key(&key);
+    let found = client.get(path.clone(), None).await.ok()?;
+    let kv = found.kvs().first().filter(|kv| kv.value() != NONSENSE.as_bytes())?;
+    // What is written meanwhile would be lost.
+    let same = Compare::mod_revision(path.clone(), CompareOp::Equal, kv.mod_revision());
+    let put = Txn::new().when(vec![same]).and_then(vec![TxnOp::put(path, NONSENSE, None)]);
+    let done = client.txn(put).await.ok()?;
+    let at = done.header().filter(|_| done.succeeded())?.revision();
+    Some(Spoilt { key, was: kv.value().to_vec(), at })
+}
+
+/// A person puts back what a record was before it became unreadable, where it still is. The same record may have become
+/// unreadable before, and a restored store has the revision of that time: each value belongs to one revision.
+pub(super) async fn put_back(world: &World, spoilt: &Spoilt) {
     let Ok(mut client) = world.place.store().client().await else { return };
-    let at = Prefix::default().key(key);
-    let Ok(found) = client.get(at.clone(), None).await else { return };
-    if found.kvs().first().is_some_and(|kv| kv.value() == NONSENSE.as_bytes()) {
-        let done = client.put(at, was, None).await;
-        world.testbed.log(format!("{key} is put back: {}", done.is_ok()));
+    if let Some(done) = written_back(&mut client, spoilt).await {
+        world.testbed.log(format!("{} is put back: {done}", spoilt.key));
     }
+}
+
+/// Whether the value was written; none where another revision holds the record.
+async fn written_back(client: &mut Client, spoilt: &Spoilt) -> Option<bool> {
+    let path = Prefix::default().key(&spoilt.key);
+    let found = client.get(path.clone(), None).await.ok()?;
+    let is_it = found
+        .kvs()
+        .first()
+        .is_some_and(|kv| kv.value() == NONSENSE.as_bytes() && kv.mod_revision() == spoilt.at);
+    if !is_it {
+        return None;
+    }
+    Some(client.put(path, spoilt.was.clone(), None).await.is_ok())
 }
 
 /// Its agent is itself again, and what it wrote is gone.
@@ -176,4 +210,32 @@ pub(super) async fn rebuilt(world: &mut World, node: usize) {
         }
     }
     world.start_agent(node);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_embedded_etcd::Embedded;
+
+    #[tokio::test(start_paused = true)]
+    async fn record_is_put_back_as_it_was_before_that_revision() {
+        let store = Embedded::in_memory();
+        let mut client = store.client().await.unwrap();
+        let key = Key::Active("pantry".parse().unwrap());
+        let path = Prefix::default().key(&key);
+        client.put(path.clone(), "first", None).await.unwrap();
+        let first = made_unreadable(&mut client, key.clone()).await.unwrap();
+        assert_eq!(made_unreadable(&mut client, key.clone()).await, None, "it is unreadable already");
+        let copy = store.restored_in_memory();
+        assert_eq!(written_back(&mut client, &first).await, Some(true));
+        client.put(path.clone(), "second", None).await.unwrap();
+        let second = made_unreadable(&mut client, key.clone()).await.unwrap();
+        assert_eq!(written_back(&mut client, &first).await, None, "it has been written since");
+        assert_eq!(written_back(&mut client, &second).await, Some(true));
+        let found = client.get(path.clone(), None).await.unwrap();
+        assert_eq!(found.kvs()[0].value(), b"second");
+        let mut client = copy.client().await.unwrap();
+        assert_eq!(written_back(&mut client, &second).await, None, "the copy is older");
+        assert_eq!(written_back(&mut client, &first).await, Some(true));
+    }
 }

@@ -16,6 +16,7 @@ use super::operators::Operators;
 use super::scenario::{ReleasePlan, Scenario};
 use super::sharing::Wanted;
 use super::slot::{Behaviour, Server, Slot};
+use super::tamper::Spoilt;
 use super::testbed::Testbed;
 use super::upgrade_id::place_of;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,8 +63,8 @@ pub(super) struct World {
     pub left: BTreeSet<usize>,
     /// Nodes without power: nothing is started there.
     pub off: BTreeSet<usize>,
-    /// Records that people have put back, and what each was: a restored store may have the unreadable one again.
-    pub put_back: Vec<(tidegate_proto::Key, Vec<u8>)>,
+    /// Records that people have put back: a restored store may have the unreadable one again.
+    pub put_back: Vec<Spoilt>,
     /// Storage goes back to this version, below what a release needs: its people withdraw it.
     pub withdraw: Option<u32>,
     /// The next upgrade is started by two people at once, after a dry run.

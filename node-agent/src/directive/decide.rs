@@ -37,6 +37,9 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
         let phase = accept::phase_for(&order, service, journal, seen, timers);
         return Act::Accept(order, phase);
     }
+    if let Some(declined) = context.declines_former() {
+        return declined;
+    }
     match &journal.phase {
         Phase::Fresh => context.fresh(),
         Phase::Verifying => context.verifying(),

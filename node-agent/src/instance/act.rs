@@ -3,6 +3,7 @@
 
 use super::{Fatal, Instance};
 use crate::directive::act::Act;
+use crate::directive::former;
 use crate::directive::presumption;
 use crate::directive::seen::Seen;
 use crate::directive::standstill::standstill;
@@ -53,7 +54,12 @@ impl Instance {
                 Ok(true)
             }
             Act::Decline(phase) => {
-                tracing::warn!(service = %self.service.name, generation = %self.journal.generation(), "{DECLINED}");
+                // What is in rotation continues in another phase.
+                let why = match phase {
+                    Phase::Stopping | Phase::Stopped => former::DECLINED,
+                    _ => DECLINED,
+                };
+                tracing::warn!(service = %self.service.name, generation = %self.journal.generation(), "{why}");
                 self.journal.declined = true;
                 self.enter(phase);
                 Ok(true)

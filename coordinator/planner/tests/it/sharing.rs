@@ -322,6 +322,21 @@ fn window_that_the_upgrade_gave_follows_what_runs() {
 }
 
 #[test]
+fn window_that_is_given_has_no_floor_above_what_is_required() {
+    let required = Some((2, ServiceVersion::MAX.get()));
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 9);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    world.until("it expands", |world| world.phase() == Phase::Expand);
+    assert_eq!(window(&world, &scheduler()), required, "its probe may answer 9 for a moment only");
+    let mut world = nova();
+    world.run();
+    runs(&mut world, &scheduler(), 7, 9);
+    world.run();
+    assert_eq!(window(&world, &scheduler()), required, "the same where it follows what runs");
+}
+
+#[test]
 fn start_refuses_a_sharing_window_that_no_upgrade_raises() {
     let mut world = World::at_version_1(2);
     runs(&mut world, &scheduler(), 7, 2);

@@ -1,6 +1,7 @@
 //! How faults end.
 
 use crate::simulate::slot::At;
+use crate::simulate::tamper::Spoilt;
 use tidegate_proto::Key;
 
 /// How a fault is ended.
@@ -23,7 +24,7 @@ pub(in crate::simulate) enum Undo {
     /// An unreadable record is removed.
     Garbage(Key),
     /// What a record was before it became unreadable is put back.
-    Record(Key, Vec<u8>),
+    Record(Spoilt),
     /// The machine of an agent that lies is rebuilt.
     Liar(usize),
     /// An agent goes on.

@@ -1,6 +1,7 @@
 //! Starts people in the upgrade that a fault is drawn for.
 
 use super::desk::Desk;
+use crate::simulate::accepting::OldPrograms;
 use crate::simulate::coordinator::Coordinator;
 use crate::simulate::dice::Dice;
 use crate::simulate::fault::Undo;
@@ -43,13 +44,14 @@ pub(in crate::simulate) fn begin(
         from: plan.from,
         none_is_byzantine: world.byzantine.is_empty() && world.garbage.is_empty(),
     };
-    start(world, &known, count, lasts);
+    let old = OldPrograms::of(&world.scenario, &plan);
+    start(world, &known, &old, (count, lasts));
     let lets_back = nodes.into_iter().map(Undo::Uncordon);
     std::iter::once(Undo::Resume(id)).chain(lets_back).collect()
 }
 
 /// Lets so many people begin, who ask the coordinators that there are for something during `lasts` milliseconds.
-fn start(world: &mut World, known: &Known, count: u32, lasts: u64) {
+fn start(world: &mut World, known: &Known, old: &OldPrograms, (count, lasts): (u32, u64)) {
     let reached = |one: &Coordinator| (one.context.clone(), one.gate.clone());
     let contexts: Vec<(Context, Gate)> = world.coordinators.iter().flatten().map(reached).collect();
     for _ in 0..count {
@@ -63,6 +65,7 @@ fn start(world: &mut World, known: &Known, count: u32, lasts: u64) {
             name: format!("person-{}", operators.begun),
             services: world.scenario.upgrades.iter().map(|plan| plan.service).collect(),
             left: world.left.clone(),
+            old: old.clone(),
         };
         let dice = Dice::of(world.scenario.seed, &desk.name);
         let ends = Duration::from_millis(lasts);

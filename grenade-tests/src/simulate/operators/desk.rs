@@ -1,6 +1,7 @@
 //! One person at work: each request in turn, and what its answer must be consistent with.
 
 use super::Asked;
+use crate::simulate::accepting::{OldPrograms, says_none_is_old};
 use crate::simulate::dice::Dice;
 use crate::simulate::gate::Gate;
 use crate::simulate::line::Place;
@@ -53,15 +54,26 @@ pub(super) struct Desk {
     pub services: Vec<usize>,
     /// Nodes that were switched off for good when the person began.
     pub left: BTreeSet<usize>,
+    /// What the contract of the upgrade does not bear.
+    pub old: OldPrograms,
 }
 
 impl Desk {
     pub(super) async fn work(self, mut dice: Dice, known: Known) {
         for n in 0u32.. {
             let who = format!("{}-{n}", self.name);
-            self.ask(&who, request(&mut dice, &known)).await;
+            let next = request(&mut dice, &known);
+            if !self.is_false_statement(&next) {
+                self.ask(&who, next).await;
+            }
             tokio::time::sleep(Duration::from_millis(dice.below(THINKS))).await;
         }
+    }
+
+    /// Whether it says that no old program is connected, and one is.
+    fn is_false_statement(&self, request: &Request) -> bool {
+        let Request::Approve(_, phase, accepts) = request else { return false };
+        says_none_is_old(phase, accepts) && self.old.run(&self.testbed)
     }
 
     fn breach(&self, text: String) {
@@ -271,6 +283,7 @@ mod tests {
             name: "person".to_owned(),
             services: vec![0],
             left: [2].into(),
+            old: OldPrograms::default(),
         };
         assert!(desk.may_return("pantry/n00"), "its agent alone has ended");
         assert!(desk.may_return("pantry/n01"), "it lost its power for a while");

@@ -1,9 +1,10 @@
 //! A store that was restored: what is taken from it, and from when on.
 
 use super::super::accept;
-use super::story::{Story, order, version};
+use super::super::seen::Url;
+use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
-use crate::journal::{Journal, Known, Phase};
+use crate::journal::{Journal, Known, Phase, Refusal};
 use tidegate_proto::Revision;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::Disposition;
@@ -134,4 +135,73 @@ fn later_reconciliation_leaves_a_disregarded_agent_as_it_is() {
         !accept::is_disregarded(&Journal::default(), &service, &node, Some(&word)),
         "its state was reset"
     );
+}
+
+/// A hidden instance whose agent obeys this order of a former store, in this phase, and has taken in a reconciliation.
+fn under_former(disposition: Disposition, phase: &Phase) -> Story {
+    let mut story = Story::serving();
+    story.window(1, 2, 50).ordered(order(60, disposition));
+    story.journal.reconcile(Revision(65));
+    story.window(1, 1, 70).disabled();
+    story.enter(phase.clone());
+    story
+}
+
+#[test]
+fn ended_service_is_started_again_under_a_former_order() {
+    let drained = Phase::Drained { forced: false };
+    let mut story = under_former(Disposition::Drain, &drained);
+    assert_eq!(story.act(), Act::Wait, "what runs stays as it is");
+    story.gone();
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait, "nothing is begun without the store");
+    story.seen.store = true;
+    story.seen.wanted = Some(order(71, Disposition::Drain));
+    assert!(matches!(story.act(), Act::Accept(..)), "a directive of this store");
+    story.ordered(order(71, Disposition::Drain));
+    assert_eq!((story.journal.phase.clone(), story.act()), (drained.clone(), Act::Wait), "it counts");
+    for (disposition, phase) in [
+        (Disposition::Drain, drained),
+        (Disposition::Drain, Phase::Stopped),
+        (Disposition::Drain, Phase::failed("draining", "a balancer could not be asked", true)),
+        (replace(2), Phase::failed("starting", "the start hook failed", true)),
+    ] {
+        let mut story = under_former(disposition, &phase);
+        story.gone();
+        assert_eq!(story.act(), Act::Decline(Phase::Stopped), "{phase:?}");
+        story.journal.declined = true;
+        story.enter(Phase::Stopped);
+        let Act::AdmitTarget(target) = story.act() else { panic!("{phase:?}: {:?}", story.act()) };
+        assert_eq!(target.tag, release(1).tag, "{phase:?}: what ran last");
+    }
+}
+
+#[test]
+fn unanswering_service_is_stopped_first_under_a_former_order() {
+    let mut story = under_former(Disposition::Drain, &Phase::Drained { forced: false }).by_hooks();
+    story.silent();
+    assert_eq!(story.act(), Act::Decline(Phase::Stopping), "its stop hook confirms that nothing runs");
+    story.seen.url = Url::Other;
+    assert_eq!(story.act(), Act::Wait, "it may answer again");
+    story.seen.gone = true;
+    assert_eq!(story.act(), Act::Decline(Phase::Stopping), "the status hook denies that it runs");
+}
+
+#[test]
+fn former_order_that_the_window_refuses_starts_what_ran_last() {
+    let refusal = |number: i64| {
+        Some(Refusal {
+            version: version(number),
+            window: Revision(70),
+            reason: "outside".to_owned(),
+            bears: false,
+        })
+    };
+    let mut story = under_former(replace(2), &Phase::refused("outside"));
+    story.gone();
+    story.journal.refusal = refusal(2);
+    assert_eq!(story.act(), Act::Decline(Phase::Stopped));
+    story.journal.declined = true;
+    story.journal.refusal = refusal(1);
+    assert_eq!(story.act(), Act::Wait, "that is refused as well");
 }

@@ -5,6 +5,7 @@ use super::super::Draft;
 use crate::contracted;
 use crate::fleet::{Instance, ServiceFleet};
 use crate::gate::preflight::lowest;
+use crate::gate::schema::migrate_floors;
 use crate::gate::{store, version};
 use crate::release::floor::{self, is_only_watched};
 use crate::release::need;
@@ -18,8 +19,9 @@ use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, mutant};
 const WINDOWS_A_COMMIT: usize = 20;
 
 /// Gives each sharing service a window that has none, or one that admits every version; one that this upgrade gave
-/// follows what runs up to what contract requires. The floor is the lowest version that runs, or the required one where
-/// an operator named the service as empty; the ceiling is open. Waits for services whose versions are not known.
+/// follows what runs. The floor is the lowest version that runs, up to what this upgrade requires, or that where an
+/// operator named the service as empty: a version above it may be one that a probe answered by mistake, and the floor
+/// stays. The ceiling is open. Waits for services whose versions are not known.
 /// Returns whether all have a window and nothing was planned.
 pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
     let Some(asked) = draft.spec().schema.as_ref() else { return true };
@@ -36,7 +38,8 @@ pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
         if !is_open && !ours {
             continue;
         }
-        match of.map_or(Some(*needs), lowest) {
+        let most = required(draft, name, *needs);
+        match of.map_or(Some(*needs), lowest).map(|runs| runs.min(most)) {
             Some(floor) if window.is_none_or(|window| window.floor < floor) => floors.push((name, floor)),
             Some(_) => {}
             None if is_open => {
@@ -58,6 +61,15 @@ pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
         push(draft, commit, batch.iter().map(|(name, _)| *name), "window", because);
     }
     known && floors.is_empty()
+}
+
+/// The highest floor that the service has to have for this upgrade: for contract and for migrate; and what other schemas
+/// that it uses have contracted.
+fn required(draft: &Draft<'_>, name: &ServiceName, needs: ServiceVersion) -> ServiceVersion {
+    let binding = draft.upgrade.schema.as_ref();
+    let for_migrate =
+        binding.and_then(|binding| migrate_floors::required(draft.spec(), binding).remove(name));
+    needs.max(for_migrate.unwrap_or(needs)).max(contracted::lowest_floor(draft.fleet, name))
 }
 
 /// Adds to a commit that the service has a window from this floor on, unless an instance of it was admitted meanwhile.
