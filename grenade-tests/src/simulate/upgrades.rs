@@ -261,7 +261,9 @@ impl UpgradeSequence {
             Some((phase, at)) => (Some(*phase), *at),
             None => (None, now),
         };
-        current.unexplained = if silent && now > moved_at + 60_000 { current.unexplained + 1 } else { 0 };
+        let moves = world.testbed.state().facts.moves.since(&current.id, now.saturating_sub(LOOK));
+        let waits = silent && !moves && now > moved_at + 60_000;
+        current.unexplained = if waits { current.unexplained + 1 } else { 0 };
         if current.unexplained == 12 {
             world.testbed.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
         }
