@@ -357,7 +357,8 @@ impl UpgradeSequence {
         if let Some(schema) = world.scenario.owned_schema(service)
             && (over == "completed" || !is_needed)
         {
-            world.databases[schema].upgrade_ended(ended);
+            let leaves = (over != "completed").then_some(to - 1);
+            world.databases[schema].upgrade_ended(ended, leaves).await;
         }
         if over == "completed" {
             self.failed = 0;
