@@ -33,6 +33,7 @@ mod lost;
 pub mod many;
 mod metadata;
 pub mod metadata_plan;
+mod moves;
 mod names;
 mod narrow_store;
 mod old_sessions;

@@ -246,6 +246,9 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
                 {
                     testbed.changed().notify_one();
                 }
+                if revision.is_some() {
+                    state.facts.moves.directs(id, at, &directive.body.disposition, now);
+                }
             }
         }
         (Key::Upgrade(id), Some(Value::Upgrade(upgrade))) => {

@@ -77,6 +77,8 @@ pub(super) struct Database {
     unfilled: BTreeSet<String>,
     /// What those had whose place it took, while it is an older copy.
     had: Had,
+    /// What it had when it took its place.
+    had_at_first: Had,
     /// The steps in the engine's history, each with its state, when it took its place.
     steps_at_first: BTreeMap<String, Option<String>>,
     /// When another one took its place last, in milliseconds from the beginning.
@@ -134,6 +136,7 @@ impl Database {
             in_use: false,
             unfilled: BTreeSet::new(),
             had: Had::default(),
+            had_at_first: Had::default(),
             steps_at_first: BTreeMap::new(),
             replaced_at: None,
         };
@@ -239,10 +242,15 @@ impl Database {
     /// # Errors
     /// What the database says.
     pub(super) async fn has_form(&mut self, version: u32) -> Asked<bool> {
-        let added = added(&self.plan, version).into_iter().map(|n| format!("b{n}"));
-        let used: Vec<String> = added.chain([column(&self.plan, version)]).collect();
         let form = self.form().await?;
-        Ok(used.iter().all(|column| form.contains(&format!("items.{column} TEXT"))))
+        Ok(self.used(version).iter().all(|column| form.contains(column)))
+    }
+
+    /// The columns that a version uses, as they are in the form.
+    fn used(&self, version: u32) -> Vec<String> {
+        let added = added(&self.plan, version).into_iter().map(|n| format!("b{n}"));
+        let names = added.chain([column(&self.plan, version)]);
+        names.map(|name| format!("items.{name} TEXT")).collect()
     }
 
     /// Puts it where no process reaches it, or back.

@@ -2,6 +2,7 @@
 //! is asked.
 
 use super::document::Fall;
+use super::moves::Moves;
 use super::record_size::CommitSizes;
 use super::scenario::UpgradePlan;
 use super::silence::SilentInstances;
@@ -125,6 +126,8 @@ pub(super) struct Facts {
     pub staged: BTreeSet<String>,
     /// Every phase that any upgrade reached.
     pub reached: BTreeSet<PhaseName>,
+    /// When each upgrade last moved an instance.
+    pub moves: Moves,
     /// Whether an upgrade is paused.
     pub paused: BTreeMap<String, bool>,
     /// The wave of each roll, and since when.
@@ -177,6 +180,7 @@ impl Facts {
             }
         }
         self.phases.insert(id.to_owned(), (phase, now));
+        self.moves.enters(id);
         self.reached.insert(phase);
     }
 

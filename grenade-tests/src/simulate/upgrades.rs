@@ -261,7 +261,9 @@ impl UpgradeSequence {
             Some((phase, at)) => (Some(*phase), *at),
             None => (None, now),
         };
-        current.unexplained = if silent && now > moved_at + 60_000 { current.unexplained + 1 } else { 0 };
+        let moves = world.testbed.state().facts.moves.since(&current.id, now.saturating_sub(LOOK));
+        let waits = silent && !moves && now > moved_at + 60_000;
+        current.unexplained = if waits { current.unexplained + 1 } else { 0 };
         if current.unexplained == 12 {
             world.testbed.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
         }
@@ -355,7 +357,8 @@ impl UpgradeSequence {
         if let Some(schema) = world.scenario.owned_schema(service)
             && (over == "completed" || !is_needed)
         {
-            world.databases[schema].upgrade_ended(ended);
+            let leaves = (over != "completed").then_some(to - 1);
+            world.databases[schema].upgrade_ended(ended, leaves).await;
         }
         if over == "completed" {
             self.failed = 0;

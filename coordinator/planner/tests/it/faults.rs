@@ -1,6 +1,6 @@
 //! Instances of waves that have passed are watched until the upgrade ends.
 
-use crate::sim::{World, node, spec, upgrade_id};
+use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker, Refusal};
@@ -258,6 +258,10 @@ fn is_of_budget(write: &Write) -> bool {
     matches!(write, Write::Put(Key::Budget(_), _))
 }
 
+fn presumes_out(write: &Write) -> bool {
+    matches!(write, Write::Put(Key::Directive(..), Value::Directive(directive)) if directive.body.presumes_out)
+}
+
 /// Three must stay, and one more than these is in rotation and under no order.
 fn with_room_for_one() -> (World, Vec<NodeId>) {
     in_the_second_wave(json!({"min_in_service": 3, "max_unavailable": 4}))
@@ -321,8 +325,34 @@ fn retry_of_a_hidden_instance_costs_no_budget_and_says_so() {
         world.publish(&first[0]);
         leaves(&mut world);
         let commit = retry(&world, &first[0]).unwrap();
-        let presumes_out = |write: &Write| matches!(write, Write::Put(Key::Directive(..), Value::Directive(directive)) if directive.body.presumes_out);
         assert!(commit.writes.iter().any(presumes_out), "{rotation:?}: {:?}", commit.writes);
         assert!(!commit.writes.iter().any(is_of_budget), "{rotation:?}");
     }
+}
+
+/// It was replaced and has crashed since: its order counts it as out, and a supervisor may start it again at any moment.
+#[test]
+fn retry_of_a_crashed_one_presumes_it_out_without_capacity() {
+    let (mut world, first) = with_room_for_one();
+    fails(&mut world, &first[0], true, true);
+    let report = &mut world.agents.get_mut(&first[0]).unwrap().report;
+    (report.version, report.rotation) = (None, Rotation::Unknown);
+    world.publish(&first[0]);
+    let commit = retry(&world, &first[0]).unwrap();
+    assert!(
+        !commit.writes.iter().any(|write| presumes_out(write) || is_of_budget(write)),
+        "it counts already"
+    );
+
+    leaves(&mut world);
+    let commit = retry(&world, &first[0]).unwrap();
+    assert!(commit.writes.iter().any(presumes_out), "{:?}", commit.writes);
+    assert!(!commit.writes.iter().any(is_of_budget), "another one counts no less for it");
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.agents.get_mut(&first[0]).unwrap().report.version = Some(two());
+    recovers(&mut world, &first[0]);
+    world.agent_step(&first[0]);
+    let instance = world.store.fleet().service(&service()).unwrap().get(&first[0]).unwrap();
+    assert!(instance.has_declined() && instance.is_in_service(), "{:?}", instance.report);
 }

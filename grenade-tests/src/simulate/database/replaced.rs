@@ -13,7 +13,7 @@ pub(super) struct Kept {
     unfilled: BTreeSet<String>,
 }
 
-/// What databases had whose place an older one took.
+/// What a database has, or those had whose place an older one took.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Had {
     /// Parts of their form.
@@ -40,12 +40,37 @@ impl Database {
         self.in_use = true;
     }
 
-    /// An upgrade ended: what is there is no older copy any more, unless it took its place afterwards.
-    pub(crate) fn upgrade_ended(&mut self, at: u64) {
-        self.older &= self.replaced_at.is_some_and(|replaced| replaced > at);
+    /// An upgrade ended: what is there is no older copy any more, unless it took its place afterwards. Where the upgrade is
+    /// not completed and `leaves` instances at the version before it, it is older still if it never had what that version
+    /// needs: nothing that such an upgrade does gives it that.
+    pub(crate) async fn upgrade_ended(&mut self, at: u64, leaves: Option<u32>) {
+        let came_later = self.replaced_at.is_some_and(|replaced| replaced > at);
+        let still_lacks = match leaves.filter(|_| self.older) {
+            Some(version) => self.never_had(version).await,
+            None => false,
+        };
+        self.older &= came_later || still_lacks;
         if !self.older {
             self.had = Had::default();
         }
+    }
+
+    /// Whether it lacked, when it took its place, and lacks now a column that a version uses, or rows of that version or an
+    /// earlier one which were filled in a database before it.
+    async fn never_had(&mut self, version: u32) -> bool {
+        let (now, first) = (self.has().await, &self.had_at_first);
+        let lacks_column = |column: &String| !first.form.contains(column) && !now.form.contains(column);
+        let last = format!("{version:04}_change");
+        let lacks_rows = |migration: &String| {
+            *migration <= last && !first.filled.contains(migration) && !now.filled.contains(migration)
+        };
+        self.used(version).iter().any(lacks_column) || self.had.filled.iter().any(lacks_rows)
+    }
+
+    /// What it has; nothing where it cannot be reached.
+    async fn has(&mut self) -> Had {
+        let form = self.form().await.unwrap_or_default().into_iter().collect();
+        Had { form, filled: self.filled().await.unwrap_or_default() }
     }
 
     /// Puts the copy in its place; whether there was one. Of what was there, people keep what they use: not a copy that
@@ -69,6 +94,7 @@ impl Database {
         self.history = History::default();
         (self.rows, self.older, self.replaced_at) = (rows, true, Some(now));
         self.had = had;
+        self.had_at_first = self.has().await;
         self.steps_at_first = self.steps().await.unwrap_or_default();
         Ok(true)
     }
@@ -125,8 +151,8 @@ impl Database {
         take(self.engine.as_mut())?;
         self.history = History::default();
         (self.rows, self.replaced_at) = (rows, Some(now));
-        let found = self.form().await.unwrap_or_default();
-        self.older = had.form.iter().any(|what| !found.contains(what));
+        self.had_at_first = self.has().await;
+        self.older = had.form.iter().any(|what| !self.had_at_first.form.contains(what));
         self.unfilled = unfilled;
         self.unfilled.append(&mut had.filled);
         self.had = if self.older { had } else { Had::default() };

@@ -99,8 +99,55 @@ async fn copy_that_lacks_what_the_first_had_is_older_still() {
     assert!(database.put_copy_back(2).await.unwrap());
     assert!(database.put_newest_back(3).await.unwrap());
     assert!(database.older, "it was expanded by nothing, as before the second copy");
-    database.upgrade_ended(2);
+    database.upgrade_ended(2, Some(1)).await;
     assert!(database.older, "it took its place after the end");
-    database.upgrade_ended(4);
+    database.upgrade_ended(4, Some(1)).await;
     assert!(!database.older, "the next upgrade begins on it");
+}
+
+#[tokio::test]
+async fn copy_without_the_columns_of_what_runs_stays_older() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut database = with_a_copy(directory.path()).await;
+    go_on(&mut database, EXPAND).await;
+    assert!(database.put_copy_back(1).await.unwrap());
+    database.upgrade_ended(2, Some(2)).await;
+    assert!(database.older, "an upgrade that ended in preflight has given it nothing");
+    go_on(&mut database, EXPAND).await;
+    database.upgrade_ended(3, Some(2)).await;
+    assert!(!database.older, "it has them since");
+}
+
+#[tokio::test]
+async fn copy_without_the_rows_of_what_runs_stays_older() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut database = with_a_copy(directory.path()).await;
+    go_on(&mut database, EXPAND).await;
+    database.keep_copy().unwrap();
+    let fill = "UPDATE items SET a2 = a1 || '+'; INSERT INTO tidegate_history VALUES (2, '0002_change', 'migrate', 'done')";
+    database.run(fill).await.unwrap();
+    assert!(database.put_copy_back(1).await.unwrap());
+    database.upgrade_ended(2, Some(2)).await;
+    assert!(database.older, "nothing filled them");
+    database.run(fill).await.unwrap();
+    database.upgrade_ended(3, Some(2)).await;
+    assert!(!database.older, "they are filled again");
+}
+
+#[tokio::test]
+async fn copy_is_judged_once_an_upgrade_to_its_form_has_ended() {
+    for (lost, leaves) in [(false, Some(1)), (true, Some(2)), (true, None)] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut database = with_a_copy(directory.path()).await;
+        go_on(&mut database, EXPAND).await;
+        if lost {
+            database.keep_copy().unwrap();
+        }
+        assert!(database.put_copy_back(1).await.unwrap());
+        if lost {
+            database.run("ALTER TABLE items DROP COLUMN a2").await.unwrap();
+        }
+        database.upgrade_ended(2, leaves).await;
+        assert!(!database.older, "{leaves:?}: what it had when it came must not be lost");
+    }
 }
