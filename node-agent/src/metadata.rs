@@ -11,6 +11,7 @@
 //! * The generation of this node falls only by a return: the group's record and the page are read one after the other, and if
 //!   they do not belong together, the node keeps its document until the next record.
 //! * A document that failed is applied again after growing pauses; its last signal counts.
+//! * A signal that the store has lost since is sent again: after each lost connection the store is asked whether it is there.
 
 mod apply;
 mod kept;
@@ -44,6 +45,8 @@ pub struct Follower {
     kept: Option<Kept>,
     apply: Apply,
     retry: Retry,
+    /// Whether the store may have lost what was signalled: it was away since, and may have been restored.
+    unsure: bool,
 }
 
 impl Follower {
@@ -64,7 +67,7 @@ impl Follower {
         let kept = keeper.read()?.map(Kept::taken_up);
         let apply = Apply::new(host, node, group, &home);
         let retry = Retry::default();
-        Ok(Self { node: node.clone(), group: group.clone(), keeper, kept, apply, retry })
+        Ok(Self { node: node.clone(), group: group.clone(), keeper, kept, apply, retry, unsure: false })
     }
 
     /// Follows the group until `cancel`. What has begun is finished first.
@@ -82,12 +85,18 @@ impl Follower {
                 () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => continue,
             };
             let Some(first) = first else { return };
-            take_in(&mut wanted, first);
+            self.take_in(&mut wanted, first);
             // Only the newest counts.
             while let Some(next) = stream.try_recv() {
-                take_in(&mut wanted, next);
+                self.take_in(&mut wanted, next);
             }
         }
+    }
+
+    fn take_in(&mut self, wanted: &mut Option<Group>, seen: Seen) {
+        // A watch of the group's record alone does not show that signals fell back.
+        self.unsure |= matches!(seen, Seen::Listed(_) | Seen::Regained);
+        take_in(wanted, seen);
     }
 
     /// Brings the node to what it is served. Returns when to try again; none where the next change of the group is waited for.
@@ -215,9 +224,8 @@ impl Follower {
         let Some(kept) = self.kept.clone().filter(|kept| kept.is(version)) else {
             return Ok(Some(RETRY_AFTER));
         };
-        let Some(outcome) = kept.outcome.as_ref().filter(|_| !kept.reported) else { return Ok(None) };
-        let key = Key::GroupSignal(self.group.name.clone(), self.node.clone());
-        let at = store.get(&key).await?.map_or(Revision::ABSENT, |entry| entry.mod_revision);
+        let asked = |_: &&Outcome| self.unsure || !kept.reported;
+        let Some(outcome) = kept.outcome.as_ref().filter(asked) else { return Ok(None) };
         let (success, failure, why) = match outcome {
             Outcome::Good => (true, None, String::new()),
             Outcome::Failed { kind, why } => (false, kind.parse().ok(), why.clone()),
@@ -230,9 +238,17 @@ impl Follower {
             who: format!("agent of {}", self.node),
             at: crate::admit::now(),
         };
+        let key = Key::GroupSignal(self.group.name.clone(), self.node.clone());
+        let found = store.get(&key).await?;
+        if kept.reported && found.as_ref().is_some_and(|entry| is_there(entry, &body)) {
+            self.unsure = false;
+            return Ok(None);
+        }
+        let at = found.map_or(Revision::ABSENT, |entry| entry.mod_revision);
         let commit = Commit::new().when(Precondition::At(key.clone(), at)).put(key, body);
         match store.commit(&commit).await {
             Ok(_) => {
+                self.unsure = false;
                 self.keep(Kept { reported: true, ..kept });
                 Ok(None)
             }
@@ -250,6 +266,13 @@ impl Follower {
         }
         self.kept = Some(kept);
     }
+}
+
+/// Whether the store has this signal of this node. One of a person about the same document came later, and counts.
+fn is_there(entry: &Entry, own: &Signal) -> bool {
+    let Ok(Value::Signal(found)) = &entry.value else { return false };
+    let is_same = found.body.who != own.who || found.body.success == own.success;
+    found.body.generation == own.generation && is_same
 }
 
 fn take_in(wanted: &mut Option<Group>, seen: Seen) {

@@ -51,6 +51,9 @@ impl Ordered {
                     }
                 }
             }
+            // A store that was restored to after the last order sends no listing, because it has all that was sent of these
+            // keys. It may have lost results nevertheless, which are under others: each task is looked at again.
+            Seen::Regained => self.left.clear(),
             // Such as that it may not: the rest of the agent has a watch of its own.
             Seen::Lost { why, .. } => {
                 tracing::warn!(%why, "cannot follow tasks/{}/; tries again, and everything else goes on", self.node)
@@ -80,8 +83,8 @@ mod tests {
     use tidegate_proto::record::task::TaskRelease;
     use tidegate_store::Snapshot;
 
-    #[test]
-    fn tasks_that_were_left_are_looked_at_again_in_each_listing() {
+    /// A node that has one task, and what a watch lists of it.
+    fn with_a_task() -> (NodeId, TaskId, Seen) {
         let (node, id): (NodeId, TaskId) = ("n1".parse().unwrap(), "prewarm-1".parse().unwrap());
         let release = TaskRelease {
             stream: "compute".parse().unwrap(),
@@ -97,12 +100,32 @@ mod tests {
             create_revision: Revision(5),
             lease: 0,
         };
-        let listed = || Seen::Listed(Snapshot { entries: vec![entry.clone()], ..Snapshot::default() });
+        (node, id, Seen::Listed(Snapshot { entries: vec![entry], ..Snapshot::default() }))
+    }
+
+    #[test]
+    fn tasks_that_were_left_are_looked_at_again_in_each_listing() {
+        let (node, id, listed) = with_a_task();
         let mut ordered = Ordered::new(node);
-        ordered.take_in(listed());
+        ordered.take_in(listed.clone());
         ordered.leave(id.clone());
         assert_eq!(ordered.oldest(), None);
-        ordered.take_in(listed());
+        ordered.take_in(listed);
         assert_eq!(ordered.oldest().map(|(id, _, _)| id), Some(id));
+    }
+
+    #[test]
+    fn left_task_is_looked_at_again_once_the_store_is_back() {
+        let (node, id, listed) = with_a_task();
+        let mut ordered = Ordered::new(node);
+        ordered.take_in(listed);
+        ordered.leave(id.clone());
+        let lost = Seen::Lost { since: tokio::time::Instant::now(), why: "cut off".into() };
+        for (seen, expected) in
+            [(Seen::Progress { revision: Revision(9) }, None), (lost, None), (Seen::Regained, Some(id))]
+        {
+            ordered.take_in(seen.clone());
+            assert_eq!(ordered.oldest().map(|(id, _, _)| id), expected, "after {seen:?}");
+        }
     }
 }

@@ -175,6 +175,31 @@ async fn agent_killed_in_hook_repeats_it_without_overlap() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signal_that_a_restored_store_lost_is_sent_again() {
+    let world = world_with("true").await;
+    write(&world, None, Some((1, 1))).await;
+    let _agent = world.agent();
+    assert!(wait_for_word(&world, 1).await.success);
+    world.store.leave();
+    let away = || async { world.log().contains("the store is away") };
+    wait_for("the agent to notice", &world, away, |away| *away).await;
+    // As in a backup from between the exposure and the signal: the group's record is as the agent saw it last.
+    world.store.delete(Key::GroupSignal(group(), node())).await;
+    world.store.come_back().await;
+    assert!(wait_for_word(&world, 1).await.success);
+    assert_eq!(hooks(&world), ["1"], "the document is not taken again");
+
+    world.store.leave();
+    // A person has signalled another outcome meanwhile, and the last signal counts.
+    let by_person = Signal { success: false, who: "anna".into(), ..word(&world).await.unwrap() };
+    world.store.put(Key::GroupSignal(group(), node()), by_person.clone()).await;
+    world.store.come_back().await;
+    write(&world, None, Some((1, 1))).await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(word(&world).await, Some(by_person));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unwritable_document_file_is_reported() {
     let world = world_with("true").await;
     std::fs::create_dir(world.path().join("edge.json")).unwrap();

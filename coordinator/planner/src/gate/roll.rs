@@ -189,6 +189,20 @@ pub(crate) fn stage_failures<'a>(instances: impl Iterator<Item = &'a Instance>) 
     failures.map(|(node, release, why)| RollGate::StageFailed { node, release, why }.into()).collect()
 }
 
+/// Whether there is none whose node lacks a release. One that failed to stage it is named with the cause, and is not at work.
+pub(crate) fn none_unstaged<'a>(
+    release: &ReleaseTag,
+    unstaged: impl Iterator<Item = &'a Instance>,
+) -> Answer {
+    let (failed, at_work): (Vec<&Instance>, Vec<&Instance>) =
+        unstaged.partition(|instance| instance.has_stage_failures());
+    let mut answer = Answer { is_open: failed.is_empty(), reasons: stage_failures(failed.into_iter()) };
+    let at_work = Sample::counted(at_work.into_iter().map(|instance| &instance.node));
+    let release = release.clone();
+    answer.and(Answer::of_any(at_work, |nodes| RollGate::Staging { release, nodes }));
+    answer
+}
+
 /// Whether no node that runs something else than the target has failed to stage this release. Who has is named with the
 /// cause: its agent tries again when a person has the directive written again, and it is not moved before.
 pub(crate) fn none_failed_to_stage(service: &ServiceFleet, release: &ReleaseTag) -> Answer {

@@ -1,12 +1,13 @@
 //! What may be out at once, and how many failures are allowed.
 
-use crate::sim::{World, node, service, spec, upgrade_id};
+use crate::sim::{World, node, release, service, spec, upgrade_id};
 use crate::stragglers::nothing_runs;
 use serde_json::json;
 use std::collections::BTreeSet;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::{BudgetGate, RollGate};
 use tidegate_planner::{Plan, Reason, Sample};
+use tidegate_proto::Key;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
@@ -219,6 +220,44 @@ fn skipped_instance_that_holds_capacity_is_named_with_retry() {
     let last = world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
     assert_eq!(world.versions(), [2; 3]);
+}
+
+/// Its stage hook has put the former release nowhere, or is at work: no roll begins with an instance that could not go back.
+#[test]
+fn unstaged_instance_that_holds_capacity_is_named() {
+    for fails in [true, false] {
+        let (mut world, lost) = with_a_lost_release(&json!("immediate"));
+        let at = |key: Key| world.store.keys[&key].1;
+        let obeyed = (at(Key::Directive(service(), node(lost))), at(Key::Window(service())));
+        let (former, why) = (release(1), "no file has this sha256".to_owned());
+        let agent = world.agents.get_mut(&node(lost)).unwrap();
+        agent.staged.remove(&former);
+        agent.idle = Some(obeyed);
+        if fails {
+            agent.report.stage_failures.insert(former.tag.clone(), why.clone());
+        }
+        world.publish(&node(lost));
+        let at_rest = world.run();
+        assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", at_rest.waiting);
+        let nodes = Sample { first: vec![node(lost)], count: 1 };
+        let reason = match fails {
+            true => RollGate::StageFailed { node: node(lost), release: former.tag, why },
+            false => RollGate::Staging { release: release(2).tag, nodes },
+        };
+        assert!(reasons(&at_rest).contains(&Reason::Roll(reason)), "{:?}", at_rest.waiting);
+        if fails {
+            let asker = Asker { who: "op".into(), why: "mended".into(), accepts: Default::default() };
+            let again = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &node(lost), &asker);
+            assert!(world.store.commit(&again.unwrap()));
+            world.events += 1;
+        }
+        let agent = world.agents.get_mut(&node(lost)).unwrap();
+        agent.report.stage_failures.clear();
+        agent.idle = None;
+        let last = world.run();
+        assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+        assert_eq!(world.versions(), [2; 3]);
+    }
 }
 
 #[test]

@@ -61,3 +61,22 @@ async fn claim_in_a_restored_store_gets_the_result_of_the_journal() {
     assert_eq!((again.outcome, again.output.as_str()), (Outcome::Succeeded, "warmed up\n"));
     assert_eq!(node.noted("began"), ["t-1"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn running_agent_reports_again_what_a_restored_store_lost() {
+    let node = Node::new().await;
+    let _agent = node.agent();
+    let id = node.order("t-1", "wait").await;
+    node.wait_for_begin(&id).await;
+    let claimed = node.wait_for_result(&id, |outcome| *outcome == Outcome::Claimed).await;
+    node.go();
+    assert_eq!(node.end_of(&id).await.outcome, Outcome::Succeeded);
+    node.world.store.leave();
+    node.log_has("cannot follow tasks/n1/").await;
+    // As in a backup from between the claim and the result: everything below tasks/ is as the agent saw it last.
+    node.world.store.put(Key::TaskResult(crate::world::store::node(), id.clone()), claimed).await;
+    node.world.store.come_back().await;
+    let again = node.end_of(&id).await;
+    assert_eq!((again.outcome, again.output.as_str()), (Outcome::Succeeded, "warmed up\n"));
+    assert_eq!(node.noted("began"), ["t-1"]);
+}

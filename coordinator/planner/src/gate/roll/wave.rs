@@ -1,7 +1,7 @@
 //! Whether the exposed waves have passed: every instance of them was seen serving the target, or is skipped, and at
 //! least one of each wave was verified.
 
-use super::{RollGate, failed_or_skipped, stage_failures, unfit};
+use super::{RollGate, failed_or_skipped, none_unstaged, unfit};
 use crate::fleet::{Causes, Instance, Sample, ServiceFleet, Standing};
 use crate::gate::{Answer, Reason, VersionGate};
 use crate::upgrade::View;
@@ -51,14 +51,8 @@ impl<'a> Left<'a> {
         let name = service.name().clone();
         let (unstaged, idle): (Vec<_>, Vec<_>) =
             self.idle.into_iter().partition(|instance| service.is_unstaged(&instance.node));
-        let mut answer = Answer { is_open: false, reasons: stage_failures(unstaged.iter().copied()) };
-        let unstaged = unstaged.into_iter().filter(|instance| !instance.has_stage_failures());
-        let unstaged: Vec<&NodeId> = unstaged.map(|instance| &instance.node).collect();
-        let release = view.spec().release.tag.clone();
-        answer.and(Answer::of_any(Sample::counted(unstaged.into_iter()), |nodes| RollGate::Staging {
-            release,
-            nodes,
-        }));
+        let mut answer = Answer::closed();
+        answer.and(none_unstaged(&view.spec().release.tag, unstaged.into_iter()));
         answer.and(Answer::of_any(self.silent, |nodes| VersionGate::Silent { service: name, nodes }));
         for nodes in self.in_maintenance {
             answer.and(Answer::of_any(nodes, |nodes| RollGate::Maintenance { nodes }));

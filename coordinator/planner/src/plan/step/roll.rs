@@ -10,9 +10,9 @@ use super::schema::{self, Shown};
 use super::shared;
 use crate::fleet::{Instance, Known, ServiceFleet, Standing};
 use crate::gate::person::approved;
-use crate::gate::roll::failed_or_skipped;
 use crate::gate::roll::stall::{self, StallScope, is_overdue};
 use crate::gate::roll::wave::{Left, verified};
+use crate::gate::roll::{failed_or_skipped, none_unstaged};
 use crate::gate::schema::migrate_floors;
 use crate::gate::version::all_at;
 use crate::upgrade::phase::Move;
@@ -56,7 +56,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if draft.has_commits() {
         return;
     }
-    if under_way.capacity_holds {
+    if under_way.capacity_holds || !under_way.out.held.is_empty() {
         left_out(draft, service);
     }
     if failures::record(draft, &under_way, Failed::In(wave)) {
@@ -74,14 +74,19 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     draft.checkpoint(service.done(), idle);
 }
 
-/// Names those that failed or were skipped, so that nothing moves them, and that take of the capacity by which all others
-/// wait. What is silent or in maintenance, or says itself that it has failed, is named with the capacity.
+/// Names those that take of the capacity by which all others wait, and that nothing moves: they failed, were skipped, or
+/// lack a release on their node. What is silent or in maintenance, or says itself that it has failed, is named with the
+/// capacity.
 fn left_out(draft: &mut Draft<'_>, service: &ServiceFleet) {
     let is_idle = |i: &Instance| {
         !i.is_in_service() && i.known() != Known::Silent && !i.is_in_maintenance() && i.failure().is_none()
     };
-    let reasons = failed_or_skipped(draft.exceptions(), |node| service.get(node).is_some_and(is_idle));
+    let exceptions = draft.exceptions();
+    let reasons = failed_or_skipped(exceptions, |node| service.get(node).is_some_and(is_idle));
     reasons.into_iter().for_each(|reason| draft.wait(reason));
+    let unstaged = service.unstaged().each;
+    let unstaged = unstaged.filter(|instance| is_idle(instance) && !exceptions.is_exempt(&instance.node));
+    draft.passes(none_unstaged(&draft.spec().release.tag, unstaged));
 }
 
 /// The database no longer shows what the new version needs: what is drained and not stopped goes back into rotation.
