@@ -117,17 +117,23 @@ impl Scale {
                 let _ = write!(
                     svg,
                     "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{1:.1}\" y2=\"{1:.1}\" class=\"grid\"/><text x=\"{2}\" \
-                     y=\"{3:.1}\" class=\"axis{4}\" text-anchor=\"end\">{ms} ms</text>",
+                     y=\"{3:.1}\" class=\"axis{4}\" text-anchor=\"end\">{5}</text>",
                     WIDTH - RIGHT,
                     self.y(ms),
                     LEFT - 6.0,
                     self.y(ms) + 4.0,
-                    if at > 1.0 { " minor" } else { "" }
+                    if at > 1.0 { " minor" } else { "" },
+                    label(ms)
                 );
             }
             tick *= 10.0;
         }
     }
+}
+
+/// A latency beside its line, in few characters: the margin of a narrow screen has room for six.
+fn label(ms: f64) -> String {
+    if ms < 1e3 { format!("{ms} ms") } else { format!("{} s", ms / 1e3) }
 }
 
 const HEIGHT: f64 = 260.0;
@@ -295,4 +301,21 @@ pub fn versions(changes: &[Change], span: Span) -> String {
     span.axis(&mut svg, height - 6.0);
     svg.push_str("</svg>");
     figure(&[(Key::Area("none out"), "dashed: out of rotation; the number is the version")], &svg)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_of_every_line_up_to_100_s_has_six_characters_at_most() {
+        let mut svg = String::new();
+        Scale::over([1.0, 100_000.0].into_iter(), 0.0, 100.0).grid(&mut svg);
+        let labels: Vec<&str> =
+            svg.split("\"end\">").skip(1).map(|rest| &rest[..rest.find('<').unwrap()]).collect();
+        assert_eq!(labels[..3], ["1 ms", "2 ms", "5 ms"]);
+        assert_eq!(labels[9..12], ["1 s", "2 s", "5 s"]);
+        assert_eq!(labels.last(), Some(&"100 s"));
+        assert!(labels.iter().all(|label| label.len() <= 6), "{labels:?}");
+    }
 }
