@@ -184,7 +184,7 @@ mod tests {
     async fn node_is_built_again_with_what_runs_and_is_allowed() {
         let testbed = testbed();
         let built = |floor, ceiling| testbed.built_again(0, &(floor..=ceiling));
-        // A window that admits all has a floor of which there is no release.
+        // The floor of a window that admits all is 1, and no release has that version.
         assert_eq!(built(1, u32::MAX).as_deref(), Some("pantry-3"));
         assert_eq!(built(4, 4).as_deref(), Some("pantry-4-mended"), "of two the one that works");
         assert_eq!(built(5, 5), None);

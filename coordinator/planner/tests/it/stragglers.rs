@@ -21,6 +21,20 @@ pub(crate) fn nothing_runs(world: &mut World, n: usize, step: Step, health: Heal
     report
 }
 
+/// In roll, one that still serves the former version is switched off and decommissioned: which.
+fn one_is_decommissioned_in_roll(world: &mut World) -> usize {
+    world.until_roll();
+    let last = (0..3).rev().find(|n| world.agents[&node(*n)].report.step == Step::Serving).unwrap();
+    world.fall_silent(last);
+    let gone = ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() };
+    let asker = Asker { who: "op".into(), why: "it is gone".into(), accepts: Default::default() };
+    let id = InstanceId::new(service(), node(last));
+    let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, gone, &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    last
+}
+
 /// Runs until `there`, then one node goes away and comes back with a version that is not admitted any more.
 fn returns_with(world: &mut World, version: i64, there: impl Fn(&Phase) -> bool) {
     for _ in 0..1000 {
@@ -101,15 +115,7 @@ fn decommissioned_instance_returning_in_remove_is_moved() {
     for phase in ["remove", "contract"] {
         let mut world = World::at_version_1(3);
         world.start_with_schema(spec(schema.clone()), MigrateOrder::BeforeRoll);
-        world.until_roll();
-        let last = (0..3).rev().find(|n| world.agents[&node(*n)].report.step == Step::Serving).unwrap();
-        world.fall_silent(last);
-        let gone = ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() };
-        let asker = Asker { who: "op".into(), why: "it is gone".into(), accepts: Default::default() };
-        let id = InstanceId::new(service(), node(last));
-        let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, gone, &asker).unwrap();
-        assert!(world.store.commit(&commit));
-        world.events += 1;
+        let last = one_is_decommissioned_in_roll(&mut world);
         world.until(phase, |world| world.phase().name().word() == phase);
         let agent = world.agents.get_mut(&node(last)).unwrap();
         assert_eq!(agent.release, release(1));
@@ -142,15 +148,7 @@ fn old_one_that_starts_nothing_after_the_roll_is_moved() {
     });
     let mut world = World::at_version_1(3);
     world.start_with_schema(spec(change), MigrateOrder::AfterRoll);
-    world.until_roll();
-    let last = (0..3).rev().find(|n| world.agents[&node(*n)].report.step == Step::Serving).unwrap();
-    world.fall_silent(last);
-    let gone = ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() };
-    let asker = Asker { who: "op".into(), why: "it is gone".into(), accepts: Default::default() };
-    let id = InstanceId::new(service(), node(last));
-    let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, gone, &asker).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
+    let last = one_is_decommissioned_in_roll(&mut world);
     world.until("migrate", |world| world.phase().name().word() == "migrate");
     let faulty = |world: &mut World, lasting: bool| {
         let agent = world.agents.get_mut(&node(last)).unwrap();

@@ -102,20 +102,21 @@ pub(super) fn shows(draft: &mut Draft<'_>) -> Shown {
 /// otherwise.
 pub(super) fn is_seen_recently(draft: &mut Draft<'_>) -> bool {
     let is_recent = draft.recent_facts().is_some();
-    if !is_recent {
-        look(draft);
-    }
-    is_recent
+    is_seen_or_looks(draft, is_recent)
 }
 
 /// Whether the last look, for this very decision, is recent enough to end the upgrade on it; has the database looked at
 /// again otherwise. It is asked once nothing else is waited for: no later phase looks at the database.
 pub(super) fn is_seen_at_the_end(draft: &mut Draft<'_>) -> bool {
     let is_recent = draft.last_facts().is_some();
-    if !is_recent {
+    is_seen_or_looks(draft, is_recent)
+}
+
+fn is_seen_or_looks(draft: &mut Draft<'_>, is_seen: bool) -> bool {
+    if !is_seen {
         look(draft);
     }
-    is_recent
+    is_seen
 }
 
 /// What a database shows of what the phase builds on.

@@ -1,10 +1,8 @@
 //! Instances on which nothing runs, because a start failed or their directive names nothing to start.
 
-use super::nothing_runs;
-use crate::sim::{World, node, release, service, spec};
+use super::{nothing_runs, one_is_decommissioned_in_roll};
+use crate::sim::{World, node, release, spec};
 use serde_json::json;
-use tidegate_planner::ask::{self, Asker};
-use tidegate_proto::InstanceId;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 
@@ -14,15 +12,7 @@ use tidegate_proto::record::upgrade::Phase;
 fn stopped_old_one_that_returns_in_remove_is_moved() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"max_unavailable": 1, "min_in_service": 1}))).unwrap();
-    world.until_roll();
-    let last = (0..3).rev().find(|n| world.agents[&node(*n)].report.step == Step::Serving).unwrap();
-    world.fall_silent(last);
-    let gone = ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() };
-    let asker = Asker { who: "op".into(), why: "it is gone".into(), accepts: Default::default() };
-    let id = InstanceId::new(service(), node(last));
-    let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, gone, &asker).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
+    let last = one_is_decommissioned_in_roll(&mut world);
     world.until("remove", |world| world.phase() == Phase::Remove);
     let agent = world.agents.get_mut(&node(last)).unwrap();
     assert_eq!(agent.release, release(1));
