@@ -181,9 +181,16 @@ async fn long_procedure_by_hand_passes_where_it_waits_long_enough() {
     assert_eq!(done.report()["upgrade"]["phases"][0][0], "procedure");
 }
 
+/// Uploads of six seconds, two begin at each instance in a second: some ten are in flight at each stop, and that none is
+/// does not happen.
+fn long_uploads(gate: &str) -> String {
+    assert!(gate.contains("over: 2s"));
+    gate.replace("over: 2s", "over: 6s")
+}
+
 #[tokio::test]
 async fn procedure_by_hand_fails_where_it_does_not() {
-    let done = done(&by_hand("0.1")).await;
+    let done = done(&long_uploads(&by_hand("0.1"))).await;
     contains(&done.failed("zero-downtime"), &["failed; first:"]);
 }
 
@@ -201,7 +208,7 @@ async fn target_that_starts_before_the_base_has_ended_fails() {
 #[tokio::test]
 async fn drain_that_waits_for_no_request_fails() {
     let careless = "upgrade:\n  drain: {evidence: settle, settle: 500ms, deadline: 1s, on_deadline: proceed}";
-    let done = done(&gate().replace("upgrade:", careless)).await;
+    let done = done(&long_uploads(&gate().replace("upgrade:", careless))).await;
     contains(&done.failed("zero-downtime"), &["failed; first: upload"]);
 }
 
