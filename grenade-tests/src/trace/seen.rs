@@ -17,7 +17,7 @@ use tidegate_proto::{
     GateHop, Key, NodeId, ReleaseRevision, ServiceName, ServiceVersion, StreamName, UpgradeId, Value,
 };
 
-use super::revision::{Put, Revision, Written};
+use super::revision::{LIE, Put, Revision, Written};
 
 /// A record and the revision that wrote it last.
 #[derive(Debug, Clone)]
@@ -180,10 +180,11 @@ impl Seen {
 
     /// Whether a report names an admission and the version that was admitted. One that names no admission counts for
     /// nothing until it does, and one that says another version than the admitted one was refused: it counts at the lower
-    /// of the two.
+    /// of the two. An inventory record that was written in place of an agent admits nothing.
     pub(super) fn is_admitted(&self, service: &ServiceName, node: &NodeId, report: &Report) -> bool {
         let known = self.instances.get(&(service.clone(), node.clone()));
-        let admitted = known.and_then(|instance| instance.inventory.as_ref()).map(|at| at.body.version);
+        let inventory = known.and_then(|instance| instance.inventory.as_ref());
+        let admitted = inventory.filter(|at| at.body.at != LIE).map(|at| at.body.version);
         report.version.is_some() && report.version == admitted && report.admission.exists()
     }
 

@@ -74,6 +74,7 @@ mod tests {
     use super::*;
     use crate::trace::{Put, Revision, Trace};
     use tidegate_proto::Prefix;
+    use tidegate_proto::record::Timestamp;
 
     /// What is written under a key; none where it is removed.
     type Write = (&'static str, Option<String>);
@@ -88,14 +89,21 @@ mod tests {
         ("reports/pantry/n1", Some(text))
     }
 
+    fn inventory(version: u32, at: Timestamp) -> Write {
+        let text = format!(
+            r#"{{"schema":1,"version":{version},"identity":{{"nonce":"n","boot":"b"}},"at":{}}}"#,
+            at.0
+        );
+        ("inventory/pantry/n1", Some(text))
+    }
+
     fn floor(floor: u32) -> Write {
         ("windows/pantry", Some(format!(r#"{{"schema":1,"floor":{floor},"ceiling":2,"set_by":"u1"}}"#)))
     }
 
     /// A history of one instance of version 1: admitted in revision 2, silent since 4, and then what is given.
     fn silent_and_then(then: &[Write]) -> Trace {
-        let admitted = r#"{"schema":1,"version":1,"identity":{"nonce":"n","boot":"b"},"at":1}"#.to_owned();
-        let first = [floor(1), ("inventory/pantry/n1", Some(admitted)), report("1", "in", 1), SILENT];
+        let first = [floor(1), inventory(1, Timestamp(1)), report("1", "in", 1), SILENT];
         let written = (1..).zip(first.iter().chain(then)).map(|(number, (key, put))| {
             let path = format!("/tidegate/{key}");
             let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
@@ -127,6 +135,16 @@ mod tests {
         assert!(!broke_rule_3(&silent_and_then(&[report("null", "out", 1)])));
         let trace = silent_and_then(&[report("null", "out", 1), report("1", "in", 1)]);
         assert!(broke_rule_3(&trace), "it is back on its former admission");
+    }
+
+    #[test]
+    fn false_inventory_record_admits_no_refused_version() {
+        let comes_back = |at| silent_and_then(&[inventory(6, at), report("6", "in", 1)]);
+        assert!(!broke_rule_3(&comes_back(LIE)), "its agent says that 6 is refused");
+        assert!(
+            broke_rule_3(&comes_back(Timestamp(1))),
+            "6 was admitted, and the report names another admission"
+        );
     }
 
     #[test]
