@@ -32,12 +32,8 @@ pub(super) struct Instance {
     pub(super) report: Option<At<Report>>,
     /// The last report, also when it is gone.
     pub(super) last_report: Option<Report>,
-    /// The revision of its last report, also when it is gone.
-    reported: i64,
     /// The revision at which its last report went, because the lease lapsed.
     pub(super) lapsed: i64,
-    /// The revision of the last report before that.
-    pub(super) heard: i64,
     /// Whether a report since then named an admission and the version that was admitted.
     pub(super) is_back: bool,
     /// The revision since which it is out by itself; 0 where it is not, or an order took it out.
@@ -110,7 +106,6 @@ impl Seen {
                 let instance = self.instance(service, node);
                 instance.is_back |= is_admitted;
                 instance.last_report = Some(report.body.clone());
-                instance.reported = revision;
                 // Who reports again was not gone.
                 instance.decommissioned = false;
                 instance.report = Some(At { revision, body: report.body });
@@ -160,7 +155,7 @@ impl Seen {
                 let instance = self.instance(service, node);
                 // One that was overwritten with nonsense is removed by hand, and its agent's lease is still held.
                 if instance.report.take().is_some() && written.gone {
-                    (instance.lapsed, instance.heard) = (revision, instance.reported);
+                    instance.lapsed = revision;
                     instance.is_back = false;
                 }
             }

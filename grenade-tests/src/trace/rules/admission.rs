@@ -2,7 +2,7 @@
 //! nothing that it has reported (rules 1 to 3).
 
 use tidegate_proto::record::report::Rotation;
-use tidegate_proto::{Key, NodeId, Value};
+use tidegate_proto::{Key, Value};
 
 use super::Judge;
 use crate::trace::revision::{LIE, Written};
@@ -45,9 +45,7 @@ impl Judge<'_> {
             };
             let refused = report.rotation == Rotation::Out && report.version.is_some_and(is_outside);
             let returns = !before.is_back && self.before.is_admitted(service, node, report) && !refused;
-            let is_new_start = |(of, at): &(NodeId, i64)| of == node && before.heard <= *at && *at <= lapsed;
-            let admitted = report.admission.0 > lapsed || self.agents.restarts.iter().any(is_new_start);
-            self.holds(3, !returns || admitted, || {
+            self.holds(3, !returns || report.admission.0 > lapsed, || {
                 format!(
                     "{key} is back after it lapsed at {lapsed}, on the former admission {}",
                     report.admission
@@ -150,8 +148,8 @@ mod tests {
     #[test]
     fn report_after_an_unreadable_one_is_no_return() {
         let mut trace = silent_and_then(&[report("1", "in", 1), SILENT, report("1", "in", 1)]);
-        // The agent that reports in revision 5 was admitted before the lease of the one before it lapsed.
-        trace.restarts.push(("n1".parse().unwrap(), 3));
+        // What is removed in revision 4 had been overwritten as well.
+        trace.revisions[3].writes[0].gone = false;
         assert!(broke_rule_3(&trace), "its own lease lapsed as well");
         trace.revisions[5].writes[0].gone = false;
         assert!(!broke_rule_3(&trace), "its report was overwritten, and its lease is held");
