@@ -34,6 +34,15 @@ pub struct Candidate<'a> {
     pub obeyed: Revision,
 }
 
+/// An admission that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admission {
+    /// The mod_revision of its inventory record.
+    pub revision: Revision,
+    /// The mod_revision of the report that was there; 0 = none. The next report is written over just that.
+    pub report: Revision,
+}
+
 /// Why a version was not admitted.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAdmitted {
@@ -87,7 +96,7 @@ pub async fn admit_as_watched(
     candidate: &Candidate<'_>,
     window: &Known,
     report_at: Revision,
-) -> Result<Revision, NotAdmitted> {
+) -> Result<Admission, NotAdmitted> {
     if window.window.admits(candidate.version) && report_at.exists() {
         match write(store, candidate, window.revision, report_at).await {
             Err(NotAdmitted::Commit(CommitError::Conflict { .. })) => {}
@@ -97,8 +106,8 @@ pub async fn admit_as_watched(
     admit(store, candidate).await
 }
 
-/// Admits `candidate`; returns the mod_revision of its inventory record.
-pub async fn admit(store: &Store, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
+/// Admits `candidate`.
+pub async fn admit(store: &Store, candidate: &Candidate<'_>) -> Result<Admission, NotAdmitted> {
     let mut retries = 1..ATTEMPTS;
     loop {
         let read = read(store, candidate.instance).await?;
@@ -121,12 +130,12 @@ async fn read(store: &Store, instance: &InstanceId) -> Result<Snapshot, NotAdmit
 }
 
 /// Writes the admission, on the condition that what was read is unchanged.
-async fn decide(store: &Store, candidate: &Candidate<'_>, read: &Snapshot) -> Result<Revision, NotAdmitted> {
+async fn decide(store: &Store, candidate: &Candidate<'_>, read: &Snapshot) -> Result<Admission, NotAdmitted> {
     let [window_key, report_key, inventory_key] = keys(candidate.instance);
     let window = window_admits(read, &window_key, candidate)?;
     let report = report_allows(read, &report_key, candidate)?;
     if is_reported(read, &report_key, candidate) && stands(read, &inventory_key, candidate) {
-        return Ok(candidate.known);
+        return Ok(Admission { revision: candidate.known, report });
     }
     write(store, candidate, window, report).await
 }
@@ -137,7 +146,7 @@ async fn write(
     candidate: &Candidate<'_>,
     window: Revision,
     report: Revision,
-) -> Result<Revision, NotAdmitted> {
+) -> Result<Admission, NotAdmitted> {
     let [window_key, report_key, inventory_key] = keys(candidate.instance);
     let inventory = Inventory {
         version: candidate.version,
@@ -152,7 +161,7 @@ async fn write(
     };
     let commit = commit.when(Precondition::At(report_key, report)).put(inventory_key, inventory);
     let committed = store.commit(&commit).await.map_err(NotAdmitted::Commit)?;
-    Ok(committed.revision)
+    Ok(Admission { revision: committed.revision, report })
 }
 
 fn window_admits(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
@@ -301,7 +310,7 @@ mod tests {
         let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
         let n1 = Asker::n1();
         let obeyed = Revision(100);
-        let fell_back = |answer: Result<Revision, NotAdmitted>| match answer {
+        let fell_back = |answer: Result<Admission, NotAdmitted>| match answer {
             Err(NotAdmitted::FellBack { found, .. }) => found,
             other => panic!("{other:?}"),
         };
@@ -318,7 +327,7 @@ mod tests {
     async fn report_without_version_needs_another_admission() {
         let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
         let n1 = Asker::n1();
-        let first = admit(&store, &n1.asks(1)).await.unwrap();
+        let first = admit(&store, &n1.asks(1)).await.unwrap().revision;
         let asks = Candidate { known: first, ..n1.asks(1) };
         let InstanceId { service, node } = n1.instance.clone();
         let key = Key::Report(service, node);
@@ -326,9 +335,10 @@ mod tests {
             let report =
                 serde_json::json!({ "identity": n1.identity, "admission": first, "version": version });
             let report: Report = serde_json::from_value(report).unwrap();
-            store.commit(&Commit::new().put(key.clone(), report)).await.unwrap();
+            let at = store.commit(&Commit::new().put(key.clone(), report)).await.unwrap().revision;
             let admission = admit(&store, &asks).await.unwrap();
-            assert_eq!(admission == first, stands, "{version:?}: {admission}");
+            assert_eq!(admission.revision == first, stands, "{version:?}: {admission:?}");
+            assert_eq!(admission.report, at, "{version:?}");
         }
     }
 
@@ -362,7 +372,7 @@ mod tests {
         };
         let window = Known { revision: window_at, window };
         let first = admit_as_watched(&store, &n1.asks(2), &window, report_at).await.unwrap();
-        assert_eq!(first, Revision(window_at.0 + 1));
+        assert_eq!(first, Admission { revision: Revision(window_at.0 + 1), report: report_at });
 
         // The watched window is outdated, whichever way it has moved since.
         set_window(&store, &n1.instance.service, 3, 3).await;

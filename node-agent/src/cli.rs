@@ -256,8 +256,8 @@ async fn admit_one(path: &Path, service: ServiceName, version: ServiceVersion) -
         obeyed: Revision::ABSENT,
     };
     match admit(&store, &candidate).await {
-        Ok(revision) => {
-            println!("{instance} admitted at version {version} (admission {revision})");
+        Ok(admission) => {
+            println!("{instance} admitted at version {version} (admission {})", admission.revision);
             Ok(ExitCode::SUCCESS)
         }
         // `main` prints its causes.

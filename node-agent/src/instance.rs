@@ -193,6 +193,9 @@ impl Instance {
                 () = self.stager.ended() => {}
                 done = self.reporter.publisher.ended() => {
                     self.reporter.written(done)?;
+                    if self.take_in_lapse() {
+                        return Ok(false);
+                    }
                     // What has changed while that was being written.
                     self.report(Duration::ZERO, seen).await?;
                     continue;
@@ -210,6 +213,7 @@ impl Instance {
             return Ok(());
         }
         self.writer.flush_first(&self.journal).await?;
+        self.take_in_lapse();
         let link = &self.store.link;
         let (Some(store), Some(leased)) = (link.store(), link.lease()) else { return Ok(()) };
         // Since that look the lease may have become another one: under that nothing was admitted yet.

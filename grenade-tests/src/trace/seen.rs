@@ -17,7 +17,7 @@ use tidegate_proto::{
     GateHop, Key, NodeId, ReleaseRevision, ServiceName, ServiceVersion, StreamName, UpgradeId, Value,
 };
 
-use super::revision::{Put, Revision, Written};
+use super::revision::{LIE, Put, Revision, Written};
 
 /// A record and the revision that wrote it last.
 #[derive(Debug, Clone)]
@@ -32,12 +32,8 @@ pub(super) struct Instance {
     pub(super) report: Option<At<Report>>,
     /// The last report, also when it is gone.
     pub(super) last_report: Option<Report>,
-    /// The revision of its last report, also when it is gone.
-    reported: i64,
     /// The revision at which its last report went, because the lease lapsed.
     pub(super) lapsed: i64,
-    /// The revision of the last report before that.
-    pub(super) heard: i64,
     /// Whether a report since then named an admission and the version that was admitted.
     pub(super) is_back: bool,
     /// The revision since which it is out by itself; 0 where it is not, or an order took it out.
@@ -110,7 +106,6 @@ impl Seen {
                 let instance = self.instance(service, node);
                 instance.is_back |= is_admitted;
                 instance.last_report = Some(report.body.clone());
-                instance.reported = revision;
                 // Who reports again was not gone.
                 instance.decommissioned = false;
                 instance.report = Some(At { revision, body: report.body });
@@ -160,7 +155,7 @@ impl Seen {
                 let instance = self.instance(service, node);
                 // One that was overwritten with nonsense is removed by hand, and its agent's lease is still held.
                 if instance.report.take().is_some() && written.gone {
-                    (instance.lapsed, instance.heard) = (revision, instance.reported);
+                    instance.lapsed = revision;
                     instance.is_back = false;
                 }
             }
@@ -180,10 +175,11 @@ impl Seen {
 
     /// Whether a report names an admission and the version that was admitted. One that names no admission counts for
     /// nothing until it does, and one that says another version than the admitted one was refused: it counts at the lower
-    /// of the two.
+    /// of the two. An inventory record that was written in place of an agent admits nothing.
     pub(super) fn is_admitted(&self, service: &ServiceName, node: &NodeId, report: &Report) -> bool {
         let known = self.instances.get(&(service.clone(), node.clone()));
-        let admitted = known.and_then(|instance| instance.inventory.as_ref()).map(|at| at.body.version);
+        let inventory = known.and_then(|instance| instance.inventory.as_ref());
+        let admitted = inventory.filter(|at| at.body.at != LIE).map(|at| at.body.version);
         report.version.is_some() && report.version == admitted && report.admission.exists()
     }
 

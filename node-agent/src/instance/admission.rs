@@ -1,7 +1,7 @@
 //! Asks the store whether a version may run here, and journals the answer.
 
 use super::{Fatal, Instance};
-use crate::admit::{self, Candidate, NotAdmitted};
+use crate::admit::{self, Admission, Candidate, NotAdmitted};
 use crate::directive::stays::stays;
 use crate::host::Target;
 use crate::journal::{Admitted, Known, Phase, Refusal};
@@ -41,11 +41,12 @@ impl Instance {
             None => admit::admit(&store, &candidate).await,
         };
         match asked {
-            Ok(revision) => {
+            Ok(Admission { revision, report }) => {
                 tracing::info!(service = %self.service.name, %version, admission = %revision, "admitted");
                 self.journal.admitted = Some(Admitted { version, release, revision });
                 self.journal.refusal = None;
                 self.store.admitted_under = Some(epoch);
+                self.reporter.publisher.admitted_over(report);
                 Ok(Ok(()))
             }
             Err(NotAdmitted::Refused(refusal)) => {

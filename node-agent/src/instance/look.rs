@@ -63,6 +63,7 @@ impl Instance {
             self.reporter.publisher.forget();
         }
         self.reporter.publisher.seen_gone(self.store.last.no_report_at);
+        self.take_in_lapse();
         self.reporter.may_write = self.store.last.reachable() && self.may_report()?;
         let (fell_back, disregarded) = (self.store.is_behind(&self.journal), self.is_disregarded());
         match disregarded {
@@ -71,6 +72,15 @@ impl Instance {
             false => {}
         }
         Ok(self.reporter.may_write && !fell_back && !disregarded)
+    }
+
+    /// Where the report under which the version was admitted is gone, it is admitted again. Returns whether that is so.
+    pub(super) fn take_in_lapse(&mut self) -> bool {
+        let lapsed = self.reporter.publisher.takes_lapse();
+        if lapsed {
+            self.store.admitted_under = None;
+        }
+        lapsed
     }
 
     fn is_disregarded(&self) -> bool {

@@ -60,7 +60,7 @@ impl StoreView {
     }
 
     /// Whether the running version must be admitted under the lease `epoch`: when the agent starts, after its lease was
-    /// lost, and when another program (`admit` on the command line) has written the inventory since.
+    /// lost or its report was removed, and when another program (`admit` on the command line) has written the inventory since.
     pub(super) fn must_readmit(&self, journal: &Journal, epoch: Option<u64>) -> bool {
         let under = self.admitted_under;
         let is_another = under != epoch && !mutant::is("new-lease-needs-no-admission");

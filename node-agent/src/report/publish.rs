@@ -1,5 +1,6 @@
-//! Writes a report when it has changed, under the agent's lease; never as a heartbeat. The transaction compares that
-//! the key is absent or has this agent's identity, so a second agent of the same name is refused.
+//! Writes a report when it has changed, under the agent's lease; never as a heartbeat. The transaction compares that the
+//! key is what this agent last saw there: its own last report, or what its admission saw. A second agent of the same name
+//! is refused, and after a report that was removed or has lapsed nothing is reported under the former admission.
 
 use crate::admit::{self, NotAdmitted};
 use crate::link::Leased;
@@ -31,6 +32,10 @@ pub(crate) struct Publisher {
     gone_at: Revision,
     /// Whether what is being written is to be said again.
     forget_after: bool,
+    /// Where a version was admitted while a report was being written: the report that the admission saw; 0 = none.
+    admitted_over: Option<Revision>,
+    /// Whether the report under which the last admission stands is gone.
+    lapsed: bool,
     /// After one that was not written: when the next may be tried.
     again_at: Option<Instant>,
 }
@@ -45,8 +50,25 @@ impl Publisher {
     pub(crate) fn seen_gone(&mut self, revision: Revision) {
         self.gone_at = revision;
         if let Some(published) = &mut self.idle {
-            published.seen_gone(revision);
+            self.lapsed |= published.seen_gone(revision);
         }
+    }
+
+    /// A version was admitted while this report was there; 0 = none. The next report is written over just that, so that
+    /// none is written under the admission once that report is gone.
+    pub(crate) fn admitted_over(&mut self, report: Revision) {
+        match &mut self.idle {
+            Some(published) => {
+                published.base_on(report);
+                self.lapsed = false;
+            }
+            None => self.admitted_over = Some(report),
+        }
+    }
+
+    /// Whether the report under which the version was admitted is gone: it is admitted again before the next one. Once.
+    pub(crate) fn takes_lapse(&mut self) -> bool {
+        std::mem::take(&mut self.lapsed)
     }
 
     /// The store fell back, or shows an older report than the last one: it is said again.
@@ -122,10 +144,16 @@ impl Publisher {
             // Never cancelled; where it broke, so does the agent.
             Err(broken) => std::panic::resume_unwind(broken.into_panic()),
         };
-        published.seen_gone(self.gone_at);
-        if std::mem::take(&mut self.forget_after) {
+        let forgets = std::mem::take(&mut self.forget_after);
+        if forgets {
             published.forget();
         }
+        match self.admitted_over.take() {
+            Some(seen) if forgets || done.is_err() => published.base_on(seen),
+            Some(seen) => self.lapsed |= published.was_made_after(seen),
+            None => {}
+        }
+        self.lapsed |= published.seen_gone(self.gone_at) || matches!(done, Err(NotPublished::Gone(_)));
         self.idle = Some(published);
         (self.writing, self.delayed) = (None, None);
         self.again_at = done.is_err().then(|| Instant::now() + RETRY_AFTER);
@@ -138,7 +166,10 @@ impl Publisher {
 struct Published {
     instance: InstanceId,
     last: Option<Last>,
+    /// What the next report is written over; 0 = the key is absent.
     at: Revision,
+    /// The revision that made the key, where that is known: it was absent before.
+    made: Revision,
 }
 
 #[derive(Debug)]
@@ -159,6 +190,9 @@ pub(crate) enum NotPublished {
     /// The transaction.
     #[error("the report was not written")]
     Commit(#[source] CommitError),
+    /// Its own last report, or the one that the admission saw, is not there any more.
+    #[error("the report {0} was removed, or has lapsed with its lease: the version is admitted again first")]
+    Gone(Key),
     /// The record under the key cannot be read.
     #[error("the record {0} is not a report of this agent and cannot be read: remove it")]
     Unreadable(Key),
@@ -166,19 +200,34 @@ pub(crate) enum NotPublished {
 
 impl Published {
     fn nothing(instance: InstanceId) -> Self {
-        Self { instance, last: None, at: Revision::ABSENT }
+        Self { instance, last: None, at: Revision::ABSENT, made: Revision::ABSENT }
     }
 
-    /// The key was seen to be gone at `revision`: what was published before has to be said again.
-    fn seen_gone(&mut self, revision: Revision) {
-        if self.last.is_some() && revision > self.at {
+    /// The key was seen to be gone at `revision`: what was published before has to be said again. Whether there was any.
+    fn seen_gone(&mut self, revision: Revision) -> bool {
+        let gone = self.at.exists() && revision > self.at;
+        if gone {
             self.forget();
         }
+        gone
+    }
+
+    /// The next report is written over this one; 0 = none.
+    fn base_on(&mut self, report: Revision) {
+        if self.at != report {
+            self.forget();
+            self.at = report;
+        }
+    }
+
+    /// Whether the key was made after the report that an admission beside the last write saw: that one is gone.
+    fn was_made_after(&self, seen: Revision) -> bool {
+        seen.exists() && self.made > seen
     }
 
     fn forget(&mut self) {
         self.last = None;
-        self.at = Revision::ABSENT;
+        (self.at, self.made) = (Revision::ABSENT, Revision::ABSENT);
     }
 
     /// Whether `report` says something else than what lies in the store.
@@ -226,23 +275,35 @@ impl Published {
     async fn write(&mut self, store: &Store, leased: &Leased, report: &Report) -> Result<(), CommitError> {
         let key = self.key();
         let commit = Commit::new().when(Precondition::At(key.clone(), self.at)).put(key, report.clone());
-        self.at = store.commit_leased(&commit, &leased.lease).await?.revision;
+        let at = store.commit_leased(&commit, &leased.lease).await?.revision;
+        if !self.at.exists() {
+            self.made = at;
+        }
+        self.at = at;
         Ok(())
     }
 
+    /// After a write that was refused or brought no answer. What is there is written over next where it is this agent's, so
+    /// that a lost answer does not lock it out. Where the key is absent, or was made again since, the report before it is
+    /// gone. That counts also after a write of the first report: that one may have been there and gone meanwhile.
     async fn find(&mut self, store: &Store, own: &Identity) -> Result<(), NotPublished> {
         let key = self.key();
         let Some(entry) = store.get(&key).await.map_err(NotPublished::Store)? else {
-            self.at = Revision::ABSENT;
-            return Ok(());
+            self.forget();
+            return Err(NotPublished::Gone(key));
         };
         let Ok(Value::Report(record)) = &entry.value else { return Err(NotPublished::Unreadable(key)) };
         admit::check_holder(&self.instance, &record.body.identity, own).map_err(NotPublished::Holder)?;
-        self.at = entry.mod_revision;
-        Ok(())
+        let made_since = self.at.exists() && entry.create_revision > self.at;
+        self.base_on(entry.mod_revision);
+        self.made = entry.create_revision;
+        if made_since { Err(NotPublished::Gone(key)) } else { Ok(()) }
     }
 
     fn key(&self) -> Key {
         Key::Report(self.instance.service.clone(), self.instance.node.clone())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,9 +49,9 @@ async fn window_moved_between_read_and_write_admits_only_within_it() {
                 obeyed: Revision::ABSENT,
             };
             match admit(&store, &candidate).await {
-                Ok(revision) => {
+                Ok(admission) => {
                     counted[0].fetch_add(1, Ordering::Relaxed);
-                    admitted.push((revision, number));
+                    admitted.push((admission.revision, number));
                 }
                 Err(NotAdmitted::Refused(refusal)) if refusal.reason.contains("u-last") => break,
                 Err(NotAdmitted::Refused(_)) => drop(counted[1].fetch_add(1, Ordering::Relaxed)),

@@ -1,7 +1,7 @@
 //! The store goes away, and comes back.
 
 use crate::adopt::serving;
-use crate::world::store::{directive, release};
+use crate::world::store::{directive, release, report_key};
 use crate::world::wait_for;
 use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
@@ -19,6 +19,18 @@ async fn services_go_on_and_the_report_comes_back() {
     assert_eq!(world.balancer.status(), "UP");
     world.store.come_back().await;
     world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    assert_eq!(world.starts().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn removed_report_returns_under_another_admission() {
+    let (world, _agent) = serving().await;
+    let before = world.store.report().await.unwrap().admission;
+    world.store.delete(report_key()).await;
+    let report = world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    assert!(report.admission > before, "{report:?}");
+    assert_eq!(report.admission, world.store.inventory().await.unwrap().0);
+    assert_eq!(world.balancer.status(), "UP");
     assert_eq!(world.starts().len(), 1);
 }
 

@@ -203,11 +203,11 @@ pub fn retry(
     let commit = match body.disposition.takes_out() {
         true if is_counted_out(instance) => {
             // It leaves the budget as it is. Where requests may reach it, it may be in rotation again at any moment.
-            body.presumes_out |= !is_hidden(instance) && !bears(fleet, stored, instance);
+            body.presumes_out |= must_presume_out(fleet, stored, instance);
             let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::budget_at);
             commit.when(Precondition::At(Key::Budget(service.clone()), at))
         }
-        true if is_hidden(instance) || instance.runs_nothing() => {
+        true if capacity::is_hidden(instance) || instance.runs_nothing() => {
             // It costs no budget: its agent declines it where the instance is in rotation again.
             body.presumes_out = true;
             commit
@@ -261,7 +261,7 @@ pub fn retry_stopped(
     let takes_out = body.disposition.takes_out();
     let answers = |report: &Stored<Report>| matches!(report.rotation, Rotation::In | Rotation::Returning);
     if takes_out && is_counted_out(instance) && instance.report.as_ref().is_some_and(answers) {
-        body.presumes_out |= !bears(fleet, stored, instance);
+        body.presumes_out |= must_presume_out(fleet, stored, instance);
     }
     if !takes_out {
         // Its drain has failed, and it was enabled since: an instance that does not answer is drained again.
@@ -275,27 +275,15 @@ pub fn retry_stopped(
     Ok(commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body)))
 }
 
-/// Whether its agent says that a disable-file keeps requests away.
-fn is_hidden(instance: &Instance) -> bool {
-    instance.report.as_ref().is_some_and(|report| {
-        matches!(report.rotation, Rotation::Out | Rotation::Leaving | Rotation::Maintenance)
-    })
-}
-
 /// Whether an order or a cordon counts it as out, whether or not requests reach it.
 fn is_counted_out(instance: &Instance) -> bool {
     instance.cordoned || instance.is_still_out_by_order()
 }
 
-/// Whether enough others are in rotation for one that counts as out already. If it is healthy, it is judged by those that
-/// are; otherwise as if every unhealthy instance in rotation became healthy at once.
-fn bears(fleet: &Fleet, stored: &Stored<Upgrade>, instance: &Instance) -> bool {
-    let Some(service) = fleet.service(&stored.spec.service) else { return true };
-    let room = capacity::Budget::of(service, &stored.spec);
-    match instance.report.as_ref().is_some_and(|report| report.health == Health::Healthy) {
-        true => room.lacks() == 0,
-        false => room.bears_unhealthy(),
-    }
+/// Whether the order for one that counts as out already must presume that it is.
+fn must_presume_out(fleet: &Fleet, stored: &Stored<Upgrade>, instance: &Instance) -> bool {
+    let service = fleet.service(&stored.spec.service);
+    service.is_some_and(|service| capacity::must_presume_out(service, &stored.spec, instance))
 }
 
 /// One that requests may reach is taken out once more only where the budget has room for it. One that is not in service is

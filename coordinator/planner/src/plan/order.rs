@@ -2,11 +2,13 @@
 //! cordon or another capacity decision beat a turn already planned.
 
 use super::draft::{BATCH, Draft};
-use crate::fleet::Instance;
+use crate::fleet::{Instance, ServiceFleet};
+use crate::gate::budget::capacity::must_presume_out;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::spec::Spec;
 use tidegate_proto::{Key, NodeId, Release, Revision, ServiceVersion, mutant};
 
 /// The directive for one instance.
@@ -17,6 +19,8 @@ pub(super) struct Order<'a> {
     pub(super) presumes_out: bool,
     /// The order depends on its last report: the commit compares that report.
     pub(super) as_reported: bool,
+    /// The order depends on the budget, and takes nothing of it: the commit compares the budget.
+    pub(super) as_budgeted: bool,
 }
 
 impl<'a> Order<'a> {
@@ -51,14 +55,16 @@ impl<'a> Order<'a> {
     }
 
     /// The same disposition as now; only the releases that should be present change. One that is silent may have been
-    /// replaced: where its report comes meanwhile, it may be in service, and is not taken out once more.
-    pub(super) fn restate(instance: &'a Instance) -> Self {
+    /// replaced: where its report comes meanwhile, it may be in service, and is not taken out once more. One that requests may
+    /// reach again, because it crashed under its order, is taken out once more only within the capacity.
+    pub(super) fn restate(service: &ServiceFleet, spec: &Spec, instance: &'a Instance) -> Self {
         let stands = instance.directive.as_ref().filter(|_| instance.is_still_out_by_order());
         match stands.filter(|directive| directive.disposition.takes_out()) {
             Some(directive) => Self {
                 instance,
                 disposition: directive.disposition.clone(),
-                presumes_out: directive.presumes_out,
+                presumes_out: directive.presumes_out || must_presume_out(service, spec, instance),
+                as_budgeted: true,
                 as_reported: matches!(directive.disposition, Disposition::Replace { .. })
                     && !instance.unreadable.contains_key(&Kind::Report),
             },
@@ -67,7 +73,7 @@ impl<'a> Order<'a> {
     }
 
     fn budgeted(instance: &'a Instance, disposition: Disposition) -> Self {
-        Self { instance, disposition, presumes_out: false, as_reported: false }
+        Self { instance, disposition, presumes_out: false, as_reported: false, as_budgeted: false }
     }
 }
 
@@ -91,7 +97,8 @@ impl Draft<'_> {
         let Some(service) = self.service() else { return };
         // What contradicts the store may obey an order a second time.
         let instances = service.misdirected().each.filter(|instance| !instance.contradicts);
-        let orders: Vec<_> = instances.take(BATCH * 20).map(Order::restate).collect();
+        let (instances, spec) = (instances.take(BATCH * 20), self.spec());
+        let orders: Vec<_> = instances.map(|instance| Order::restate(service, spec, instance)).collect();
         self.order(&orders, releases, "releases for", because);
     }
 
@@ -101,7 +108,8 @@ impl Draft<'_> {
         for batch in orders.chunks(BATCH).take(COMMITS_A_TURN) {
             let commit =
                 batch.iter().fold(self.commit(), |commit, order| self.directive(commit, order, releases));
-            self.push_orders(self.while_reported(commit, batch), batch, what, because);
+            let commit = self.while_budgeted(self.while_reported(commit, batch), batch);
+            self.push_orders(commit, batch, what, because);
         }
     }
 
@@ -160,6 +168,15 @@ impl Draft<'_> {
             commit = commit.when(Precondition::At(key, at));
         }
         commit
+    }
+
+    /// Adds to a commit the budget, where an order of it depends on that.
+    fn while_budgeted(&self, commit: Commit, batch: &[Order<'_>]) -> Commit {
+        if !batch.iter().any(|order| order.as_budgeted) {
+            return commit;
+        }
+        let at = self.service().map_or(Revision::ABSENT, |service| service.budget_at());
+        commit.when(Precondition::At(Key::Budget(self.spec().service.clone()), at))
     }
 
     fn push_orders(&mut self, commit: Commit, batch: &[Order<'_>], what: &str, because: &str) {

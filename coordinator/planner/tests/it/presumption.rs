@@ -6,9 +6,9 @@ use serde_json::json;
 use tidegate_planner::Action;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::directive::{Directive, Disposition};
-use tidegate_proto::record::report::{Rotation, Step};
+use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{Key, Value, Write};
+use tidegate_proto::{Commit, Key, Precondition, Value, Write};
 
 /// A roll of four instances; three must stay in service. The third is in maintenance, and it is ordered to be replaced.
 fn replacing_what_a_person_keeps_out() -> World {
@@ -121,13 +121,8 @@ fn order_on_the_way_back_presumes_what_the_former_one_did() {
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
 }
 
-/// It was replaced in the roll and fell silent. It reports again between the plan and the commit.
-#[test]
-fn restated_replacement_takes_out_none_that_reports_again() {
-    let mut world = World::at_version_1(3);
-    world.start(spec(json!({}))).unwrap();
-    world.until("the old code is removed", |world| world.phase() == Phase::Remove);
-    world.fall_silent(1);
+/// The planned commit that orders the second instance to be replaced once more.
+fn restated(world: &World) -> Option<Commit> {
     let replaces_it = |write: &Write| match write {
         Write::Put(Key::Directive(_, of), Value::Directive(directive)) => {
             *of == node(1) && matches!(directive.body.disposition, Disposition::Replace { .. })
@@ -135,14 +130,46 @@ fn restated_replacement_takes_out_none_that_reports_again() {
         _ => false,
     };
     let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
-    let restated = plan.actions.iter().find_map(|action| match action {
-        Action::Commit(planned) => planned.commit.writes.iter().any(replaces_it).then_some(&planned.commit),
+    plan.actions.iter().find_map(|action| match action {
+        Action::Commit(planned) => {
+            planned.commit.writes.iter().any(replaces_it).then(|| planned.commit.clone())
+        }
         _ => None,
-    });
-    let restated = restated.expect("its directive names the releases of the roll");
+    })
+}
+
+/// It was replaced in the roll and has crashed since; a supervisor may start it again before its agent obeys.
+#[test]
+fn restated_replacement_presumes_it_out_without_capacity() {
+    for presumes in [false, true] {
+        let mut world = World::at_version_1(3);
+        world.start(spec(json!({"max_unavailable": 1, "min_in_service": 2}))).unwrap();
+        world.until("the old code is removed", |world| world.phase() == Phase::Remove);
+        let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+        (report.version, report.health) = (None, Health::Unhealthy);
+        set_rotation(&mut world, 1, Rotation::Unknown);
+        if presumes {
+            set_rotation(&mut world, 0, Rotation::Out);
+        }
+        let restated = restated(&world).expect("its directive names the releases of the roll");
+        let is_of_budget = |held: &Precondition| matches!(held, Precondition::At(Key::Budget(_), _));
+        assert!(restated.when.iter().any(is_of_budget), "{:?}", restated.when);
+        assert!(world.store.commit(&restated));
+        assert_eq!(directive(&world, 1).unwrap().presumes_out, presumes);
+    }
+}
+
+/// It was replaced in the roll and fell silent. It reports again between the plan and the commit.
+#[test]
+fn restated_replacement_takes_out_none_that_reports_again() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    world.until("the old code is removed", |world| world.phase() == Phase::Remove);
+    world.fall_silent(1);
+    let restated = restated(&world).expect("its directive names the releases of the roll");
     world.agents.get_mut(&node(1)).unwrap().alive = true;
     world.publish(&node(1));
-    assert!(!world.store.commit(restated), "it is in service");
+    assert!(!world.store.commit(&restated), "it is in service");
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(directive(&world, 1).unwrap().disposition, Disposition::Serve { returning: false });

@@ -2,7 +2,7 @@
 //! nothing that it has reported (rules 1 to 3).
 
 use tidegate_proto::record::report::Rotation;
-use tidegate_proto::{Key, NodeId, Value};
+use tidegate_proto::{Key, Value};
 
 use super::Judge;
 use crate::trace::revision::{LIE, Written};
@@ -45,9 +45,7 @@ impl Judge<'_> {
             };
             let refused = report.rotation == Rotation::Out && report.version.is_some_and(is_outside);
             let returns = !before.is_back && self.before.is_admitted(service, node, report) && !refused;
-            let is_new_start = |(of, at): &(NodeId, i64)| of == node && before.heard <= *at && *at <= lapsed;
-            let admitted = report.admission.0 > lapsed || self.agents.restarts.iter().any(is_new_start);
-            self.holds(3, !returns || admitted, || {
+            self.holds(3, !returns || report.admission.0 > lapsed, || {
                 format!(
                     "{key} is back after it lapsed at {lapsed}, on the former admission {}",
                     report.admission
@@ -74,6 +72,7 @@ mod tests {
     use super::*;
     use crate::trace::{Put, Revision, Trace};
     use tidegate_proto::Prefix;
+    use tidegate_proto::record::Timestamp;
 
     /// What is written under a key; none where it is removed.
     type Write = (&'static str, Option<String>);
@@ -88,14 +87,21 @@ mod tests {
         ("reports/pantry/n1", Some(text))
     }
 
+    fn inventory(version: u32, at: Timestamp) -> Write {
+        let text = format!(
+            r#"{{"schema":1,"version":{version},"identity":{{"nonce":"n","boot":"b"}},"at":{}}}"#,
+            at.0
+        );
+        ("inventory/pantry/n1", Some(text))
+    }
+
     fn floor(floor: u32) -> Write {
         ("windows/pantry", Some(format!(r#"{{"schema":1,"floor":{floor},"ceiling":2,"set_by":"u1"}}"#)))
     }
 
     /// A history of one instance of version 1: admitted in revision 2, silent since 4, and then what is given.
     fn silent_and_then(then: &[Write]) -> Trace {
-        let admitted = r#"{"schema":1,"version":1,"identity":{"nonce":"n","boot":"b"},"at":1}"#.to_owned();
-        let first = [floor(1), ("inventory/pantry/n1", Some(admitted)), report("1", "in", 1), SILENT];
+        let first = [floor(1), inventory(1, Timestamp(1)), report("1", "in", 1), SILENT];
         let written = (1..).zip(first.iter().chain(then)).map(|(number, (key, put))| {
             let path = format!("/tidegate/{key}");
             let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
@@ -130,10 +136,20 @@ mod tests {
     }
 
     #[test]
+    fn false_inventory_record_admits_no_refused_version() {
+        let comes_back = |at| silent_and_then(&[inventory(6, at), report("6", "in", 1)]);
+        assert!(!broke_rule_3(&comes_back(LIE)), "its agent says that 6 is refused");
+        assert!(
+            broke_rule_3(&comes_back(Timestamp(1))),
+            "6 was admitted, and the report names another admission"
+        );
+    }
+
+    #[test]
     fn report_after_an_unreadable_one_is_no_return() {
         let mut trace = silent_and_then(&[report("1", "in", 1), SILENT, report("1", "in", 1)]);
-        // The agent that reports in revision 5 was admitted before the lease of the one before it lapsed.
-        trace.restarts.push(("n1".parse().unwrap(), 3));
+        // What is removed in revision 4 had been overwritten as well.
+        trace.revisions[3].writes[0].gone = false;
         assert!(broke_rule_3(&trace), "its own lease lapsed as well");
         trace.revisions[5].writes[0].gone = false;
         assert!(!broke_rule_3(&trace), "its report was overwritten, and its lease is held");

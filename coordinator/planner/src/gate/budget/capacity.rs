@@ -15,6 +15,7 @@
 use super::BudgetGate;
 use crate::fleet::{Causes, Exposure, Instance, NO_DOMAIN, Sample, ServiceFleet};
 use crate::gate::Reason;
+use tidegate_proto::record::report::{Health, Rotation};
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Amount, mutant};
 
@@ -229,6 +230,27 @@ impl Budget {
             }
             nodes => Reason::Budget(BudgetGate::Unlabelled { nodes: nodes.clone() }),
         }
+    }
+}
+
+/// Whether its agent says that a disable-file keeps requests away.
+pub fn is_hidden(instance: &Instance) -> bool {
+    instance.report.as_ref().is_some_and(|report| {
+        matches!(report.rotation, Rotation::Out | Rotation::Leaving | Rotation::Maintenance)
+    })
+}
+
+/// Whether an order that takes out once more what counts as out already must presume that it is: requests may reach it at
+/// any moment, and too few others are in rotation. If it is healthy, it is judged by those that are; otherwise as if every
+/// unhealthy instance in rotation became healthy at once.
+pub fn must_presume_out(service: &ServiceFleet, spec: &Spec, instance: &Instance) -> bool {
+    if is_hidden(instance) {
+        return false;
+    }
+    let room = Budget::of(service, spec);
+    match instance.report.as_ref().is_some_and(|report| report.health == Health::Healthy) {
+        true => room.lacks() > 0,
+        false => !room.bears_unhealthy(),
     }
 }
 
