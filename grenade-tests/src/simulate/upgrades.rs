@@ -8,7 +8,7 @@ use super::advice::{
 use super::before::{all_filled, as_before};
 use super::falsify::kind::{FalseAction, Falsification};
 use super::lost::{self, Refused};
-use super::operator::{Command, Operator, understood, within};
+use super::operator::{Command, Operator, within};
 use super::promise;
 use super::scenario::{Fault, UpgradePlan, What};
 use super::sharing::{self, Turn, Wanted};
@@ -295,8 +295,8 @@ impl UpgradeSequence {
             restored(world, current, &reason.blocked_on).await;
         }
         for reason in &explained.reasons {
-            let Some(command) = &reason.next_step else { continue };
-            let command = as_seen(world, current, understood(command), &reason.blocked_on);
+            let Some(next_step) = &reason.next_step else { continue };
+            let command = as_seen(world, current, next_step);
             if advised(world, current, &reason.kind, &command).await {
                 break;
             }

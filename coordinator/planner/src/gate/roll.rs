@@ -10,6 +10,7 @@ use super::{Answer, Reason};
 use crate::fleet::{Causes, Exceptions, Instance, Known, Sample, ServiceFleet, Standing, target};
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
+use tidegate_proto::record::report::MAY_HAVE_STOPPED;
 use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 use tidegate_proto::{NodeId, Release, ReleaseTag, Span, UpgradeId, mutant};
 
@@ -39,11 +40,22 @@ pub(super) fn retry(id: &UpgradeId, node: &NodeId) -> String {
     format!("tidegate upgrade retry {id} {node}")
 }
 
+/// The same for an instance that has failed. Whether its service has stopped, only a person can know.
+fn retry_failed(id: &UpgradeId, node: &NodeId, may_have_stopped: bool) -> String {
+    let command = retry(id, node);
+    match may_have_stopped {
+        true => {
+            format!("{command}, or, if the service has stopped, {command} --declare-stopped --why …")
+        }
+        false => command,
+    }
+}
+
 /// The command that helps where instances are out of service: the one that has failed is named, or else one that a person
 /// keeps out.
 pub(super) fn recovery_command(waits: Waits<'_>, out: &Causes) -> Option<String> {
     waits.upgrade(|id| match (out.failed(), out.cordoned()) {
-        (Some(node), _) => retry(id, node),
+        (Some(cause), _) => retry_failed(id, &cause.node, cause.may_have_stopped),
         (None, Some(node)) => format!("tidegate fleet uncordon {node}"),
         (None, None) => format!("tidegate upgrade status {id}"),
     })
@@ -97,7 +109,7 @@ impl RollGate {
                 format!("{node} failed: {why}"),
                 "a person, who corrects the instance on that node; it is not retried automatically",
             )
-            .next_step(waits.upgrade(|id| retry(id, node))),
+            .next_step(waits.upgrade(|id| retry_failed(id, node, why.contains(MAY_HAVE_STOPPED)))),
             Self::Skipped { nodes } => Description::new(
                 format!("skipped instances still block remove and contract: {nodes}"),
                 "a person, who retries the instance, or stops and decommissions it",
