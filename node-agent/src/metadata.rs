@@ -240,7 +240,8 @@ impl Follower {
         };
         let key = Key::GroupSignal(self.group.name.clone(), self.node.clone());
         let found = store.get(&key).await?;
-        if kept.reported && found.as_ref().is_some_and(|entry| is_there(entry, &body)) {
+        if let Some(by) = found.as_ref().filter(|_| kept.reported).and_then(|entry| sender(entry, &body)) {
+            tracing::debug!(group = %self.group.name, %by, "the store has a signal about this document");
             self.unsure = false;
             return Ok(None);
         }
@@ -268,11 +269,12 @@ impl Follower {
     }
 }
 
-/// Whether the store has this signal of this node. One of a person about the same document came later, and counts.
-fn is_there(entry: &Entry, own: &Signal) -> bool {
-    let Ok(Value::Signal(found)) = &entry.value else { return false };
+/// Who sent the signal that the store has, where that is this one of this node. One of a person about the same document came
+/// later, and counts.
+fn sender<'a>(entry: &'a Entry, own: &Signal) -> Option<&'a str> {
+    let Ok(Value::Signal(found)) = &entry.value else { return None };
     let is_same = found.body.who != own.who || found.body.success == own.success;
-    found.body.generation == own.generation && is_same
+    (found.body.generation == own.generation && is_same).then_some(found.body.who.as_str())
 }
 
 fn take_in(wanted: &mut Option<Group>, seen: Seen) {

@@ -3,7 +3,7 @@
 use super::accepting::{OldPrograms, says_none_is_old};
 use super::by_hand;
 use super::form_look;
-use super::operator::{Command, Operator, within};
+use super::operator::{Command, Operator, understood, within};
 use super::scenario::{ReleasePlan, UpgradePlan};
 use super::slot::Slot;
 use super::tamper;
@@ -102,12 +102,12 @@ fn is_false_statement(world: &World, plan: &UpgradePlan, command: &Command) -> b
     says_none_is_old(phase, accepts) && OldPrograms::of(&world.scenario, plan).run(&world.testbed)
 }
 
-/// A command as a person gives it who has looked at the node: a service that has stopped is declared so where the reason
-/// asks for that.
-pub(super) fn as_seen(world: &World, current: &Current, command: Command, reason: &str) -> Command {
-    match command {
+/// The command of a next step as a person gives it who has looked at the node: a service that has stopped is declared so
+/// where the next step has that.
+pub(super) fn as_seen(world: &World, current: &Current, next_step: &str) -> Command {
+    match understood(next_step) {
         Command::Retry(id, node)
-            if reason.contains("retry with --declare-stopped") && stands_still(world, current, &node) =>
+            if next_step.contains("--declare-stopped") && stands_still(world, current, &node) =>
         {
             Command::DeclareStopped(id, node)
         }

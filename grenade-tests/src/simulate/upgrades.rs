@@ -1,22 +1,20 @@
 //! The upgrades of one service, one after the other, as the people of that service carry them out: they start them, follow
 //! what `explain` advises, and try once more with a corrected release.
 
-use super::advice::{
-    advised, as_seen, filled_by_hand, is_of_another_database, named_in_config, put_back, reconciled,
-    restored, undo_ended_by_hand,
-};
+mod reasons;
+
+use super::advice::{filled_by_hand, named_in_config, put_back, reconciled, undo_ended_by_hand};
 use super::before::{all_filled, as_before};
-use super::falsify::kind::{FalseAction, Falsification};
 use super::lost::{self, Refused};
-use super::operator::{Command, Operator, understood, within};
+use super::operator::{Operator, within};
 use super::promise;
 use super::scenario::{Fault, UpgradePlan, What};
 use super::sharing::{self, Turn, Wanted};
 use super::spec::spec;
 use super::upgrade_id;
 use super::world::World;
+use reasons::follow_reasons;
 use tidegate_proto::record::upgrade::PhaseName;
-use tidegate_proto::wire::v1::ExplainUpgradeReply;
 
 /// How often people look.
 const LOOK: u64 = 5_000;
@@ -29,10 +27,6 @@ const PATIENCE: u64 = 900_000;
 
 /// After so long in all, what is wrong with releases is corrected where they run.
 const CORRECTED_AFTER: u64 = MISFORTUNE + PATIENCE / 2;
-
-/// The kind of the reason that the store refuses a record: no record of an upgrade outgrows the smallest limit that a world's
-/// store has, and a coordinator has every permission.
-const REFUSED: &str = "store-refused";
 
 /// How often a service that shares a schema tries to get to the next version: another upgrade waits for it.
 const ATTEMPTS: u32 = 4;
@@ -214,7 +208,7 @@ impl UpgradeSequence {
         }
         let last = now > current.since + MISFORTUNE + PATIENCE;
         match Operator::new(&world.coordinators).explain(&current.id).await {
-            Ok(explained) => self.follow_reasons(world, &mut current, explained, last).await,
+            Ok(explained) => follow_reasons(world, &mut current, explained, last).await,
             Err(why) => {
                 reconciled(world, &why).await;
                 put_back(world, &why).await;
@@ -236,73 +230,6 @@ impl UpgradeSequence {
         }
     }
 
-    /// Does what the reasons of an upgrade advise; `last` = it has to have ended by now.
-    async fn follow_reasons(
-        &self,
-        world: &mut World,
-        current: &mut Current,
-        mut explained: ExplainUpgradeReply,
-        last: bool,
-    ) {
-        let now = world.testbed.now();
-        match world.scenario.falsify {
-            Some(Falsification::Action(FalseAction::ReasonsAreLost)) => explained.reasons.clear(),
-            Some(Falsification::Action(FalseAction::WriteIsRefused)) => {
-                explained.reasons.iter_mut().for_each(|reason| reason.kind = REFUSED.to_owned());
-            }
-            _ => {}
-        }
-        if let Some(refused) = explained.reasons.iter().find(|reason| reason.kind == REFUSED) {
-            let text = format!("what {} has to write is refused: {}", current.id, refused.blocked_on);
-            world.testbed.state().facts.breach(now, 11, text);
-        }
-        let silent = explained.reasons.is_empty() && explained.trouble.is_none();
-        let (phase, moved_at) = match world.testbed.state().facts.phases.get(&current.id) {
-            Some((phase, at)) => (Some(*phase), *at),
-            None => (None, now),
-        };
-        let moves = world.testbed.state().facts.moves.since(&current.id, now.saturating_sub(LOOK));
-        let waits = silent && !moves && now > moved_at + 60_000;
-        current.unexplained = if waits { current.unexplained + 1 } else { 0 };
-        if current.unexplained == 12 {
-            world.testbed.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
-        }
-        let trouble = explained.trouble.as_deref().unwrap_or_default();
-        reconciled(world, trouble).await;
-        put_back(world, trouble).await;
-        for reason in &explained.reasons {
-            put_back(world, &reason.blocked_on).await;
-            let service = world.scenario.upgrades[current.plan].service;
-            named_in_config(world, service, &reason.blocked_on);
-            filled_by_hand(world, service, &reason.blocked_on).await;
-            undo_ended_by_hand(world, service, &reason.blocked_on).await;
-        }
-        if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
-            world.wanted.insert(current.plan, Wanted::By(current.id.clone()));
-        }
-        if explained.reasons.iter().any(|reason| reason.kind == "needed") {
-            world.withdraw = Some(world.scenario.upgrades[current.plan].from);
-        }
-        self.roll_back_for_others(world, current).await;
-        if last {
-            let reasons = explained.reasons.iter().map(|r| r.blocked_on.as_str());
-            let reasons: Vec<&str> = explained.trouble.as_deref().into_iter().chain(reasons).collect();
-            let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
-            world.testbed.state().facts.breach(now, 0, text);
-        }
-        let other = explained.reasons.iter().find(|reason| is_of_another_database(&reason.blocked_on));
-        if let Some(reason) = other {
-            restored(world, current, &reason.blocked_on).await;
-        }
-        for reason in &explained.reasons {
-            let Some(command) = &reason.next_step else { continue };
-            let command = as_seen(world, current, understood(command), &reason.blocked_on);
-            if advised(world, current, &reason.kind, &command).await {
-                break;
-            }
-        }
-    }
-
     /// Starts an upgrade once more that the store, which was replaced, does not know.
     async fn start_again(&mut self, world: &mut World, current: Current) {
         world.testbed.log(format!("{} is not known any more", current.id));
@@ -316,19 +243,6 @@ impl UpgradeSequence {
             again.form = current.form;
         } else if self.ended.iter().all(|(place, _)| *place != current.plan) {
             self.current = Some(current);
-        }
-    }
-
-    /// Where a service that shares the schema will not come to the new version, people go back.
-    async fn roll_back_for_others(&self, world: &mut World, current: &Current) {
-        let UpgradePlan { service, from, .. } = world.scenario.upgrades[current.plan];
-        if world.scenario.sharing(service).iter().any(|other| world.given_up.contains(other)) {
-            let command = Command::RollBack(current.id.clone());
-            let done = within(Operator::new(&world.coordinators).act(&command)).await;
-            world.testbed.log(format!("a service that shares the schema stays behind: {done:?}"));
-            if done.is_err_and(|why| sharing::is_needed_by_computes(&why)) {
-                world.withdraw = Some(from);
-            }
         }
     }
 

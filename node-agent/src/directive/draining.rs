@@ -10,7 +10,7 @@ use crate::journal::Phase;
 use std::time::Duration;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::{Disposition, Drain, Evidence, OnDeadline};
-use tidegate_proto::record::report::NOT_LEFT;
+use tidegate_proto::record::report::{MAY_HAVE_STOPPED, NOT_LEFT};
 
 /// A health check that looks at the disable-file does so within this time.
 const HEEDED_WITHIN: Duration = Duration::from_secs(30);
@@ -73,8 +73,7 @@ impl Context<'_> {
             (Ok(()), OnDeadline::Proceed) => Phase::Drained { forced: true },
             (Ok(()), OnDeadline::Fail) => {
                 let known = self.seen.shows_work();
-                let help =
-                    if known { "" } else { "; if the service has stopped, retry with --declare-stopped" };
+                let help = if known { String::new() } else { format!("; {MAY_HAVE_STOPPED}") };
                 let reason = format!("{} after {}{help}", self.in_flight_words(), drain.deadline);
                 Phase::failed("draining", reason, false)
             }

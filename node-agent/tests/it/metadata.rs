@@ -194,8 +194,10 @@ async fn signal_that_a_restored_store_lost_is_sent_again() {
     let by_person = Signal { success: false, who: "anna".into(), ..word(&world).await.unwrap() };
     world.store.put(Key::GroupSignal(group(), node()), by_person.clone()).await;
     world.store.come_back().await;
-    write(&world, None, Some((1, 1))).await;
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let asked =
+        |line: &str| line.contains("the store has a signal about this document") && line.contains("anna");
+    let found = || async { world.log().lines().any(asked) };
+    wait_for("the agent to find the person's signal", &world, found, |found| *found).await;
     assert_eq!(word(&world).await, Some(by_person));
 }
 

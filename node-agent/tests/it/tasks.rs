@@ -90,6 +90,15 @@ impl Node {
         wait_for("the hook begins", &self.world, || async { self.noted("began") }, begun).await;
     }
 
+    /// A node with an agent, and a task whose hook has begun; it goes on when the test says so.
+    async fn in_a_hook() -> (Self, Agent, TaskId) {
+        let node = Self::new().await;
+        let agent = node.agent();
+        let id = node.order("t-1", "wait").await;
+        node.wait_for_begin(&id).await;
+        (node, agent, id)
+    }
+
     fn go(&self) {
         std::fs::write(self.world.path().join("go"), "").unwrap();
     }
@@ -252,10 +261,7 @@ async fn agent_killed_at_each_step_runs_the_hook_once_and_reports_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hook_outlives_its_agent_and_its_end_is_still_reported() {
-    let node = Node::new().await;
-    let agent = node.agent();
-    let id = node.order("t-1", "wait").await;
-    node.wait_for_begin(&id).await;
+    let (node, agent, id) = Node::in_a_hook().await;
     agent.kill();
     // One that finds it while it runs, and one that begins when it has ended.
     let mut agent = node.agent();
@@ -273,10 +279,7 @@ async fn hook_outlives_its_agent_and_its_end_is_still_reported() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unclear_outcome_is_reported_as_unknown_and_not_repeated() {
-    let node = Node::new().await;
-    let agent = node.agent();
-    let id = node.order("t-1", "wait").await;
-    node.wait_for_begin(&id).await;
+    let (node, agent, id) = Node::in_a_hook().await;
     // With its agent or without: what waits for the hook is ended from outside, and the hook goes on.
     agent.kill();
     signal(node.runner(&id), rustix::process::Signal::KILL);
@@ -293,10 +296,7 @@ async fn unclear_outcome_is_reported_as_unknown_and_not_repeated() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claim_missing_in_the_journal_is_reported_as_unknown() {
-    let node = Node::new().await;
-    let agent = node.agent();
-    let id = node.order("t-1", "wait").await;
-    node.wait_for_begin(&id).await;
+    let (node, agent, id) = Node::in_a_hook().await;
     agent.kill();
     std::fs::remove_dir_all(node.world.path().join("state/.tasks")).unwrap();
     let _agent = node.agent();
@@ -308,10 +308,7 @@ async fn claim_missing_in_the_journal_is_reported_as_unknown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn end_of_a_hook_is_reported_once_the_store_is_back() {
-    let node = Node::new().await;
-    let _agent = node.agent();
-    let id = node.order("t-1", "wait").await;
-    node.wait_for_begin(&id).await;
+    let (node, _agent, id) = Node::in_a_hook().await;
     node.world.store.leave();
     node.log_has("the store is away").await;
     node.go();
@@ -324,10 +321,7 @@ async fn end_of_a_hook_is_reported_once_the_store_is_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn task_removed_while_it_ran_is_not_reported_and_blocks_nothing() {
-    let node = Node::new().await;
-    let _agent = node.agent();
-    let id = node.order("t-1", "wait").await;
-    node.wait_for_begin(&id).await;
+    let (node, _agent, id) = Node::in_a_hook().await;
     let keys = [
         Key::Task(crate::world::store::node(), id.clone()),
         Key::TaskResult(crate::world::store::node(), id.clone()),

@@ -6,6 +6,7 @@ use super::service::Matching;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tidegate_proto::NodeId;
+use tidegate_proto::record::report::MAY_HAVE_STOPPED;
 
 /// A few instances out of many, each with why it is not in service, and how many there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct Cause {
     /// Whether its node is cordoned, so that nothing happens there before a person uncordons it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cordoned: bool,
+    /// Whether its drain has failed, and its agent cannot tell whether the service has stopped: a person may declare it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_have_stopped: bool,
 }
 
 impl Causes {
@@ -50,8 +54,8 @@ impl Causes {
     }
 
     /// One whose agent has failed.
-    pub fn failed(&self) -> Option<&NodeId> {
-        self.first.iter().find(|cause| cause.failed).map(|cause| &cause.node)
+    pub fn failed(&self) -> Option<&Cause> {
+        self.first.iter().find(|cause| cause.failed)
     }
 
     /// One whose node is cordoned.
@@ -68,8 +72,9 @@ impl Causes {
 impl Cause {
     fn of(instance: &Instance) -> Self {
         let why = instance.why_out().unwrap_or_else(|| "in service".to_owned());
-        let (failed, cordoned) = (instance.failure().is_some(), instance.cordoned);
-        Self { node: instance.node.clone(), why, failed, cordoned }
+        let (failure, cordoned) = (instance.failure(), instance.cordoned);
+        let may_have_stopped = failure.as_ref().is_some_and(|failure| failure.contains(MAY_HAVE_STOPPED));
+        Self { node: instance.node.clone(), why, failed: failure.is_some(), cordoned, may_have_stopped }
     }
 }
 

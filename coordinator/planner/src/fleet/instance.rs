@@ -1,16 +1,20 @@
 //! One service on one node, put together from every record that speaks of it, and the questions that gates ask of
 //! it. Unknown is never read as good.
 
+mod exposure;
+mod failure;
+
+pub use exposure::Exposure;
+
 use super::stored::Stored;
-use super::text::short;
 use crate::spread::Known;
 use std::collections::BTreeMap;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::Malformed;
 use tidegate_proto::record::decommission::Decommission;
-use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::record::directive::Directive;
 use tidegate_proto::record::inventory::Inventory;
-use tidegate_proto::record::report::{Fault, Health, NOT_LEFT, Report, Rotation, Step};
+use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{NodeId, Release, ReleaseTag, Revision, ServiceVersion, UpgradeId, mutant};
 
@@ -37,26 +41,6 @@ pub struct Instance {
     pub contradicts: bool,
     /// Whether a person disregarded what it claims against the store.
     pub disregarded: bool,
-}
-
-/// Whether requests can reach an instance, whatever its health.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Exposure {
-    /// In rotation.
-    In,
-    /// Neither in nor out by evidence: its health URL gives no clear answer, so that it may be in again at once.
-    Possible,
-    /// On its way in or out by its agent's own decision, with requests or without.
-    Between,
-    /// Out by evidence, by a person or by an order; or silent, so that nothing is known of it.
-    Away,
-}
-
-impl Exposure {
-    /// Whether it is not counted among those that requests can reach.
-    pub(crate) fn is_away(self) -> bool {
-        matches!(self, Self::Between | Self::Away)
-    }
 }
 
 impl Instance {
@@ -158,38 +142,6 @@ impl Instance {
         }
     }
 
-    /// Whether, by what is observed, balancers send it requests that it can serve, and no order to take it out is
-    /// under way: it is out from the commit of its directive until a report of that generation or later shows it
-    /// back.
-    pub fn is_in_service(&self) -> bool {
-        let Some(report) = &self.report else { return false };
-        let good = report.health == Health::Healthy
-            && report.rotation == Rotation::In
-            && report.step == Step::Serving;
-        good && matches!(self.known(), Known::At(_)) && !self.cordoned && !self.is_ordered_out()
-    }
-
-    /// Whether requests can reach it. An instance that an order takes out is away from the commit of its directive.
-    pub fn exposure(&self) -> Exposure {
-        let Some(report) = self.report.as_ref().filter(|_| !self.contradicts) else { return Exposure::Away };
-        match report.rotation {
-            _ if self.cordoned || self.is_ordered_out() => Exposure::Away,
-            Rotation::In => Exposure::In,
-            Rotation::Out | Rotation::Maintenance => Exposure::Away,
-            // It was in rotation, and a balancer does not confirm that it still is.
-            Rotation::Returning if report.step == Step::Serving => Exposure::Possible,
-            Rotation::Leaving | Rotation::Returning => Exposure::Between,
-            Rotation::Unknown => Exposure::Possible,
-        }
-    }
-
-    /// Whether it answers requests well as far as is seen, whatever version it runs: to take it out costs what it costs to
-    /// take one out that is in service.
-    pub fn is_well(&self) -> bool {
-        let healthy = self.report.as_ref().is_some_and(|report| report.health == Health::Healthy);
-        healthy && self.exposure() == Exposure::In
-    }
-
     /// Whether it is healthy and on its way into rotation: it is waited for.
     pub fn is_coming(&self) -> bool {
         self.report.as_ref().is_some_and(|r| r.step == Step::Verifying && r.health == Health::Healthy)
@@ -204,39 +156,6 @@ impl Instance {
             );
             runs && report.health == Health::Healthy
         })
-    }
-
-    fn is_ordered_out(&self) -> bool {
-        let Some(directive) = self.directive.as_ref().filter(|_| !self.has_declined()) else { return false };
-        let obeyed = self.has_accepted();
-        match &directive.disposition {
-            Disposition::Drain | Disposition::Stop => true,
-            Disposition::Replace { release } => !(obeyed && self.has_come_to(release)),
-            Disposition::Serve { returning } => *returning && !obeyed,
-        }
-    }
-
-    /// Whether it was replaced, as far as is seen.
-    fn has_come_to(&self, release: &Release) -> bool {
-        self.known() == Known::At(release.version) || self.has_changed_in_rotation()
-    }
-
-    /// Whether it is in rotation under an order that takes it out, which its agent has accepted: its agent leaves that
-    /// step as soon as it accepts, so the order was carried out, and since then the probe fails or another version runs.
-    pub fn has_changed_in_rotation(&self) -> bool {
-        let serves = |report: &Stored<Report>| {
-            matches!(report.step, Step::Serving | Step::Refused { .. }) && report.rotation == Rotation::In
-        };
-        !mutant::is("failed-probe-is-out")
-            && self.has_accepted()
-            && self.known() != Known::Silent
-            && self.report.as_ref().is_some_and(serves)
-            && self.directive.as_ref().is_some_and(|d| matches!(d.disposition, Disposition::Replace { .. }))
-    }
-
-    /// Whether it was seen serving with `release`, in rotation and healthy.
-    pub fn serves(&self, release: &Release) -> bool {
-        self.is_in_service() && self.known() == Known::At(release.version)
     }
 
     /// Whether its agent names this release as the one that runs. It names what it has started, whatever that answers.
@@ -292,58 +211,9 @@ impl Instance {
         reported.or_else(|| self.inventory.as_ref().map(|inventory| inventory.version))
     }
 
-    /// The failure that it reports under its last directive.
-    pub fn failure(&self) -> Option<String> {
-        let report = self.report.as_ref().filter(|_| self.has_accepted())?;
-        match &report.step {
-            Step::Failed { at, reason } => Some(short(&format!("{at}: {reason}"))),
-            Step::Refused { reason } => Some(short(&format!("admission refused: {reason}"))),
-            _ => None,
-        }
-    }
-
-    /// What goes wrong with it since it was verified, where no person keeps it out.
-    pub fn fault(&self) -> Option<&Fault> {
-        let report = self.report.as_ref().filter(|_| !self.is_in_maintenance() && !self.contradicts)?;
-        report.fault.as_deref()
-    }
-
-    /// The same, in a text of a bounded length.
-    pub fn fault_words(&self) -> String {
-        self.fault().map(|fault| short(&fault.reason)).unwrap_or_default()
-    }
-
-    /// Whether it says, under its last directive, that it did not become healthy in rotation.
-    pub fn has_failed_verifying(&self) -> bool {
-        let step = self.report.as_ref().filter(|_| self.has_accepted()).map(|report| &report.step);
-        matches!(step, Some(Step::Failed { at, .. }) if at == "verifying")
-    }
-
-    /// Whether it says, under its last directive, that its drain changed nothing: it still gets requests.
-    pub fn has_not_left(&self) -> bool {
-        let step = self.report.as_ref().filter(|_| self.has_accepted()).map(|report| &report.step);
-        matches!(step, Some(Step::Failed { at, .. }) if at == NOT_LEFT)
-    }
-
     /// Whether its agent asks balancers: only then it is known, and not estimated, that requests no longer reach it.
     pub fn asks_balancers(&self) -> bool {
         self.report.as_ref().is_some_and(|report| report.abilities.asks_balancers())
-    }
-
-    /// Whether a person keeps it out: by a cordon, or by a disable-file that is not its agent's.
-    pub fn is_in_maintenance(&self) -> bool {
-        self.cordoned || self.report.as_ref().is_some_and(|report| report.rotation == Rotation::Maintenance)
-    }
-
-    /// Why a release could not be staged or removed, by tag.
-    pub fn stage_failures(&self) -> impl Iterator<Item = (ReleaseTag, String)> {
-        let failures = self.report.iter().flat_map(|report| &report.stage_failures);
-        failures.map(|(tag, why)| (tag.clone(), short(why)))
-    }
-
-    /// Whether its agent says that a release could not be staged or removed.
-    pub fn has_stage_failures(&self) -> bool {
-        self.report.as_ref().is_some_and(|report| !report.stage_failures.is_empty())
     }
 
     /// Whether it is drained under its last directive.
@@ -376,20 +246,9 @@ impl Instance {
         self.directive.as_ref().is_some_and(|d| d.upgrade == *upgrade && d.releases == releases)
     }
 
-    /// Whether its directive takes it out, or lets it back and was not obeyed yet.
-    pub fn is_under_order(&self) -> bool {
-        let directive = self.directive.as_ref().filter(|_| !self.has_declined());
-        directive.is_some_and(|d| d.disposition.takes_out()) || self.is_ordered_out()
-    }
-
     /// Whether it says that it serves, in the step of its lifecycle, under its last directive.
     pub fn claims_to_serve(&self) -> bool {
         self.has_accepted() && self.report.as_ref().is_some_and(|report| report.step == Step::Serving)
-    }
-
-    /// Whether an order has taken it out and no report has shown it back.
-    pub fn is_still_out_by_order(&self) -> bool {
-        self.is_ordered_out() && !self.is_in_service()
     }
 
     /// The value of a label of its node.

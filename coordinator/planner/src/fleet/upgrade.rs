@@ -4,7 +4,7 @@ use tidegate_proto::record::upgrade::{Phase, RollbackStep, Upgrade};
 use tidegate_proto::{Release, ReleaseTag};
 
 /// The release that it moves its instances to: the new one, or the former one once it turned.
-pub(super) fn target(upgrade: &Upgrade) -> Release {
+pub(crate) fn target(upgrade: &Upgrade) -> Release {
     match (&upgrade.phase, &upgrade.former) {
         (Phase::RollingBack { .. }, Some(former)) => former.release.clone(),
         _ => upgrade.spec.target(),

@@ -3,7 +3,7 @@
 pub(crate) mod rollback;
 
 use super::description::{Description, MANUAL, Waits};
-use super::roll::{open_failures, rollback};
+use super::roll::{open_failures, open_stage_failures, rollback};
 use super::{Answer, Reason};
 use crate::upgrade::{View, rollback_path};
 use serde::{Deserialize, Serialize};
@@ -97,7 +97,7 @@ pub(crate) fn sessions_accepted(view: &View<'_>) -> Answer {
     }
 }
 
-/// Open while the upgrade is not paused.
+/// Open while the upgrade is not paused; else with what a person who finds it paused decides about.
 pub(crate) fn paused(view: &View<'_>) -> Answer {
     let heeded = |pause: &&Pause| pause.who == "coordinator" || !mutant::is("persons-pause-is-not-heeded");
     let Some(pause) = view.upgrade.paused.as_ref().filter(heeded) else { return Answer::open() };
@@ -105,5 +105,6 @@ pub(crate) fn paused(view: &View<'_>) -> Answer {
     let rollback_path = rollback_path(view, &why).is_ok();
     let mut answer = Answer::from(Reason::from(PersonGate::Paused { who, why, rollback_path }));
     answer.reasons.extend(open_failures(view.exceptions()));
+    answer.reasons.extend(open_stage_failures(view));
     answer
 }

@@ -7,9 +7,11 @@ pub(crate) mod wave;
 use super::description::{Description, MANUAL, Waits, first};
 use super::version::VersionGate;
 use super::{Answer, Reason};
-use crate::fleet::{Causes, Exceptions, Instance, Known, Sample, ServiceFleet, Standing};
+use crate::fleet::{Causes, Exceptions, Instance, Known, Sample, ServiceFleet, Standing, target};
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
+use tidegate_proto::record::report::MAY_HAVE_STOPPED;
+use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 use tidegate_proto::{NodeId, Release, ReleaseTag, Span, UpgradeId, mutant};
 
 /// A gate on the instances that an upgrade moves.
@@ -38,11 +40,22 @@ pub(super) fn retry(id: &UpgradeId, node: &NodeId) -> String {
     format!("tidegate upgrade retry {id} {node}")
 }
 
+/// The same for an instance that has failed. Whether its service has stopped, only a person can know.
+fn retry_failed(id: &UpgradeId, node: &NodeId, may_have_stopped: bool) -> String {
+    let command = retry(id, node);
+    match may_have_stopped {
+        true => {
+            format!("{command}, or, if the service has stopped, {command} --declare-stopped --why …")
+        }
+        false => command,
+    }
+}
+
 /// The command that helps where instances are out of service: the one that has failed is named, or else one that a person
 /// keeps out.
 pub(super) fn recovery_command(waits: Waits<'_>, out: &Causes) -> Option<String> {
     waits.upgrade(|id| match (out.failed(), out.cordoned()) {
-        (Some(node), _) => retry(id, node),
+        (Some(cause), _) => retry_failed(id, &cause.node, cause.may_have_stopped),
         (None, Some(node)) => format!("tidegate fleet uncordon {node}"),
         (None, None) => format!("tidegate upgrade status {id}"),
     })
@@ -96,7 +109,7 @@ impl RollGate {
                 format!("{node} failed: {why}"),
                 "a person, who corrects the instance on that node; it is not retried automatically",
             )
-            .next_step(waits.upgrade(|id| retry(id, node))),
+            .next_step(waits.upgrade(|id| retry_failed(id, node, why.contains(MAY_HAVE_STOPPED)))),
             Self::Skipped { nodes } => Description::new(
                 format!("skipped instances still block remove and contract: {nodes}"),
                 "a person, who retries the instance, or stops and decommissions it",
@@ -236,12 +249,16 @@ pub(crate) fn restaged(service: &ServiceFleet, release: &ReleaseTag) -> Answer {
 /// tries again when a person has the directive written again.
 pub(crate) fn removed(service: &ServiceFleet) -> Answer {
     let has_failed = |instance: &Instance| instance.has_stage_failures();
-    let failed: Vec<&Instance> = service.cluttered().each.filter(|instance| has_failed(instance)).collect();
+    let failed = failed_to_remove(service);
     let at_work = |node: &NodeId| service.get(node).is_some_and(has_failed);
     let nodes = service.cluttered().sample_but(at_work, failed.len());
     let mut answer = Answer { is_open: failed.is_empty(), reasons: stage_failures(failed.iter().copied()) };
     answer.and(Answer::of_any(nodes, |nodes| RollGate::Removing { nodes }));
     answer
+}
+
+fn failed_to_remove(service: &ServiceFleet) -> Vec<&Instance> {
+    service.cluttered().each.filter(|instance| instance.has_stage_failures()).collect()
 }
 
 /// Those that are not where they should be because they failed, or because a person skipped them.
@@ -260,6 +277,25 @@ pub(crate) fn failed_or_skipped(
 pub(crate) fn open_failures(exceptions: Exceptions<'_>) -> Vec<Reason> {
     let open = exceptions.failures().filter(|(_, failure)| exceptions.counts(failure));
     open.take(Sample::NAMED).map(|(node, failure)| has_failed(node, &failure.reason)).collect()
+}
+
+/// Those that could not stage or remove a release which the phase of the upgrade needs there, or gone: the same as where it
+/// is not paused. One whose failure is open is named with that.
+pub(crate) fn open_stage_failures(view: &View<'_>) -> Vec<Reason> {
+    let Some(service) = view.service() else { return Vec::new() };
+    let phase = &view.upgrade.phase;
+    if matches!(phase, Phase::Stage | Phase::Roll { .. }) {
+        let exceptions = view.exceptions();
+        let is_open = |node: &NodeId| exceptions.failure(node).is_some_and(|f| exceptions.counts(f));
+        let is_named_elsewhere = |node: &NodeId| exceptions.is_skipped(node) || is_open(node);
+        let failed = service.stage_failed().each;
+        return stage_failures(failed.filter(|instance| !is_named_elsewhere(&instance.node)));
+    }
+    let mut reasons = none_failed_to_stage(service, &target(view.upgrade).tag).reasons;
+    if matches!(phase, Phase::Remove | Phase::RollingBack { step: RollbackStep::Lower, .. }) {
+        reasons.extend(stage_failures(failed_to_remove(service).into_iter()));
+    }
+    reasons
 }
 
 pub(super) fn has_failed(node: &NodeId, why: &str) -> Reason {

@@ -267,6 +267,56 @@ fn retry_stages_instance_after_artifact_is_corrected() {
     assert_eq!(world.phase(), Phase::Completed);
 }
 
+/// What an operator reads of an upgrade that a person pauses now.
+fn reasons_when_paused(world: &mut World) -> Vec<Reason> {
+    let pause = ask::pause(world.store.fleet(), &world.moment(), &upgrade_id(), &asker("let me look"));
+    assert!(world.store.commit(&pause.unwrap()));
+    world.events += 1;
+    let mut plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    plan.waiting.remove(&upgrade_id()).unwrap()
+}
+
+#[test]
+fn paused_upgrade_names_failed_staging() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    while world.phase() != Phase::Stage {
+        world.turn();
+    }
+    world.turn();
+    let (tag, why) = (crate::sim::release(2).tag, "the disk is full".to_owned());
+    for n in [1, 2] {
+        let agent = world.agents.get_mut(&node(n)).unwrap();
+        agent.report.stage_failures.insert(tag.clone(), why.clone());
+        world.publish(&node(n));
+    }
+    let skip = ask::skip(world.store.fleet(), &world.moment(), &upgrade_id(), &node(2), &asker("broken"));
+    assert!(world.store.commit(&skip.unwrap()));
+    world.events += 1;
+    let reasons = reasons_when_paused(&mut world);
+    let [Reason::Person(PersonGate::Paused { .. }), staging] = &reasons[..] else { panic!("{reasons:?}") };
+    assert_eq!(*staging, Reason::Roll(RollGate::StageFailed { node: node(1), release: tag, why }));
+    assert_eq!(
+        staging.explained(Waits::Upgrade(&upgrade_id())).next_step.unwrap(),
+        "tidegate upgrade retry u1 n1"
+    );
+}
+
+#[test]
+fn paused_upgrade_names_failed_removal() {
+    let mut world = World::at_version_1(2);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    world.until("remove", |world| world.phase() == Phase::Remove);
+    let (former, why) = (crate::sim::release(1).tag, "the remove hook did not end".to_owned());
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    report.staged = [former.clone(), crate::sim::release(2).tag].into();
+    report.stage_failures.insert(former.clone(), why.clone());
+    world.publish(&node(1));
+    let reasons = reasons_when_paused(&mut world);
+    let [Reason::Person(PersonGate::Paused { .. }), removal] = &reasons[..] else { panic!("{reasons:?}") };
+    assert_eq!(*removal, Reason::Roll(RollGate::StageFailed { node: node(1), release: former, why }));
+}
+
 /// It joined after the last wave, nothing starts there, and its stage hook had put nothing in place.
 #[test]
 fn straggler_that_could_not_stage_is_named_and_retried() {

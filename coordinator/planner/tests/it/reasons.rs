@@ -7,6 +7,7 @@ use tidegate_planner::gate::{
     BudgetGate, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VerdictGate, VersionGate, Waits,
 };
 use tidegate_planner::{Cause, Causes, Reason, Sample};
+use tidegate_proto::record::report::MAY_HAVE_STOPPED;
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Artifact, Digest, GateHop, GateTag, Revision, Span};
 
@@ -17,13 +18,18 @@ fn nodes() -> Sample {
 }
 
 fn out() -> Causes {
-    let cause = |n, why: &str| Cause { node: node(n), why: why.into(), failed: false, cordoned: n == 1 };
+    let cause = |n, why: &str| Cause {
+        node: node(n),
+        why: why.into(),
+        failed: false,
+        cordoned: n == 1,
+        may_have_stopped: false,
+    };
     Causes { first: vec![cause(1, "node cordoned"), cause(2, "unhealthy: readiness URL fails")], count: 7 }
 }
 
-fn failed() -> Causes {
-    let failed =
-        Cause { node: node(3), why: "failed verifying: not ready".into(), failed: true, cordoned: false };
+fn failed(why: &str, may_have_stopped: bool) -> Causes {
+    let failed = Cause { node: node(3), why: why.into(), failed: true, cordoned: false, may_have_stopped };
     Causes { first: vec![failed], count: 1 }
 }
 
@@ -81,7 +87,16 @@ fn in_the_roll() -> Vec<Reason> {
         Reason::Roll(RollGate::Maintenance { nodes: nodes() }),
         Reason::Budget(BudgetGate::Capacity { in_service: 4, required: 4, out: Causes::default() }),
         Reason::Budget(BudgetGate::Capacity { in_service: 4, required: 4, out: out() }),
-        Reason::Budget(BudgetGate::Capacity { in_service: 1, required: 1, out: failed() }),
+        Reason::Budget(BudgetGate::Capacity {
+            in_service: 1,
+            required: 1,
+            out: failed("failed verifying: not ready", false),
+        }),
+        Reason::Budget(BudgetGate::Capacity {
+            in_service: 1,
+            required: 1,
+            out: failed("failed draining: requests in flight could not be counted after 30s", true),
+        }),
         Reason::Budget(BudgetGate::Unavailable { allowed: 2, out: out() }),
         Reason::Budget(BudgetGate::Domain { domain: "zone-a".into(), out: out() }),
         Reason::Budget(BudgetGate::Held { nodes: nodes() }),
@@ -95,6 +110,10 @@ fn in_the_roll() -> Vec<Reason> {
         Reason::Roll(RollGate::Failed {
             node: node(1),
             why: "verifying: not healthy within 300 s of its start".into(),
+        }),
+        Reason::Roll(RollGate::Failed {
+            node: node(1),
+            why: format!("draining: requests in flight could not be counted after 30s; {MAY_HAVE_STOPPED}"),
         }),
         Reason::Roll(RollGate::EmptyWave { wave: 0 }),
         Reason::Version(VersionGate::NoInstances { service: service() }),

@@ -302,6 +302,19 @@ fn failed_start_is_replaced_by_the_former_release() {
 }
 
 #[test]
+fn failed_start_that_answers_is_not_started_again() {
+    let mut story = failed_in_its_start();
+    story.journal.admitted =
+        Some(Admitted { version: version(2), release: Some(release(2).tag), revision: Revision(6) });
+    (story.seen.alive, story.seen.probe) = (Alive::Yes, Probed::Version(version(2)));
+    (story.seen.ready, story.seen.health, story.seen.url) = (true, Health::Healthy, Url::Unavailable);
+    story.pass(0).pass(10);
+    story.ordered(order(9, Disposition::Serve { returning: true }));
+    assert_eq!(story.journal.phase, Phase::Verifying);
+    assert_eq!(story.act(), Act::Enable, "what runs goes into rotation");
+}
+
+#[test]
 fn failed_start_that_answers_later_is_not_the_former_release() {
     for answers in [1, 2] {
         let mut story = failed_in_its_start();

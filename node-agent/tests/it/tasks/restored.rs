@@ -32,10 +32,7 @@ async fn a_store_that_was_restored_has_no_hook_run_a_second_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claim_lost_in_a_restored_store_leaves_its_result_reported() {
-    let node = Node::new().await;
-    let _agent = node.agent();
-    let id = node.order("t-1", "wait").await;
-    node.wait_for_begin(&id).await;
+    let (node, _agent, id) = Node::in_a_hook().await;
     // As in a backup from between the order and the claim.
     let claim = Key::TaskResult(crate::world::store::node(), id.clone());
     node.world.store.store.commit(&Commit::new().delete(claim)).await.unwrap();
@@ -46,10 +43,7 @@ async fn claim_lost_in_a_restored_store_leaves_its_result_reported() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claim_in_a_restored_store_gets_the_result_of_the_journal() {
-    let node = Node::new().await;
-    let agent = node.agent();
-    let id = node.order("t-1", "wait").await;
-    node.wait_for_begin(&id).await;
+    let (node, agent, id) = Node::in_a_hook().await;
     let claimed = node.wait_for_result(&id, |outcome| *outcome == Outcome::Claimed).await;
     node.go();
     assert_eq!(node.end_of(&id).await.outcome, Outcome::Succeeded);
@@ -64,10 +58,7 @@ async fn claim_in_a_restored_store_gets_the_result_of_the_journal() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn running_agent_reports_again_what_a_restored_store_lost() {
-    let node = Node::new().await;
-    let _agent = node.agent();
-    let id = node.order("t-1", "wait").await;
-    node.wait_for_begin(&id).await;
+    let (node, _agent, id) = Node::in_a_hook().await;
     let claimed = node.wait_for_result(&id, |outcome| *outcome == Outcome::Claimed).await;
     node.go();
     assert_eq!(node.end_of(&id).await.outcome, Outcome::Succeeded);
