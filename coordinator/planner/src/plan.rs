@@ -104,6 +104,9 @@ impl<'a> Turn<'a> {
         let before = self.plan.actions.len();
         self.plan.actions.extend(step::returned::turn(self.fleet, self.moment, self.next_event));
         self.next_event += (self.plan.actions.len() - before) as u64;
+        let left_behind = step::left_behind::turn(self.fleet, self.moment, self.next_event);
+        self.next_event += left_behind.len() as u64;
+        self.plan.actions.extend(left_behind);
     }
 
     /// Floors of services that are only watched.

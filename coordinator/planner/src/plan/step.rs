@@ -6,6 +6,7 @@ mod contract;
 mod enter;
 mod failures;
 mod faults;
+pub(super) mod left_behind;
 pub(crate) mod metadata;
 mod moving;
 pub(crate) mod outside;

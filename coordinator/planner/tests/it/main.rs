@@ -18,6 +18,7 @@ mod gates;
 mod hiccups;
 mod index;
 mod late_nodes;
+mod left_behind;
 mod lost_journal;
 mod metadata;
 mod model;

@@ -13,7 +13,7 @@ pub fn reason(fleet: &Fleet, service: &ServiceFleet) -> Option<Reason> {
     let window = service.window()?;
     let mut concerned = service.out().each.filter(|i| is_left_in_rotation(i) || is_to_drain(i)).peekable();
     concerned.peek()?;
-    if is_moved_by_upgrade(fleet, service) || is_unreadable(fleet, service) {
+    if !is_without_orders(fleet, service) {
         return None;
     }
     let (service, words) = (service.name().clone(), window.record.body.to_string());
@@ -29,6 +29,11 @@ pub(crate) fn is_left_in_rotation(instance: &Instance) -> bool {
 pub(crate) fn is_to_drain(instance: &Instance) -> bool {
     let drains = instance.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Drain);
     drains && instance.unreadable.is_empty()
+}
+
+/// Whether no upgrade gives the instances their orders now, as far as everything that says so can be read.
+pub(crate) fn is_without_orders(fleet: &Fleet, service: &ServiceFleet) -> bool {
+    !is_moved_by_upgrade(fleet, service) && !is_unreadable(fleet, service)
 }
 
 /// Whether instances get their orders from an upgrade now. While it is paused, this takes no instance out either.
