@@ -14,6 +14,7 @@ mod by_hand;
 mod child;
 mod coordinator;
 mod coverage;
+mod current;
 mod database;
 mod databases;
 pub mod dice;

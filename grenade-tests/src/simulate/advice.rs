@@ -2,12 +2,12 @@
 
 use super::accepting::{OldPrograms, says_none_is_old};
 use super::by_hand;
+use super::current::{Current, MISFORTUNE};
 use super::form_look;
 use super::operator::{Command, Operator, understood, within};
 use super::scenario::{ReleasePlan, UpgradePlan};
 use super::slot::Slot;
 use super::tamper;
-use super::upgrades::{Current, MISFORTUNE};
 use super::way_back::judge_refusal;
 use super::world::{World, tag};
 use tidegate_proto::wire::v1::{RecordGateRequest, RunningInstance};

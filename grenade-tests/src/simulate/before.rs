@@ -1,8 +1,8 @@
 //! What must be as it was before once an upgrade has been rolled back.
 
+use super::current::Current;
 use super::database::Database;
 use super::slot::{At, Running, Slot};
-use super::upgrades::Current;
 use super::world::World;
 use tidegate_proto::ServiceVersion;
 

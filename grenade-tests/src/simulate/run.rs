@@ -1,5 +1,6 @@
 //! Runs one scenario to its end in simulated time.
 
+use super::current::MISFORTUNE;
 use super::database::is_slow;
 use super::falsify::Plan;
 use super::fault::{self, Undo};
@@ -14,7 +15,7 @@ use super::slot::At;
 use super::stream::StreamPeople;
 use super::tamper;
 use super::testbed::Testbed;
-use super::upgrades::{MISFORTUNE, UpgradeSequence};
+use super::upgrades::UpgradeSequence;
 use super::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -5,6 +5,7 @@ mod reasons;
 
 use super::advice::{filled_by_hand, named_in_config, put_back, reconciled, undo_ended_by_hand};
 use super::before::{all_filled, as_before};
+use super::current::{Current, LOOK, MISFORTUNE};
 use super::lost::{self, Refused};
 use super::operator::{Operator, within};
 use super::promise;
@@ -15,12 +16,6 @@ use super::upgrade_id;
 use super::world::World;
 use reasons::follow_reasons;
 use tidegate_proto::record::upgrade::PhaseName;
-
-/// How often people look.
-const LOOK: u64 = 5_000;
-
-/// After so long everything that went wrong ends, in milliseconds.
-pub(super) const MISFORTUNE: u64 = 150_000;
 
 /// So long after that every upgrade must be over.
 const PATIENCE: u64 = 900_000;
@@ -44,43 +39,6 @@ pub(super) struct UpgradeSequence {
     refusals: u32,
     /// How many attempts at the next upgrade have ended without success.
     failed: u32,
-}
-
-/// An upgrade under way.
-#[derive(Debug, Clone)]
-pub(super) struct Current {
-    /// Its place in the scenario.
-    pub plan: usize,
-    /// Its id.
-    pub id: String,
-    /// When it was started.
-    pub since: u64,
-    /// The form of its schema before it began.
-    pub form: Option<Vec<String>>,
-    /// Whether it is a further attempt, with a corrected release.
-    pub is_retry: bool,
-    /// How often it was resumed.
-    pub resumptions: u32,
-    /// Whether a gate job was recorded that did not pass.
-    pub gate_failed: bool,
-    corrected: bool,
-    unexplained: u32,
-}
-
-impl Current {
-    fn new(plan: usize, id: String, since: u64, form: Option<Vec<String>>, is_retry: bool) -> Self {
-        Self {
-            plan,
-            id,
-            since,
-            form,
-            is_retry,
-            corrected: false,
-            gate_failed: false,
-            resumptions: 0,
-            unexplained: 0,
-        }
-    }
 }
 
 impl UpgradeSequence {

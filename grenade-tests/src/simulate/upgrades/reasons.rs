@@ -1,11 +1,11 @@
 //! What people do about the reasons of an upgrade: each names what helps. A wait without a reason, and a reason without an
 //! end, are breaches.
 
-use super::{Current, LOOK};
 use crate::simulate::advice::{
     advised, as_seen, filled_by_hand, is_of_another_database, named_in_config, put_back, reconciled,
     restored, undo_ended_by_hand,
 };
+use crate::simulate::current::{Current, LOOK};
 use crate::simulate::falsify::kind::{FalseAction, Falsification};
 use crate::simulate::operator::{Command, Operator, within};
 use crate::simulate::scenario::UpgradePlan;
