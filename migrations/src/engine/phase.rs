@@ -46,11 +46,12 @@ impl Run<'_, '_> {
         }
         let entries = history::entries(&mut self.leader.session).await?;
         order::drift(&entries, set, dialect)?;
+        let beside = order::has_contracted(&entries, set, dialect);
         // All are judged before the first is touched.
         let mut todo = Vec::new();
         for migration in order {
             let record = Record::of(&entries, &migration.id);
-            if record.wants(migration, phase, dialect, self.owner)?
+            if record.wants(migration, phase, dialect, self.owner, beside)?
                 || self.fills_again(phase, migration, &record).await?
             {
                 if phase == Phase::Expand && !record.begun(Phase::Expand) {

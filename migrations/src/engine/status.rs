@@ -45,7 +45,10 @@ pub struct MigrationStatus {
     pub ours: bool,
     /// Who else has expanded something of it: that is left in place.
     pub others: Vec<String>,
-    /// What an undo in the owner's name leaves in place, in words; nothing once contract has begun.
+    /// Whether an undo in the owner's name has something to do, or one has begun and not ended. A contract that has ended
+    /// without a step removed nothing: it is undone with the rest.
+    pub undoable: bool,
+    /// What an undo in the owner's name leaves in place, in words; nothing once contract has removed something.
     pub left: Vec<String>,
     /// Whether its contract has nothing to do.
     pub contract_is_empty: bool,
@@ -59,8 +62,8 @@ impl MigrationStatus {
 
     /// Whether nothing of it is left to do for any version.
     pub fn is_finished(&self) -> bool {
-        let filled = self.migrate == PhaseState::Done && self.undo == PhaseState::NotStarted;
-        self.contract == PhaseState::Done || (filled && self.contract_is_empty)
+        let filled = self.migrate == PhaseState::Done && self.contract_is_empty;
+        self.undo == PhaseState::NotStarted && (self.contract == PhaseState::Done || filled)
     }
 }
 
@@ -118,9 +121,12 @@ pub(super) async fn of_entries(
 ) -> Result<Status, Error> {
     let dialect = session.dialect();
     order::drift(entries, set, dialect)?;
+    let beside = order::has_contracted(entries, set, dialect);
     let mut migrations = Vec::new();
     for migration in set.iter() {
         let record = Record::of(entries, &migration.id);
+        let ours = record.expanded_by(migration, dialect, set.owner());
+        let is_final = record.is_final(beside);
         let own = set.own().any(|m| m.id == migration.id);
         let state = |phase| match (record.done(phase), record.begun(phase)) {
             (true, _) => PhaseState::Done,
@@ -151,9 +157,11 @@ pub(super) async fn of_entries(
             undo: state(Phase::Undo),
             pending_rows,
             own,
-            ours: record.expanded_by(migration, dialect, set.owner()),
+            ours,
             others: record.others(set.owner()).into_iter().collect(),
-            left: match record.begun(Phase::Contract) {
+            // One whose contract has begun and not ended refuses the undo.
+            undoable: (ours || record.begun(Phase::Undo)) && !(is_final && record.done(Phase::Contract)),
+            left: match is_final {
                 true => Vec::new(),
                 false => left::described(&record, migration, dialect, set.owner()),
             },

@@ -171,7 +171,7 @@ impl Bound {
                 (false, true) => ContractBegun::OfOthers,
                 (false, false) => ContractBegun::No,
             },
-            clean: all(|m| m.contract == PhaseState::Done || (!m.ours && m.undo == PhaseState::NotStarted)),
+            clean: all(|m| !m.undoable),
             // A few name the kind; the history in the database names them all.
             left: own().flat_map(|m| m.left.clone()).take(MOST_LEFT).collect(),
             sessions_unknown,
