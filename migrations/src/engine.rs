@@ -15,7 +15,7 @@ mod present;
 mod status;
 
 pub use adopt::{Adopted, Adoption};
-pub use status::{MigrationStatus, PhaseState, Status};
+pub use status::{MigrationStatus, PhaseState, RowCount, Status};
 
 use crate::database::{DatabaseUrl, Session};
 use crate::error::Error;
@@ -146,17 +146,13 @@ impl Engine {
         self.looked(session, answer).await
     }
 
-    /// [`Engine::status`], or the same by the history alone, and [`Engine::identity`], in one look.
+    /// [`Engine::status`], with the rows of these migrations, and [`Engine::identity`], in one look.
     ///
     /// # Errors
     /// The same as those of [`Engine::status`].
-    pub async fn state(
-        &self,
-        set: &MigrationSet,
-        counts_rows: bool,
-    ) -> Result<(Status, SchemaIdentity), Error> {
+    pub async fn state(&self, set: &MigrationSet, rows: RowCount) -> Result<(Status, SchemaIdentity), Error> {
         let mut session = self.look().await?;
-        let answer = status::state(&mut session, set, counts_rows).await;
+        let answer = status::state(&mut session, set, rows).await;
         self.looked(session, answer).await
     }
 

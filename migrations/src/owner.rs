@@ -35,6 +35,11 @@ impl Owner {
         Owner { unrecorded: true, ..self }
     }
 
+    /// Whether it is an upgrade. A person may run a phase of migrations of which an upgrade ended long ago.
+    pub(crate) fn is_upgrade(&self) -> bool {
+        self.name != BY_HAND
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

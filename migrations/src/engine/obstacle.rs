@@ -3,7 +3,7 @@
 use super::command;
 use super::order::Record;
 use super::present;
-use super::status::{self, MigrationStatus, PhaseState};
+use super::status::{self, MigrationStatus, PhaseState, RowCount};
 use crate::database::Session;
 use crate::error::Error;
 use crate::lint;
@@ -13,7 +13,7 @@ use crate::unit::{MigrationSet, Phase};
 pub(super) async fn all(session: &mut Session, set: &MigrationSet) -> Result<Vec<String>, Error> {
     let dialect = session.dialect();
     let entries = status::live(session).await?;
-    let status = status::of_entries(session, set, &entries, false).await?;
+    let status = status::of_entries(session, set, &entries, RowCount::Uncounted).await?;
     let baseline = status.migrations.iter().filter(|m| !m.own && !m.is_finished());
     let mut found: Vec<String> = baseline.map(|m| unfinished(m, &Record::of(&entries, &m.id))).collect();
     for m in status.migrations.iter().filter(|m| !m.own && m.is_finished()) {

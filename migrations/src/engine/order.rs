@@ -31,6 +31,17 @@ impl<'a> Record<'a> {
         self.step(phase, PHASE).is_some_and(|e| e.state == State::Done)
     }
 
+    /// Whether a step of contract has begun. A contract without steps removes nothing.
+    fn removed(&self) -> bool {
+        self.entries.iter().any(|e| e.phase == Phase::Contract && e.step != PHASE)
+    }
+
+    /// Whether no undo takes it back: its contract has removed something, or has ended without a step while that of another
+    /// migration has removed something (`beside`).
+    pub(super) fn is_final(&self, beside: bool) -> bool {
+        self.removed() || (beside && self.done(Phase::Contract))
+    }
+
     pub(super) fn step(&self, phase: Phase, step: i64) -> Option<&'a Entry> {
         self.entries.iter().find(|e| e.phase == phase && e.step == step).copied()
     }
@@ -62,7 +73,7 @@ impl<'a> Record<'a> {
         self.entries.iter().filter(theirs).map(|e| crate::history::owner_of(e)).collect()
     }
 
-    /// Whether `phase` has something to do here.
+    /// Whether `phase` has something to do here; `beside` is what [`has_contracted`] says of the set.
     ///
     /// # Errors
     /// [`Error::Order`] where it may not run now.
@@ -72,6 +83,7 @@ impl<'a> Record<'a> {
         phase: Phase,
         dialect: Dialect,
         owner: &Owner,
+        beside: bool,
     ) -> Result<bool, Error> {
         let refuse = |found: &str, needs: &str| {
             let (found, needs) = (found.to_owned(), needs.to_owned());
@@ -99,12 +111,21 @@ impl<'a> Record<'a> {
                 );
             }
             Phase::Undo => {
-                return Ok(self.expanded_by(migration, dialect, owner) && !self.begun(Phase::Contract));
+                return Ok(self.expanded_by(migration, dialect, owner) && !self.is_final(beside));
             }
             Phase::Migrate | Phase::Contract => {}
         }
         Ok(!self.done(phase))
     }
+}
+
+/// Whether contract has removed something for a migration that the set's owner expanded. What contract has ended for the
+/// others is not undone then.
+pub(super) fn has_contracted(entries: &[Entry], set: &MigrationSet, dialect: Dialect) -> bool {
+    set.own().any(|migration| {
+        let record = Record::of(entries, &migration.id);
+        record.removed() && record.expanded_by(migration, dialect, set.owner())
+    })
 }
 
 /// Whether every step that ran is the step that is written now.

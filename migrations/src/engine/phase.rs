@@ -46,12 +46,13 @@ impl Run<'_, '_> {
         }
         let entries = history::entries(&mut self.leader.session).await?;
         order::drift(&entries, set, dialect)?;
+        let beside = order::has_contracted(&entries, set, dialect);
         // All are judged before the first is touched.
         let mut todo = Vec::new();
         for migration in order {
             let record = Record::of(&entries, &migration.id);
-            if record.wants(migration, phase, dialect, self.owner)?
-                || self.fills_again(phase, migration, &record).await?
+            if record.wants(migration, phase, dialect, self.owner, beside)?
+                || self.fills_again(phase, migration, &record, beside).await?
             {
                 if phase == Phase::Expand && !record.begun(Phase::Expand) {
                     may_begin(migration, dialect)?;
@@ -79,13 +80,19 @@ impl Run<'_, '_> {
         phase: Phase,
         migration: &Migration,
         record: &Record<'_>,
+        beside: bool,
     ) -> Result<bool, Error> {
         let is_final = mutant::is("done-fill-is-never-opened-again");
-        if phase != Phase::Migrate || record.begun(Phase::Contract) || is_final {
+        // An upgrade before its contract meets one that has ended where the upgrade was rolled back, or its store was lost.
+        let is_ended = record.begun(Phase::Contract);
+        let is_over = is_ended && (record.is_final(beside) || !self.owner.is_upgrade());
+        if phase != Phase::Migrate || is_over || is_final {
             return Ok(false);
         }
         match self.verify(migration).await {
             Ok(()) => Ok(false),
+            // A later contract may have removed what the query names.
+            Err(Error::Sql { .. }) if is_ended => Ok(false),
             Err(unverified @ Error::Unverified { .. }) => {
                 let steps = migration.steps(phase, self.leader.session.dialect());
                 // Where no step fills rows, the writer of these rows must.

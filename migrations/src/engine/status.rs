@@ -45,7 +45,10 @@ pub struct MigrationStatus {
     pub ours: bool,
     /// Who else has expanded something of it: that is left in place.
     pub others: Vec<String>,
-    /// What an undo in the owner's name leaves in place, in words; nothing once contract has begun.
+    /// Whether an undo in the owner's name has something to do, or one has begun and not ended. A contract that has ended
+    /// without a step removed nothing: it is undone with the rest.
+    pub undoable: bool,
+    /// What an undo in the owner's name leaves in place, in words; nothing once contract has removed something.
     pub left: Vec<String>,
     /// Whether its contract has nothing to do.
     pub contract_is_empty: bool,
@@ -59,9 +62,21 @@ impl MigrationStatus {
 
     /// Whether nothing of it is left to do for any version.
     pub fn is_finished(&self) -> bool {
-        let filled = self.migrate == PhaseState::Done && self.undo == PhaseState::NotStarted;
-        self.contract == PhaseState::Done || (filled && self.contract_is_empty)
+        let filled = self.migrate == PhaseState::Done && self.contract_is_empty;
+        self.undo == PhaseState::NotStarted && (self.contract == PhaseState::Done || filled)
     }
+}
+
+/// Of which migrations a look counts the rows that are left to fill. A count may read a whole table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowCount {
+    /// Of none: the history alone.
+    Uncounted,
+    /// Of those whose contract has not begun.
+    Open,
+    /// Also of those whose contract has ended without a step: the former version may have written rows since, where the
+    /// upgrade was rolled back or its store was lost.
+    OpenOrEmpty,
 }
 
 /// How far a schema is.
@@ -75,21 +90,21 @@ pub struct Status {
 }
 
 pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<Status, Error> {
-    read(session, set, true).await
+    read(session, set, RowCount::Open).await
 }
 
 /// The same without a count of rows.
 pub(super) async fn by_history(session: &mut Session, set: &MigrationSet) -> Result<Status, Error> {
-    read(session, set, false).await
+    read(session, set, RowCount::Uncounted).await
 }
 
 /// The same with the schema's id and last term.
 pub(super) async fn state(
     session: &mut Session,
     set: &MigrationSet,
-    counts_rows: bool,
+    rows: RowCount,
 ) -> Result<(Status, SchemaIdentity), Error> {
-    let status = read(session, set, counts_rows).await?;
+    let status = read(session, set, rows).await?;
     Ok((status, identity(session).await?))
 }
 
@@ -104,9 +119,9 @@ pub(super) async fn identity(session: &mut Session) -> Result<SchemaIdentity, Er
     Ok(SchemaIdentity { id: Some(SchemaId(stored.schema_id)), term })
 }
 
-async fn read(session: &mut Session, set: &MigrationSet, counts_rows: bool) -> Result<Status, Error> {
+async fn read(session: &mut Session, set: &MigrationSet, rows: RowCount) -> Result<Status, Error> {
     let entries = live(session).await?;
-    of_entries(session, set, &entries, counts_rows).await
+    of_entries(session, set, &entries, rows).await
 }
 
 /// The same, of a history that has been read.
@@ -114,25 +129,29 @@ pub(super) async fn of_entries(
     session: &mut Session,
     set: &MigrationSet,
     entries: &[Entry],
-    counts_rows: bool,
+    rows: RowCount,
 ) -> Result<Status, Error> {
     let dialect = session.dialect();
     order::drift(entries, set, dialect)?;
+    let beside = order::has_contracted(entries, set, dialect);
     let mut migrations = Vec::new();
     for migration in set.iter() {
         let record = Record::of(entries, &migration.id);
+        let ours = record.expanded_by(migration, dialect, set.owner());
+        let is_final = record.is_final(beside);
         let own = set.own().any(|m| m.id == migration.id);
         let state = |phase| match (record.done(phase), record.begun(phase)) {
             (true, _) => PhaseState::Done,
             (false, true) => PhaseState::Running,
             (false, false) => PhaseState::NotStarted,
         };
-        let askable = counts_rows
+        let is_open = !record.begun(Phase::Contract) || (rows == RowCount::OpenOrEmpty && !is_final);
+        let askable = rows != RowCount::Uncounted
             && own
             && record.done(Phase::Expand)
-            && !record.begun(Phase::Contract)
+            && is_open
             && !record.begun(Phase::Undo);
-        let pending_rows = if askable { Some(pending(session, migration).await?) } else { None };
+        let pending_rows = if askable { left_to_fill(session, migration, &record).await? } else { None };
         let migrate = match (state(Phase::Migrate), pending_rows) {
             // Rows came after the fill and were not filled: it runs again.
             (PhaseState::Done, Some(1..)) => PhaseState::Running,
@@ -151,9 +170,11 @@ pub(super) async fn of_entries(
             undo: state(Phase::Undo),
             pending_rows,
             own,
-            ours: record.expanded_by(migration, dialect, set.owner()),
+            ours,
             others: record.others(set.owner()).into_iter().collect(),
-            left: match record.begun(Phase::Contract) {
+            // One whose contract has begun and not ended refuses the undo.
+            undoable: (ours || record.begun(Phase::Undo)) && !(is_final && record.done(Phase::Contract)),
+            left: match is_final {
                 true => Vec::new(),
                 false => left::described(&record, migration, dialect, set.owner()),
             },
@@ -184,10 +205,11 @@ fn next(migrations: &[MigrationStatus]) -> Option<Phase> {
 pub(super) async fn pending_rows(session: &mut Session, set: &MigrationSet) -> Result<u64, Error> {
     let entries = live(session).await?;
     order::drift(&entries, set, session.dialect())?;
+    let beside = order::has_contracted(&entries, set, session.dialect());
     let mut rows = 0;
     for migration in set.own() {
         let record = Record::of(&entries, &migration.id);
-        if record.begun(Phase::Contract) {
+        if record.is_final(beside) {
             continue;
         }
         if !record.done(Phase::Expand) {
@@ -199,9 +221,26 @@ pub(super) async fn pending_rows(session: &mut Session, set: &MigrationSet) -> R
                 needs,
             });
         }
-        rows += pending(session, migration).await?;
+        rows += left_to_fill(session, migration, &record).await?.unwrap_or(0);
     }
     Ok(rows)
+}
+
+/// Rows of a migration that are left to fill; none where its contract has ended and a later one has removed what its query
+/// names.
+async fn left_to_fill(
+    session: &mut Session,
+    migration: &Migration,
+    record: &Record<'_>,
+) -> Result<Option<u64>, Error> {
+    match pending(session, migration).await {
+        Ok(rows) => Ok(Some(rows)),
+        Err(error @ Error::Sql { .. }) if record.done(Phase::Contract) => {
+            tracing::debug!(%error, "the verify query can no longer be run");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The number that a migration's verify query answers; 0 where it has none.

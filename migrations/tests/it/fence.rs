@@ -4,7 +4,7 @@ on_both! { a_lower_term_changes_nothing, another_schema_than_the_one_asked_for_i
 
 mod story {
     use crate::support::*;
-    use tidegate_migrations::{Error, Phase, PhaseState, SchemaId, Term};
+    use tidegate_migrations::{Error, Phase, PhaseState, RowCount, SchemaId, Term};
 
     pub(super) async fn a_lower_term_changes_nothing(database: Database) {
         let database = database.seeded(10).await;
@@ -77,7 +77,7 @@ mod story {
         let (engine, mut client) = (database.engine().await, database.client().await);
         assert_eq!(engine.identity().await.unwrap().id, None);
         let id = database.engine().await.claim(&term(7)).await.unwrap();
-        let (status, identity) = engine.state(&sample(), true).await.unwrap();
+        let (status, identity) = engine.state(&sample(), RowCount::Open).await.unwrap();
         assert_eq!((identity.id, identity.term), (Some(id), Some(term(7))));
         assert_eq!(status.next, Some(Phase::Expand));
         client.run("DROP TABLE tidegate_history").await;

@@ -1,10 +1,10 @@
 //! An upgrade owns its own migrations: an undo takes what its owner expanded, and nothing else.
 
-on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, unrecorded_rows_that_asked_what_is_there_stay, pending_rows_are_those_of_own_migrations, migration_whose_undo_has_begun_is_not_expanded }
+on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, unrecorded_rows_that_asked_what_is_there_stay, pending_rows_are_those_of_own_migrations, migration_whose_undo_has_begun_is_not_expanded, contract_without_steps_is_undone_with_the_rest, empty_contract_is_final_beside_one_that_removed, rows_after_a_contract_without_steps_are_filled }
 
 mod story {
     use crate::support::*;
-    use tidegate_migrations::{Error, MigrationSet, Owner, PhaseState};
+    use tidegate_migrations::{Error, MigrationSet, Owner, PhaseState, RowCount};
 
     /// Version 1 makes the table, version 2 a column of it.
     const THINGS: &str = "id = '0001_things'\nversion = 1\nold_reads_migrated = true\n\
@@ -112,6 +112,68 @@ mod story {
         assert!(client.try_run("SELECT size FROM things").await.is_err());
         let status = engine.status(&second).await.unwrap();
         assert!(status.migrations[..2].iter().all(|m| !m.own && m.is_finished()), "{status:?}");
+    }
+
+    /// As where the store is restored to a phase before contract, and the upgrade is rolled back from there.
+    pub(super) async fn contract_without_steps_is_undone_with_the_rest(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        for (upgrade, of) in [(hop(1, 2, "u1"), 2), (hop(2, 3, "u2"), 3)] {
+            engine.expand(&upgrade, &term(of), &watch, &cancel).await.unwrap();
+            engine.migrate(&upgrade, &term(of), &watch, &cancel).await.unwrap();
+            engine.contract(&upgrade, &term(of), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        }
+        let second = hop(2, 3, "u2");
+        let of = |status: tidegate_migrations::Status| status.migrations[2].clone();
+        let ended = of(engine.status(&second).await.unwrap());
+        assert_eq!((ended.contract, ended.undoable), (PhaseState::Done, true), "{ended:?}");
+        engine.undo(&second, &term(4), &watch, &cancel).await.unwrap();
+        assert!(client.try_run("SELECT size FROM things").await.is_err(), "what it expanded is left");
+        assert_eq!(client.number("SELECT count(*) FROM things WHERE colour = 'x'").await, 50);
+        let undone = of(engine.status(&second).await.unwrap());
+        assert_eq!((undone.expand, undone.contract), (PhaseState::NotStarted, PhaseState::NotStarted));
+        assert!(!undone.undoable, "{undone:?}");
+        engine.expand(&second, &term(4), &watch, &cancel).await.unwrap();
+        client.run("SELECT size FROM things").await;
+    }
+
+    pub(super) async fn empty_contract_is_final_beside_one_that_removed(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let both = hop(1, 3, "u1");
+        engine.expand(&both, &term(2), &watch, &cancel).await.unwrap();
+        engine.migrate(&both, &term(2), &watch, &cancel).await.unwrap();
+        engine.contract(&both, &term(2), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        let status = engine.status(&both).await.unwrap();
+        assert!(status.migrations.iter().all(|m| !m.undoable), "{status:?}");
+        assert_eq!(engine.undo(&both, &term(3), &watch, &cancel).await.unwrap().steps, 0);
+        client.run("SELECT colour, size FROM things").await;
+    }
+
+    /// As where the store is restored to a phase before contract, and the upgrade goes on from there.
+    pub(super) async fn rows_after_a_contract_without_steps_are_filled(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let drops = "[contract]\nsteps = [{ drop_column = { table = 'things', column = 'shade' } }]\n";
+        let adds = COLOUR.replace(drops, "");
+        assert_ne!(adds, COLOUR);
+        let files = written(&[("0001_things.toml", THINGS), ("0002_colour.toml", &adds)]);
+        let by_hand = set_in(files.path()).between(1, 2);
+        let upgrade = by_hand.clone().owned_by(Owner::upgrade("u1"));
+        engine.expand(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        engine.migrate(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        engine.contract(&upgrade, &term(2), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        client.run("INSERT INTO things (id, shade) VALUES (900, 'late')").await;
+        let ended = engine.status(&by_hand).await.unwrap();
+        assert_eq!((ended.next, ended.migrations[1].pending_rows), (None, None), "an upgrade has ended");
+        assert_eq!(engine.migrate(&by_hand, &term(2), &watch, &cancel).await.unwrap().rows, 0);
+        let (seen, _) = engine.state(&upgrade, RowCount::OpenOrEmpty).await.unwrap();
+        let seen = &seen.migrations[1];
+        assert_eq!((seen.pending_rows, seen.migrate), (Some(1), PhaseState::Running), "{seen:?}");
+        assert_eq!(engine.pending_rows(&upgrade).await.unwrap(), 1);
+        engine.migrate(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        assert_eq!(engine.pending_rows(&upgrade).await.unwrap(), 0);
+        assert_eq!(client.number("SELECT count(*) FROM things WHERE colour = 'late'").await, 1);
     }
 
     pub(super) async fn migration_whose_undo_has_begun_is_not_expanded(database: Database) {

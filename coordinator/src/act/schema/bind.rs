@@ -6,7 +6,7 @@ use super::sessions::warnings;
 use crate::context::Context;
 use crate::leadership::Leadership;
 use std::collections::BTreeMap;
-use tidegate_migrations::{Requires, SchemaId, Term};
+use tidegate_migrations::{Requires, RowCount, SchemaId, Term};
 use tidegate_planner::SchemaFacts;
 use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
@@ -35,7 +35,7 @@ pub(crate) async fn look_only(
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(context, upgrade, spec, schema, None).await?;
     // Drift, and a history that cannot be read, are said before anything begins.
-    let seen = bound.facts(false).await?;
+    let seen = bound.facts(RowCount::Uncounted).await?;
     if let Some(leadership) = leadership.filter(|_| !job::acknowledged(context, &seen)) {
         job::hear(leadership, upgrade, &seen);
     }
@@ -67,7 +67,7 @@ pub(super) async fn claim(
     schema: &SpecSchema,
 ) -> Result<SchemaBinding, Unbound> {
     // What it obeyed last is asked before it is made to obey us.
-    known(context, schema, &bound.facts(false).await?)?;
+    known(context, schema, &bound.facts(RowCount::Uncounted).await?)?;
     let id = bound.engine.claim(&term_of(context, leadership)?).await?;
     binding(bound, &id, spec)
 }

@@ -6,7 +6,7 @@ use crate::telemetry::Chain;
 use std::path::{Component, Path, PathBuf};
 use tidegate_migrations::held::held;
 use tidegate_migrations::{
-    DatabaseUrl, Engine, MigrationSet, MigrationStatus, Owner, PhaseState, SchemaId, Sessions,
+    DatabaseUrl, Engine, MigrationSet, MigrationStatus, Owner, PhaseState, RowCount, SchemaId, Sessions,
 };
 use tidegate_planner::{ContractBegun, SchemaFacts};
 use tidegate_proto::name::NotAName;
@@ -147,8 +147,8 @@ impl Bound {
 
     /// How far the database is, by its own history, and where asked by the number of rows that are left. Where these
     /// are not counted, it does not count as migrated.
-    pub(super) async fn facts(&self, counts_rows: bool) -> Result<SchemaFacts, Unbound> {
-        let (status, identity) = self.engine.state(&self.set, counts_rows).await?;
+    pub(super) async fn facts(&self, rows: RowCount) -> Result<SchemaFacts, Unbound> {
+        let (status, identity) = self.engine.state(&self.set, rows).await?;
         let obeyed = identity.term.filter(|term| term.id != BY_HAND);
         let sessions_unknown = match self.engine.sessions().await? {
             Sessions::Listed(_) => None,
@@ -160,8 +160,8 @@ impl Bound {
         Ok(SchemaFacts {
             expanded: all(MigrationStatus::is_expanded),
             filled: all(|m| m.filled),
-            // Rows are not counted once an undo has begun, nor once contract has.
-            migrated: counts_rows
+            // Rows are not counted once an undo has begun, nor once contract has removed something.
+            migrated: rows != RowCount::Uncounted
                 && all(|m| {
                     m.is_expanded() && m.migrate == PhaseState::Done && m.pending_rows.unwrap_or(0) == 0
                 }),
@@ -171,7 +171,7 @@ impl Bound {
                 (false, true) => ContractBegun::OfOthers,
                 (false, false) => ContractBegun::No,
             },
-            clean: all(|m| m.contract == PhaseState::Done || (!m.ours && m.undo == PhaseState::NotStarted)),
+            clean: all(|m| !m.undoable),
             // A few name the kind; the history in the database names them all.
             left: own().flat_map(|m| m.left.clone()).take(MOST_LEFT).collect(),
             sessions_unknown,

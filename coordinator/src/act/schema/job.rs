@@ -8,7 +8,7 @@ use crate::leadership::Leadership;
 use crate::telemetry::Chain;
 use futures::future::BoxFuture;
 use std::time::Duration;
-use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress, Term};
+use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress, RowCount, Term};
 use tidegate_planner::certificate::{
     SESSIONS, allowed_sessions, joined, new_form, sessions_flaws, undo_flaws,
 };
@@ -195,14 +195,19 @@ pub(super) async fn looked(
     bound: &Bound,
 ) -> Result<SchemaFacts, String> {
     let looked_for = Some(LookedFor::of(upgrade));
-    let seen = bound.facts(decides_on_rows(&upgrade.phase)).await.map_err(|e| e.in_words())?;
+    let seen = bound.facts(counted_for(&upgrade.phase)).await.map_err(|e| e.in_words())?;
     // It ages from its end: one that took longer than a look holds would never be recent.
     Ok(SchemaFacts { looked_for, looked_ms: leadership.leading_ms(), ..seen })
 }
 
-/// Whether the rows that are left count for the next decision. To count them may read a whole table.
-fn decides_on_rows(phase: &Phase) -> bool {
-    matches!(phase.name(), PhaseName::Migrate | PhaseName::Remove | PhaseName::Contract)
+/// Which rows that are left count for the next decision. Before contract, one that the history shows as ended is of an
+/// upgrade that was rolled back, or whose store was lost: rows may have come since.
+fn counted_for(phase: &Phase) -> RowCount {
+    match phase.name() {
+        PhaseName::Migrate | PhaseName::Remove => RowCount::OpenOrEmpty,
+        PhaseName::Contract => RowCount::Open,
+        _ => RowCount::Uncounted,
+    }
 }
 
 /// What the database turned out to be, now that it answers, and how far it is.
@@ -215,7 +220,7 @@ async fn bind(
     let Some(schema) = &spec.schema else { return Ok(SchemaFacts::default()) };
     // Drift, and a history that cannot be read, are said before it is claimed.
     let bound = Bound::open(context, id, spec, schema, None).await?;
-    let seen = bound.facts(false).await?;
+    let seen = bound.facts(RowCount::Uncounted).await?;
     if !acknowledged(context, &seen) {
         return Ok(seen);
     }
@@ -224,7 +229,7 @@ async fn bind(
         return Ok(SchemaFacts { obstacles, ..seen });
     }
     let found = bind::claim(context, leadership, &bound, spec, schema).await?;
-    let facts = bound.of_schema(id, &found).facts(false).await?;
+    let facts = bound.of_schema(id, &found).facts(RowCount::Uncounted).await?;
     Ok(SchemaFacts { found: Some(found), ..facts })
 }
 

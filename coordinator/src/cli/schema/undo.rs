@@ -2,11 +2,11 @@
 
 use super::{Which, failed};
 use crate::cli::exit::{Failure, Outcome};
-use tidegate_migrations::{MigrationStatus, Owner, Phase, PhaseState, UNRECORDED};
+use tidegate_migrations::{MigrationStatus, Owner, Phase, UNRECORDED};
 
 pub(super) const AFTER: &str = "\
 Name what is undone: with --migration, or with --from the version that still runs. By --from a migration that is
-finished without a contract is refused, because a running version may use it; --migration undoes it, too.
+finished and whose contract has no steps is refused, because a running version may use it; --migration undoes it, too.
 
   tidegate schema undo --migrations ./migrations --migration 0002_colour --nothing-new-runs
 
@@ -54,7 +54,7 @@ impl UndoArgs {
     }
 }
 
-/// Whether an undo would take a migration that is finished; one that was contracted is never taken.
+/// Whether an undo would take a migration that is finished; one of which contract has removed something is never taken.
 fn serves(m: &MigrationStatus) -> bool {
-    m.own && m.ours && m.is_finished() && m.contract != PhaseState::Done
+    m.own && m.undoable && m.is_finished()
 }
