@@ -22,7 +22,7 @@ pub use metadata::MetadataGate;
 pub use person::PersonGate;
 pub use release::ReleaseGate;
 pub use roll::RollGate;
-pub use schema::SchemaGate;
+pub use schema::{MissingForm, SchemaGate};
 pub use store::{StoreGate, unreconciled};
 pub use task::TaskGate;
 pub use verdict::VerdictGate;
@@ -149,11 +149,13 @@ gates! {
 }
 
 impl Reason {
-    /// Whether it ends by an approval, or by the floor of another service: no deadline of this upgrade counts meanwhile.
+    /// Whether it ends by an approval, by the floor of another service, or by what another upgrade does to a shared schema:
+    /// no deadline of this upgrade counts meanwhile.
     pub(crate) fn is_owned_by_others(&self) -> bool {
         matches!(
             self,
-            Self::Person(PersonGate::Approval { .. }) | Self::Schema(SchemaGate::MigrateFloor { .. })
+            Self::Person(PersonGate::Approval { .. })
+                | Self::Schema(SchemaGate::MigrateFloor { .. } | SchemaGate::SharedForm { .. })
         )
     }
 

@@ -275,6 +275,9 @@ pub struct SchemaBinding {
     /// What a rollback left in place in the database, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
+    /// Whether a rollback saw, at its end, that all stays which the new version of a sharing service uses.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub form_left: bool,
     /// The floor that migrate requires of each service. Absent where the migrations require none, and in records that
     /// were written before the requirement was kept: the planner then derives it from the spec.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -1,6 +1,9 @@
 //! What is done to the database.
 
+pub(crate) mod form;
 pub mod migrate_floors;
+
+pub use form::MissingForm;
 
 use super::Reason;
 use super::description::{Description, Waits};
@@ -10,7 +13,7 @@ use crate::moment::SchemaFacts;
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName, Upgrade};
-use tidegate_proto::{ServiceName, ServiceVersion};
+use tidegate_proto::{ServiceName, ServiceVersion, UpgradeId};
 
 /// A gate on the schema of an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -21,6 +24,7 @@ pub enum SchemaGate {
     Schema { job: String, progress: String },
     SchemaTrouble { job: String, why: String },
     SchemaLost { job: String, from: ServiceVersion, to: ServiceVersion, rollback_path: bool },
+    SharedForm { upgrade: UpgradeId, version: ServiceVersion, missing: MissingForm, rollback_path: bool },
     MigrateFloor { service: ServiceName, floor: Option<ServiceVersion>, needs: ServiceVersion },
     Certificate { why: String },
 }
@@ -53,6 +57,17 @@ impl SchemaGate {
                 }
             }))
             .timeout(REPEATED),
+            Self::SharedForm { upgrade, version, missing, rollback_path } => {
+                let next_step = match missing {
+                    MissingForm::Lost | MissingForm::RollingBack => {
+                        waits.upgrade(|_| format!("tidegate upgrade explain {upgrade}"))
+                    }
+                    MissingForm::RolledBack => waits.upgrade(rollback).filter(|_| *rollback_path),
+                };
+                Description::new(missing.sentence(upgrade, *version), missing.owner())
+                    .next_step(next_step)
+                    .timeout("none: it depends on another upgrade")
+            }
             Self::MigrateFloor { service, floor, needs } => {
                 let found = match floor {
                     Some(floor) => format!("its committed floor is {floor}"),

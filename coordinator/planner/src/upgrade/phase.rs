@@ -176,6 +176,7 @@ mod tests {
             old_reads_migrated,
             own: Vec::new(),
             left: Vec::new(),
+            form_left: false,
             migrate_floors: Default::default(),
         }
     }

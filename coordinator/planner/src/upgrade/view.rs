@@ -65,11 +65,19 @@ impl<'a> View<'a> {
         self.facts_within(LAST_LOOK_HOLDS_MS)
     }
 
+    /// The same, or that within that time the database was found to hold nothing that Tidegate ever did: such a look is for
+    /// no decision.
+    pub(crate) fn last_seen(&self) -> Option<&'a SchemaFacts> {
+        let is_unclaimed =
+            |facts: &&SchemaFacts| facts.unclaimed && self.is_within(facts, LAST_LOOK_HOLDS_MS);
+        self.last_facts().or_else(|| self.facts().filter(is_unclaimed))
+    }
+
     fn facts_within(&self, holds_ms: u64) -> Option<&'a SchemaFacts> {
-        let is_recent = |facts: &&SchemaFacts| {
-            self.moment.leading_ms.saturating_sub(facts.looked_ms) < holds_ms
-                || mutant::is("old-look-is-trusted")
-        };
-        self.fresh_facts().filter(is_recent)
+        self.fresh_facts().filter(|facts| self.is_within(facts, holds_ms))
+    }
+
+    fn is_within(&self, facts: &SchemaFacts, holds_ms: u64) -> bool {
+        self.moment.leading_ms.saturating_sub(facts.looked_ms) < holds_ms || mutant::is("old-look-is-trusted")
     }
 }

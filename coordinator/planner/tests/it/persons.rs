@@ -200,6 +200,7 @@ fn next_spec_must_name_services_sharing_schema() {
         old_reads_migrated: true,
         own: vec!["0002_it".into()],
         left: Vec::new(),
+        form_left: false,
         migrate_floors: Default::default(),
     };
     assert!(first.body.phase.is_over());

@@ -4,7 +4,8 @@
 use crate::sim::{node, release, service, upgrade_id};
 use std::fmt::Write as _;
 use tidegate_planner::gate::{
-    BudgetGate, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VerdictGate, VersionGate, Waits,
+    BudgetGate, MissingForm, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VerdictGate,
+    VersionGate, Waits,
 };
 use tidegate_planner::{Cause, Causes, Reason, Sample};
 use tidegate_proto::record::report::MAY_HAVE_STOPPED;
@@ -146,6 +147,10 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
             to: release(2).version,
             rollback_path: false,
         }),
+        shared_form(MissingForm::Lost, true),
+        shared_form(MissingForm::RollingBack, true),
+        shared_form(MissingForm::RolledBack, true),
+        shared_form(MissingForm::RolledBack, false),
         Reason::Schema(SchemaGate::MigrateFloor {
             service: "scheduler".parse().unwrap(),
             floor: None,
@@ -176,6 +181,11 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
         gate(Some("fail".into()), Digest::ABSENT),
         Reason::Store(StoreGate::Disregarded { service: service(), nodes: nodes() }),
     ]
+}
+
+fn shared_form(missing: MissingForm, rollback_path: bool) -> Reason {
+    let upgrade = "of-scheduler".parse().unwrap();
+    Reason::Schema(SchemaGate::SharedForm { upgrade, version: release(2).version, missing, rollback_path })
 }
 
 fn gate(found: Option<String>, from: Digest) -> Reason {

@@ -98,6 +98,7 @@ pub(crate) fn binding(order: MigrateOrder) -> SchemaBinding {
         old_reads_migrated: true,
         own: vec!["0002_it".into()],
         left: Vec::new(),
+        form_left: false,
         migrate_floors: BTreeMap::new(),
     }
 }

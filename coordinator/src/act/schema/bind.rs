@@ -109,6 +109,7 @@ fn binding(bound: &Bound, id: &SchemaId, spec: &Spec) -> Result<SchemaBinding, U
         old_reads_migrated: bound.set.old_reads_migrated(),
         own: bound.set.own().map(|migration| migration.id.clone()).collect(),
         left: Vec::new(),
+        form_left: false,
         migrate_floors,
     })
 }

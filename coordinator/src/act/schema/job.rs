@@ -105,6 +105,7 @@ async fn attempt(
         Found::Unclaimed(why) => {
             let sessions_unknown = known(leadership, id).sessions_unknown;
             return Ok(SchemaFacts {
+                looked_ms: leadership.leading_ms(),
                 trouble: Some(why),
                 unclaimed: true,
                 sessions_unknown,

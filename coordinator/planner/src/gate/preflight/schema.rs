@@ -3,6 +3,7 @@
 
 use super::finding::{Finding, blocker, warning};
 use crate::fleet::{Fleet, Known, ServiceFleet};
+use crate::gate::schema::form::{begins_to_use, is_there_after};
 use crate::gate::schema::migrate_floors;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{Phase, PhaseName, SchemaBinding, Upgrade};
@@ -79,17 +80,13 @@ pub(super) fn rolled_back(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
 /// go on by itself as soon as that rollback is over. A person who starts it once more knows what the schema has.
 pub(super) fn taken_away(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
     let Some((_, started)) = fleet.lock(&spec.service) else { return Vec::new() };
-    let begins_to_use = |needs: ServiceVersion| spec.from < needs && needs <= spec.to;
-    let shares = |upgrade: &Upgrade| {
-        let asked = upgrade.spec.schema.as_ref();
-        let needs = asked.and_then(|asked| asked.shared_with.get(&spec.service));
-        needs.is_some_and(|needs| begins_to_use(*needs))
-    };
     let back = fleet.upgrades().filter(|(_, upgrade)| {
-        upgrade.at > started && matches!(upgrade.phase, Phase::RolledBack { .. }) && shares(upgrade)
+        upgrade.at > started
+            && matches!(upgrade.phase, Phase::RolledBack { .. })
+            && begins_to_use(spec, upgrade)
     });
     let expanded = |upgrade: &Upgrade| upgrade.timetable.iter().any(|part| part.phase == PhaseName::Expand);
-    let found = back.filter(|(_, upgrade)| expanded(upgrade) && !is_there_again(fleet, upgrade));
+    let found = back.filter(|(_, upgrade)| expanded(upgrade) && !is_there_after(fleet, upgrade));
     let found = found.map(|(id, _)| {
         blocker(format!(
             "upgrade {id} has rolled back the schema that {} shares since this upgrade was started, and has taken away the form that version {} uses: end this upgrade, and start it again once the form is there",
@@ -97,22 +94,6 @@ pub(super) fn taken_away(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
         ))
     });
     found.collect()
-}
-
-/// Whether the upgrade that worked last on a schema has got beyond expand.
-fn is_there_again(fleet: &Fleet, upgrade: &Upgrade) -> bool {
-    let schema = upgrade.schema.as_ref().and_then(|binding| fleet.schema(&binding.id));
-    let last = schema.and_then(|schema| fleet.upgrade(&schema.upgrade));
-    last.is_some_and(|last| {
-        matches!(
-            last.phase.name(),
-            PhaseName::Migrate
-                | PhaseName::Roll
-                | PhaseName::Remove
-                | PhaseName::Contract
-                | PhaseName::Completed
-        )
-    })
 }
 
 /// Instances with an unknown version: a window cannot be committed below them.

@@ -32,9 +32,14 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let exceptions = draft.exceptions();
     let in_doubt = faults::is_any_in_doubt(draft, service);
     let shown = schema::shows(draft);
-    if shown == Shown::Lost {
+    let because = match shown {
+        Shown::Lost => Some("the database no longer shows what the new version needs"),
+        _ if shared::lacks_form(draft) => Some("the form that the new version uses is missing"),
+        _ => None,
+    };
+    if let Some(because) = because {
         if !draft.has_commits() {
-            recall(draft, service, &releases);
+            recall(draft, service, &releases, because);
         }
         return;
     }
@@ -89,11 +94,11 @@ fn left_out(draft: &mut Draft<'_>, service: &ServiceFleet) {
     draft.passes(none_unstaged(&draft.spec().release.tag, unstaged));
 }
 
-/// The database no longer shows what the new version needs: what is drained and not stopped goes back into rotation.
-fn recall(draft: &mut Draft<'_>, service: &ServiceFleet, releases: &[Release]) {
+/// The database does not have what the new version needs: what is drained and not stopped goes back into rotation.
+fn recall(draft: &mut Draft<'_>, service: &ServiceFleet, releases: &[Release], because: &str) {
     let drained = |i: &&Instance| i.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Drain);
     let orders: Vec<_> = service.ordered().each.filter(drained).map(Order::serve).collect();
-    draft.order(&orders, releases, "recall", "the database no longer shows what the new version needs");
+    draft.order(&orders, releases, "recall", because);
     draft.checkpoint(service.done(), true);
 }
 

@@ -11,6 +11,7 @@ use crate::fleet::{Instance, Standing, moved_from};
 use crate::gate::person::rollback;
 use crate::gate::roll::stall::is_overdue;
 use crate::gate::roll::{all_serving, removed, restaged};
+use crate::gate::schema::form;
 use crate::gate::version::{self, acknowledged, all_at};
 use crate::moment::SchemaFacts;
 use crate::release::{floor, need};
@@ -18,7 +19,7 @@ use crate::upgrade::phase::Move;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::{Former, Upgrade};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Key, mutant};
+use tidegate_proto::{Key, ServiceName, ServiceVersion, mutant};
 
 /// Turns back: the floor is withdrawn in the same transaction, unless a compute release needs it (rule 8).
 pub(crate) fn begin_rollback(draft: &mut Draft<'_>, why: String) {
@@ -134,7 +135,7 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
     let known = draft.passes(acknowledged(&draft.view()));
     let back = draft.passes(all_at(&draft.view(), former.release.version));
     if clean && known && back && !draft.has_commits() {
-        leave(draft, &former, Vec::new(), "the ceiling is lowered and acknowledged");
+        leave(draft, &former, InPlace::default(), "the ceiling is lowered and acknowledged");
     }
 }
 
@@ -148,12 +149,10 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     stragglers::move_to(draft, &former.release, "the new code is removed");
     let undone = |facts: &SchemaFacts| facts.clean || mutant::is("expand-is-not-undone");
     let back = draft.passes(all_at(&draft.view(), former.release.version));
-    if let Some((service, version)) = shared::uses_new_form(draft) {
-        if back && !draft.has_commits() {
-            let left = format!(
-                "everything that expand made: {service} shares the schema and uses it from version {version} on"
-            );
-            leave(draft, &former, vec![left.clone()], &format!("left in place: {left}"));
+    if let Some(user) = shared::uses_new_form(draft) {
+        let is_back = back && !draft.has_commits() && draft.passes(all_serving(&draft.view()));
+        if is_back && let Some(facts) = schema::seen_at_the_end(draft) {
+            leave_form(draft, &former, user, facts);
         }
         return;
     }
@@ -165,12 +164,47 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         if !left.is_empty() {
             because.push_str(&format!("; left in place: {}", left.join(", ")));
         }
-        leave(draft, &former, left, &because);
+        leave(draft, &former, InPlace { what: left, form: false }, &because);
     }
 }
 
+/// What the undo leaves in the database.
+#[derive(Default)]
+struct InPlace {
+    /// In words.
+    what: Vec<String>,
+    /// Whether that is all that the new version of a sharing service uses.
+    form: bool,
+}
+
+/// Ends the undo where a service that shares the schema uses the new form from this version on: what the database has of it
+/// stays. The database may have been replaced by one that lacks the form.
+fn leave_form(
+    draft: &mut Draft<'_>,
+    former: &Former,
+    (service, version): (&ServiceName, ServiceVersion),
+    facts: &SchemaFacts,
+) {
+    if facts.clean || facts.unclaimed {
+        let what: Vec<String> = match facts.unclaimed {
+            true => facts.trouble.iter().cloned().collect(),
+            false => facts.left.clone(),
+        };
+        let because = format!(
+            "the database has nothing that expand made, although {service} shares the schema and uses it from version {version} on"
+        );
+        return leave(draft, former, InPlace { what, form: false }, &because);
+    }
+    let left = format!(
+        "everything that expand made: {service} shares the schema and uses it from version {version} on"
+    );
+    let form = form::is_whole(draft.upgrade, service, facts);
+    let because = format!("left in place: {left}");
+    leave(draft, former, InPlace { what: vec![left], form }, &because);
+}
+
 /// One step back; where it is the last, the window is put back as it was.
-fn leave(draft: &mut Draft<'_>, former: &Former, left: Vec<String>, because: &str) {
+fn leave(draft: &mut Draft<'_>, former: &Former, left: InPlace, because: &str) {
     let upgrade = draft.upgrade;
     let next =
         crate::upgrade::phase::transition(&upgrade.phase, Move::RollbackStepDone, upgrade.schema.as_ref());
@@ -181,7 +215,7 @@ fn leave(draft: &mut Draft<'_>, former: &Former, left: Vec<String>, because: &st
     let extra = if over { restored(draft, former) } else { Commit::new() };
     let record = |body: &mut Upgrade| {
         if let Some(schema) = &mut body.schema {
-            schema.left = left;
+            (schema.left, schema.form_left) = (left.what, left.form);
         }
     };
     draft.advance(Move::RollbackStepDone, extra, record, because);

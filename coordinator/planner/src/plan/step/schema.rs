@@ -112,6 +112,16 @@ pub(super) fn is_seen_at_the_end(draft: &mut Draft<'_>) -> bool {
     is_seen_or_looks(draft, is_recent)
 }
 
+/// What a look shows that is recent enough to end the upgrade on it, also that the database holds nothing that Tidegate ever
+/// did; has the database looked at again where there is none.
+pub(super) fn seen_at_the_end<'a>(draft: &mut Draft<'a>) -> Option<&'a SchemaFacts> {
+    let seen = draft.last_seen();
+    if seen.is_none() {
+        look(draft);
+    }
+    seen
+}
+
 fn is_seen_or_looks(draft: &mut Draft<'_>, is_seen: bool) -> bool {
     if !is_seen {
         look(draft);

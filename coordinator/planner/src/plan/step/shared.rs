@@ -5,7 +5,7 @@ use super::super::Draft;
 use crate::contracted;
 use crate::fleet::{Instance, ServiceFleet};
 use crate::gate::preflight::lowest;
-use crate::gate::schema::migrate_floors;
+use crate::gate::schema::{form, migrate_floors};
 use crate::gate::{store, version};
 use crate::release::floor::{self, is_only_watched};
 use crate::release::need;
@@ -133,6 +133,13 @@ pub(super) fn uses_new_form<'a>(draft: &Draft<'a>) -> Option<(&'a ServiceName, S
         runs || comes
     });
     found.filter(|_| !mutant::is("sharing-services-lose-the-new-form"))
+}
+
+/// Whether the new version uses a form that another upgrade makes, and that is missing or about to be; waits then.
+pub(super) fn lacks_form(draft: &mut Draft<'_>) -> bool {
+    let Some(missing) = form::missing(&draft.view()) else { return false };
+    draft.wait(missing);
+    true
 }
 
 fn push<'a>(

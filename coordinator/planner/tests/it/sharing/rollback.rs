@@ -1,7 +1,7 @@
 //! Rollbacks of an upgrade whose schema other services share.
 
 use super::{acknowledge, runs, scheduler, set_floor, shared, window};
-use crate::sim::World;
+use crate::sim::{Database, World};
 use serde_json::json;
 use tidegate_planner::gate::preflight;
 use tidegate_planner::release::floor;
@@ -52,6 +52,26 @@ fn undo_spares_the_form_that_a_sharing_service_uses() {
         assert_eq!(world.database.expanded, stays, "the scheduler is at {runs_at}");
         let left = world.upgrade().unwrap().schema.clone().unwrap().left;
         assert_eq!(left.iter().any(|what| what.contains("scheduler")), stays, "{left:?}");
+    }
+}
+
+/// Another database took the place of the one that was expanded.
+#[test]
+fn rollback_records_whether_the_form_was_left() {
+    for (expanded, filled) in [(false, false), (true, false), (true, true)] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        runs(&mut world, &scheduler(), 7, 2);
+        acknowledge(&mut world, &scheduler());
+        world.roll_back();
+        world.database = Database { expanded, filled, ..Database::default() };
+        world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+        let schema = world.upgrade().unwrap().schema.clone().unwrap();
+        assert_eq!((schema.form_left, schema.left.is_empty()), (expanded && filled, !expanded));
+        assert_eq!(world.database.expanded, expanded, "what the scheduler uses stays");
     }
 }
 

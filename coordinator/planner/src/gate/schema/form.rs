@@ -1,0 +1,147 @@
+//! The form of a shared schema that the new version of a service uses. The upgrade of another service makes it; its
+//! database may be replaced by one that lacks it, and a rollback of that upgrade may take it away.
+
+use super::migrate_floors::required;
+use super::{SchemaGate, lost_job};
+use crate::fleet::{Fleet, Stored};
+use crate::gate::Reason;
+use crate::gate::person::rollback::begins;
+use crate::moment::SchemaFacts;
+use crate::upgrade::View;
+use serde::{Deserialize, Serialize};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, SchemaBinding, Upgrade};
+use tidegate_proto::spec::Spec;
+use tidegate_proto::{Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
+
+/// Why the form is missing, or may be missing soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MissingForm {
+    /// The database of the upgrade that made it does not show it any more.
+    Lost,
+    /// That upgrade is being rolled back.
+    RollingBack,
+    /// That upgrade was rolled back, and its database did not have the form at the end.
+    RolledBack,
+}
+
+impl MissingForm {
+    pub(super) fn sentence(self, upgrade: &UpgradeId, version: ServiceVersion) -> String {
+        match self {
+            Self::Lost => format!(
+                "the database of upgrade {upgrade} no longer shows the form that version {version} uses; no instance is drained until the database shows it again"
+            ),
+            Self::RollingBack => format!(
+                "upgrade {upgrade} rolls back the shared schema whose new form version {version} uses; no instance is drained until that rollback is over"
+            ),
+            Self::RolledBack => format!(
+                "upgrade {upgrade} was rolled back, and the form that version {version} uses is gone; no instance is drained until another upgrade of that schema has made the form again"
+            ),
+        }
+    }
+
+    pub(super) fn owner(self) -> &'static str {
+        match self {
+            Self::Lost => "what that upgrade is blocked on",
+            Self::RollingBack => "the rollback of that upgrade",
+            Self::RolledBack => "a person, who upgrades the schema again, or rolls this upgrade back",
+        }
+    }
+}
+
+/// Why no instance is moved to the new version: the form that it uses is missing, or is being taken away.
+pub(crate) fn missing(view: &View<'_>) -> Option<Reason> {
+    let (upgrade, missing) = first_missing(view).filter(|_| !mutant::is("form-of-others-is-not-asked"))?;
+    let (upgrade, version) = (upgrade.clone(), view.spec().to);
+    let rollback_path = begins(view, "").is_open;
+    Some(SchemaGate::SharedForm { upgrade, version, missing, rollback_path }.into())
+}
+
+fn first_missing<'a>(view: &View<'a>) -> Option<(&'a UpgradeId, MissingForm)> {
+    let spec = view.spec();
+    let (_, started) = view.fleet.lock(&spec.service)?;
+    let mut others = view.fleet.upgrades().filter(|(_, other)| begins_to_use(spec, other));
+    others.find_map(|(id, other)| Some((id, of_other(view, started, id, other)?)))
+}
+
+/// Whether an upgrade by this spec begins to use what the expand of another upgrade makes.
+pub(crate) fn begins_to_use(spec: &Spec, other: &Upgrade) -> bool {
+    let needs = other.spec.schema.as_ref().and_then(|asked| asked.shared_with.get(&spec.service));
+    needs.is_some_and(|needs| spec.from < *needs && *needs <= spec.to)
+}
+
+/// Whether the form of another upgrade is missing for this one, which was started at this revision.
+fn of_other(
+    view: &View<'_>,
+    started: Revision,
+    id: &UpgradeId,
+    other: &Stored<Upgrade>,
+) -> Option<MissingForm> {
+    let had_form = || has_made(other, &view.spec().service);
+    match other.phase {
+        Phase::RollingBack { .. } => had_form().then_some(MissingForm::RollingBack),
+        Phase::RolledBack { .. } => {
+            let is_gone = other.at > started && had_form() && !is_there_after(view.fleet, other);
+            is_gone.then_some(MissingForm::RolledBack)
+        }
+        _ => {
+            let facts = view.moment.schemas.get(id);
+            facts.is_some_and(|facts| is_lost(other, facts)).then_some(MissingForm::Lost)
+        }
+    }
+}
+
+/// Whether an upgrade got so far that a service which shares its schema could use the new form: to a filled one, or to an
+/// unfilled one where migrate requires the floor of that service.
+fn has_made(upgrade: &Upgrade, service: &ServiceName) -> bool {
+    let meets_unfilled =
+        upgrade.schema.as_ref().is_some_and(|binding| meets_unfilled(upgrade, binding, service));
+    upgrade.timetable.iter().any(|part| match part.phase {
+        PhaseName::Migrate | PhaseName::Roll => true,
+        PhaseName::Expand => meets_unfilled,
+        _ => false,
+    })
+}
+
+/// Whether the new version of a service that shares the schema meets rows which are not filled yet.
+fn meets_unfilled(upgrade: &Upgrade, binding: &SchemaBinding, service: &ServiceName) -> bool {
+    binding.order == MigrateOrder::AfterRoll || required(&upgrade.spec, binding).contains_key(service)
+}
+
+/// Whether a look at the database of an upgrade shows that the form is gone. Rows that are to be filled again in remove are
+/// missing for others until then.
+fn is_lost(upgrade: &Upgrade, facts: &SchemaFacts) -> bool {
+    let phase = upgrade.phase.name();
+    let builds_on =
+        matches!(phase, PhaseName::Migrate | PhaseName::Roll | PhaseName::Remove | PhaseName::Contract);
+    let fills_first = upgrade.schema.as_ref().is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
+    let lacks_fill = phase == PhaseName::Remove && fills_first && !facts.filled;
+    let shows = facts.looked_for.is_some() && lost_job(upgrade, facts).is_none() && !lacks_fill;
+    let is_seen = facts.looked_for.is_some() || facts.unclaimed;
+    builds_on && is_seen && !shows
+}
+
+/// Whether the database has all that the new version of a sharing service uses, as the rollback of an upgrade sees it.
+pub(crate) fn is_whole(upgrade: &Upgrade, service: &ServiceName, facts: &SchemaFacts) -> bool {
+    let Some(binding) = &upgrade.schema else { return false };
+    facts.expanded && (facts.filled || meets_unfilled(upgrade, binding, service))
+}
+
+/// Whether the form is there after the rollback of the upgrade that had made it: it was left in place, or the upgrade that
+/// worked last on the schema has made it again.
+pub(crate) fn is_there_after(fleet: &Fleet, rolled_back: &Upgrade) -> bool {
+    let Some(binding) = &rolled_back.schema else { return false };
+    let last = fleet.schema(&binding.id).and_then(|schema| fleet.upgrade(&schema.upgrade));
+    binding.form_left || last.is_some_and(|last| has_it_again(last))
+}
+
+fn has_it_again(last: &Upgrade) -> bool {
+    let is = |holds: fn(&SchemaBinding) -> bool| last.schema.as_ref().is_some_and(holds);
+    match last.phase.name() {
+        // Before the roll, its rows are being filled.
+        PhaseName::Migrate => is(|binding| binding.order == MigrateOrder::AfterRoll),
+        PhaseName::Roll | PhaseName::Remove | PhaseName::Contract | PhaseName::Completed => true,
+        PhaseName::RolledBack => is(|binding| binding.form_left),
+        _ => false,
+    }
+}

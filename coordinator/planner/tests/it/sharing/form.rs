@@ -1,0 +1,170 @@
+//! An upgrade whose new version uses the form that the upgrade of another service makes of a shared schema: while that form
+//! is missing, or is being taken away, its roll drains no instance.
+
+use super::scheduler;
+use crate::sim::{World, binding, release, spec, upgrade_id};
+use serde_json::json;
+use std::collections::BTreeMap;
+use tidegate_planner::gate::{MissingForm, SchemaGate, Waits, preflight};
+use tidegate_planner::{LookedFor, Reason, SchemaFacts, plan};
+use tidegate_proto::record::schema::Schema;
+use tidegate_proto::record::upgrade::{
+    MigrateOrder, Phase, PhaseName, PhaseTime, RollbackStep, SchemaBinding,
+};
+use tidegate_proto::{Digest, Key, UpgradeId};
+
+fn of_scheduler() -> UpgradeId {
+    "of-scheduler".parse().unwrap()
+}
+
+/// An upgrade with this id, of a service that shares its schema with ours, is in this phase.
+fn is_in(world: &mut World, id: &UpgradeId, phase: Phase, form_left: bool) {
+    let mut body = world.upgrade().unwrap().clone();
+    let schema =
+        json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": {"pantry-api": 2}});
+    body.spec.service = scheduler();
+    body.spec.schema = Some(serde_json::from_value(schema).unwrap());
+    body.schema = Some(SchemaBinding { form_left, ..binding(MigrateOrder::BeforeRoll) });
+    let left =
+        [PhaseName::Preflight, PhaseName::Stage, PhaseName::Expand, PhaseName::Migrate, PhaseName::Roll];
+    let left = left.into_iter().take_while(|left| *left != phase.name());
+    body.timetable = left.map(|phase| PhaseTime { phase, ms: 0 }).collect();
+    body.phase = phase;
+    world.store.put(Key::Upgrade(id.clone()), body);
+}
+
+/// The upgrade of the other service is in this phase.
+fn other_is_in(world: &mut World, phase: Phase) {
+    is_in(world, &of_scheduler(), phase, false);
+}
+
+/// The other service is upgraded once more, which is in this phase now.
+fn is_made_again(world: &mut World, phase: Phase, form_left: bool) {
+    let id: UpgradeId = "again".parse().unwrap();
+    is_in(world, &id, phase, form_left);
+    let services: BTreeMap<_, _> =
+        [(scheduler(), release(2).version), ("pantry-api".parse().unwrap(), release(2).version)].into();
+    let migrations = Digest::of(b"migrations");
+    let schema = Schema { services, contracted: BTreeMap::new(), migrations, upgrade: id };
+    world.store.put(Key::Schema("s1".parse().unwrap()), schema);
+}
+
+fn rolling_back() -> Phase {
+    Phase::RollingBack { from: PhaseName::Remove, step: RollbackStep::Move, because: "regret".into() }
+}
+
+fn rolled_back() -> Phase {
+    Phase::RolledBack { because: "regret".into() }
+}
+
+fn waits(missing: MissingForm) -> Reason {
+    let (upgrade, version) = (of_scheduler(), release(2).version);
+    Reason::Schema(SchemaGate::SharedForm { upgrade, version, missing, rollback_path: true })
+}
+
+/// Three instances at version 1, and an upgrade in the roll that has drained none.
+fn in_the_roll() -> World {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    world.until_roll();
+    world
+}
+
+#[test]
+fn roll_waits_while_another_upgrade_rolls_back_its_form() {
+    let mut world = in_the_roll();
+    other_is_in(&mut world, rolling_back());
+    assert_eq!(world.run().waiting[&upgrade_id()], [waits(MissingForm::RollingBack)]);
+    assert_eq!((world.versions(), world.min_seen_in_service), (vec![1; 3], 3), "nothing was drained");
+    // The form was left in place.
+    is_in(&mut world, &of_scheduler(), rolled_back(), true);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn drained_instance_returns_once_its_form_is_rolled_back() {
+    let mut world = in_the_roll();
+    world.until("one is drained", |world| world.really_in_service() == 2);
+    other_is_in(&mut world, rolling_back());
+    world.run();
+    assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3));
+}
+
+#[test]
+fn roll_goes_on_once_the_form_is_made_again() {
+    let mut world = in_the_roll();
+    other_is_in(&mut world, rolled_back());
+    let last = world.run();
+    assert_eq!(last.waiting[&upgrade_id()], [waits(MissingForm::RolledBack)]);
+    let explained = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
+    assert_eq!(explained.next_step.as_deref(), Some("tidegate upgrade rollback u1 --why …"));
+    for phase in [Phase::Stage, Phase::Expand, Phase::Migrate, rolled_back()] {
+        is_made_again(&mut world, phase.clone(), false);
+        world.run();
+        assert_eq!(world.versions(), [1; 3], "{phase:?}");
+    }
+    is_made_again(&mut world, rolled_back(), true);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn rollback_before_the_form_was_made_holds_no_roll() {
+    let mut world = in_the_roll();
+    let because = "regret".to_owned();
+    let phase = Phase::RollingBack { from: PhaseName::Expand, step: RollbackStep::Move, because };
+    other_is_in(&mut world, phase);
+    let mut body = world.store.fleet().upgrade(&of_scheduler()).unwrap().record.body.clone();
+    body.timetable.retain(|part| !matches!(part.phase, PhaseName::Migrate | PhaseName::Roll));
+    world.store.put(Key::Upgrade(of_scheduler()), body);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn roll_waits_while_a_database_lacks_the_shared_form() {
+    let whole = SchemaFacts { expanded: true, filled: true, ..SchemaFacts::default() };
+    let unfilled = SchemaFacts { filled: false, ..whole.clone() };
+    let unclaimed = SchemaFacts { unclaimed: true, ..SchemaFacts::default() };
+    let trouble = Some("connection refused".to_owned());
+    let away = SchemaFacts { trouble, ..SchemaFacts::default() };
+    let remove = || Phase::Remove;
+    let roll = || Phase::Roll { wave: 0 };
+    for (phase, is_seen, facts, is_held) in [
+        (remove(), true, SchemaFacts::default(), true),
+        (remove(), true, unfilled.clone(), true),
+        (remove(), false, unclaimed.clone(), true),
+        (remove(), true, whole.clone(), false),
+        (remove(), false, away, false),
+        (roll(), true, unfilled, true),
+        (roll(), true, whole, false),
+        // It has not made the form yet: our new version may run on the former one.
+        (Phase::Expand, false, unclaimed, false),
+    ] {
+        let mut world = in_the_roll();
+        other_is_in(&mut world, phase.clone());
+        let other = world.store.fleet().upgrade(&of_scheduler()).unwrap();
+        let looked_for = is_seen.then(|| LookedFor::of(other));
+        let mut moment = world.moment();
+        moment.schemas.insert(of_scheduler(), SchemaFacts { looked_for, ..facts.clone() });
+        let waiting = plan(world.store.fleet(), &moment).waiting;
+        assert_eq!(
+            waiting[&upgrade_id()].contains(&waits(MissingForm::Lost)),
+            is_held,
+            "{phase:?}: {facts:?}"
+        );
+    }
+}
+
+#[test]
+fn form_that_was_left_in_place_blocks_no_preflight() {
+    let mut world = World::at_version_1(2);
+    world.start(spec(json!({}))).unwrap();
+    for form_left in [false, true] {
+        is_in(&mut world, &of_scheduler(), rolled_back(), form_left);
+        let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
+        let stays = found.iter().any(|f| f.blocks && f.what.contains("has taken away the form"));
+        assert_eq!(stays, !form_left, "{found:?}");
+    }
+}
