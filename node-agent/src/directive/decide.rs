@@ -88,9 +88,23 @@ pub(super) fn target(service: &Service, journal: &Journal) -> Option<Target> {
     // What was admitted and then not started, because the lease was lost between, is what is to be started still.
     let admitted = admitted.and_then(|admitted| admitted.release.as_ref());
     let tag = journal.release.as_ref().or(admitted).or(initial)?;
+    if let Some(instead) = instead_of(tag, journal) {
+        return Some(instead);
+    }
     let known = service.artifacts.get(tag).map(|artifact| Target::of_artifact(tag, artifact));
     let listed = directive.and_then(|d| d.releases.iter().find(|release| release.tag == *tag));
     listed.map(Target::from).or(known)
+}
+
+/// What is started instead of what ran last, where the window does not admit that and a declined directive of a former store
+/// names it: the release that this directive names beside it, from or to which it was moved.
+fn instead_of(last: &ReleaseTag, journal: &Journal) -> Option<Target> {
+    let order = journal.order.as_ref().filter(|_| journal.declined && journal.obeys_former_store())?;
+    let window = &journal.window.as_ref()?.window;
+    let releases = &order.directive.releases;
+    let last = releases.iter().find(|release| release.tag == *last)?;
+    let admitted = releases.iter().find(|release| window.admits(release.version))?;
+    (!window.admits(last.version)).then(|| Target::from(admitted))
 }
 
 pub(super) struct Context<'a> {
@@ -149,7 +163,9 @@ impl Context<'_> {
             // From here on it would come into rotation, and nothing comes there that was not admitted.
             return Act::Enter(Phase::refused(reason));
         }
-        let moved = |refusal: &Refusal| refusal.window < self.journal.window_revision();
+        let moved = |refusal: &Refusal| {
+            refusal.window < self.journal.window_revision() || self.starts_instead_of(refusal)
+        };
         let again = self.journal.refusal.as_ref().is_none_or(moved);
         let next = match self.seen.alive {
             Alive::No | Alive::Silent if again => self.start_again(),
@@ -159,6 +175,13 @@ impl Context<'_> {
             _ => Act::Wait,
         };
         if next == Act::Wait && !stays { self.keep_disabled() } else { next }
+    }
+
+    /// Whether another release than the refused one is started instead of what ran last.
+    fn starts_instead_of(&self, refusal: &Refusal) -> bool {
+        let last = self.journal.release.as_ref();
+        let instead = last.and_then(|last| instead_of(last, self.journal));
+        instead.is_some_and(|target| target.version != refusal.version)
     }
 
     /// Whether an instance whose version changed in rotation is still there.

@@ -4,7 +4,8 @@
 //! # Invariants
 //! * Nothing stays stopped because of such a directive. This store may have no upgrade that orders anything, and none begins
 //!   while the version of an instance is not known. The directive is declined, and the service is started again as one that
-//!   ended by itself without a directive: what ran last, once it is admitted.
+//!   ended by itself without a directive: what ran last, once it is admitted; where the window does not admit that, the other
+//!   release of the directive.
 //! * What runs stays as it is: only a directive of this store lets it back into rotation.
 
 use super::act::Act;

@@ -30,7 +30,12 @@ pub(crate) fn compose(
         let admitted = !seen.readmit && journal.admitted.as_ref().is_some_and(|a| a.version == *version);
         admitted || journal.refusal.as_ref().is_some_and(|r| r.version == *version)
     });
-    let release = journal.admitted.as_ref().filter(|a| runs && version == Some(a.version));
+    let release = match journal.admitted.as_ref().filter(|a| runs && version == Some(a.version)) {
+        Some(admitted) => admitted.release.as_ref(),
+        // What was started and answers no version is that release all the same.
+        None if probed.is_none() && !seen.shows_nothing_runs(&journal.phase) => journal.unidentified.as_ref(),
+        None => None,
+    };
     // Under a store that fell back nothing is started: what was stopped for a replacement stays stopped, and a
     // person who reconciles that store has to know it.
     let goes_on = !accept::is_fallen(journal, seen);
@@ -39,8 +44,8 @@ pub(crate) fn compose(
         version,
         probed: probed.filter(|_| version.is_none()),
         nothing_runs: seen.shows_nothing_runs(&journal.phase),
-        release_digest: release.and_then(|a| journal.staged.get(a.release.as_ref()?)).copied(),
-        release: release.and_then(|a| a.release.clone()),
+        release_digest: release.and_then(|tag| journal.staged.get(tag)).copied(),
+        release: release.cloned(),
         admission: journal.admission(),
         health: seen.health,
         rotation: timers.rotation(seen, service),
@@ -81,7 +86,8 @@ fn span(time: Duration) -> Span {
 mod tests {
     use super::*;
     use crate::directive::act::Act;
-    use crate::directive::tests::story::{Story, order, release, replace};
+    use crate::directive::seen::Probed;
+    use crate::directive::tests::story::{Story, order, release, replace, version};
     use crate::host::Target;
     use tidegate_proto::Revision;
     use tidegate_proto::record::report::Step;
@@ -133,6 +139,32 @@ mod tests {
             let Act::Accept(_, next) = story.act() else { panic!("{phase:?}: {:?}", story.act()) };
             assert_ne!(next, Phase::Stopped, "{phase:?}: the stop hook has not run");
         }
+    }
+
+    #[test]
+    fn started_release_is_named_while_it_answers_no_version() {
+        let started = |mut story: Story| {
+            story.journal.release = Some(release(2).tag);
+            story.journal.unidentified = Some(release(2).tag);
+            story.journal.staged.insert(release(2).tag, release(2).sha256);
+            story.enter(Phase::failed("verifying", "not healthy within 30 s", true));
+            story
+        };
+        let named = |story: &Story| (report(story).release, report(story).release_digest);
+        let second = (Some(release(2).tag), Some(release(2).sha256));
+        let mut story = started(Story::serving());
+        assert_eq!(named(&story).0, Some(release(1).tag), "what was admitted at the version that it answers");
+        story.seen.probe = Probed::Late;
+        assert_eq!((report(&story).version, named(&story)), (None, second.clone()));
+        story.seen.probe = Probed::Version(version(9));
+        assert_eq!(named(&story), (None, None), "it answers a version that was not admitted");
+        story.gone();
+        assert_eq!(named(&story), (None, None), "nothing runs");
+        let mut story = started(Story::serving().by_hooks());
+        story.silent();
+        assert_eq!(named(&story), second, "silence is no evidence that nothing runs");
+        story.seen.gone = true;
+        assert_eq!(named(&story), (None, None), "the status hook denies that it runs");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Report {
     /// plan to reconcile a store reads it, and an upgrade that is ended in preflight.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nothing_runs: bool,
-    /// The release that runs, where the agent knows it.
+    /// The release that runs, where the agent knows it; also the one that it has started and that answers no version.
     pub release: Option<ReleaseTag>,
     /// The sha256 of that release's artifact, as the agent knows it: what a rollback returns to.
     #[serde(default, skip_serializing_if = "Option::is_none")]

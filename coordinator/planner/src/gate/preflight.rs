@@ -89,7 +89,7 @@ fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> 
     );
     let silent = service.silent().sample_but(|node| contradict.contains(node), contradict.len());
     any(silent, "no report from (bring it back, or decommission it)");
-    let left = former::leftovers(service, spec);
+    let left = former::replaced_leftovers(service, spec);
     let is_left = |node: &NodeId| left.iter().any(|instance| instance.node == *node);
     any(service.unknown().sample_but(is_left, left.len()), "the version that runs is not known on");
     any(service.below(spec.from).sample(), &format!("below `from` ({}) on", spec.from));

@@ -187,16 +187,14 @@ fn unanswering_service_is_stopped_first_under_a_former_order() {
     assert_eq!(story.act(), Act::Decline(Phase::Stopping), "the status hook denies that it runs");
 }
 
+/// The window of revision 70 refuses this version.
+fn refusal(number: i64) -> Option<Refusal> {
+    let reason = "outside".to_owned();
+    Some(Refusal { version: version(number), window: Revision(70), reason, bears: false })
+}
+
 #[test]
 fn former_order_that_the_window_refuses_starts_what_ran_last() {
-    let refusal = |number: i64| {
-        Some(Refusal {
-            version: version(number),
-            window: Revision(70),
-            reason: "outside".to_owned(),
-            bears: false,
-        })
-    };
     let mut story = under_former(replace(2), &Phase::refused("outside"));
     story.gone();
     story.journal.refusal = refusal(2);
@@ -204,4 +202,33 @@ fn former_order_that_the_window_refuses_starts_what_ran_last() {
     story.journal.declined = true;
     story.journal.refusal = refusal(1);
     assert_eq!(story.act(), Act::Wait, "that is refused as well");
+}
+
+/// What the former order started has ended, and the store was reconciled to the version before it.
+#[test]
+fn refused_release_of_a_former_order_gives_way_to_the_other() {
+    let failed = Phase::failed("verifying", "it ended by itself", true);
+    let mut story = under_former(replace(2), &failed);
+    story.journal.order.as_mut().unwrap().directive.releases = vec![release(1), release(2)];
+    story.journal.release = Some(release(2).tag);
+    story.gone();
+    assert_eq!(story.act(), Act::Decline(Phase::Stopped));
+    story.journal.declined = true;
+    let admits = |story: &mut Story| {
+        story.enter(Phase::Stopped);
+        let Act::AdmitTarget(target) = story.act() else { panic!("{:?}", story.act()) };
+        target.tag
+    };
+    assert_eq!(admits(&mut story), release(1).tag);
+    story.enter(Phase::refused("outside"));
+    story.journal.refusal = refusal(2);
+    assert_eq!(story.act(), Act::Enter(Phase::Stopped), "it was refused before the window was acknowledged");
+    story.journal.refusal = refusal(1);
+    assert_eq!(story.act(), Act::Wait, "that is refused as well");
+    story.journal.refusal = None;
+    story.window(1, 2, 80);
+    assert_eq!(admits(&mut story), release(2).tag, "the window admits what ran last");
+    story.window(1, 1, 90).journal.declined = false;
+    story.journal.order.as_mut().unwrap().generation = Revision(91);
+    assert_eq!(admits(&mut story), release(2).tag, "a directive of this store decides");
 }

@@ -53,8 +53,8 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
 }
 
 /// Instances that another release was put on, which has never become ready there, so that its version is not known: what an
-/// upgrade leaves that ended, or was cut off, between stop and start. They serve nothing, and the roll replaces them.
-pub(super) fn leftovers<'a>(service: &'a ServiceFleet, spec: &Spec) -> Vec<&'a Instance> {
+/// upgrade leaves that ended, or was cut off, between stop and start. They serve nothing.
+fn leftovers<'a>(service: &'a ServiceFleet, spec: &Spec) -> Vec<&'a Instance> {
     let at_from = service.instances().filter(|instance| instance.known() == Known::At(spec.from));
     let former: BTreeSet<&ReleaseTag> = at_from.filter_map(release).collect();
     let serves_nothing = |instance: &Instance| {
@@ -74,6 +74,11 @@ pub(super) fn leftovers<'a>(service: &'a ServiceFleet, spec: &Spec) -> Vec<&'a I
         true => Vec::new(),
         false => service.unknown().each.filter(is_left).collect(),
     }
+}
+
+/// Those of them that the roll replaces. An agent whose claim was disregarded obeys no order of this store.
+pub(super) fn replaced_leftovers<'a>(service: &'a ServiceFleet, spec: &Spec) -> Vec<&'a Instance> {
+    leftovers(service, spec).into_iter().filter(|instance| !instance.disregarded).collect()
 }
 
 fn release(instance: &Instance) -> Option<&ReleaseTag> {

@@ -1,7 +1,7 @@
 //! Why the version of an instance is not known, where a person can end that.
 
 use super::finding::{Finding, blocker};
-use super::former::leftovers;
+use super::former::replaced_leftovers;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
 use tidegate_proto::InstanceId;
 use tidegate_proto::spec::Spec;
@@ -11,7 +11,7 @@ const NAMED: usize = 5;
 
 /// The records that cannot be read, and the instances whose agents obey the store only after a plan includes them.
 pub(super) fn findings(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
-    let left = leftovers(service, spec);
+    let left = replaced_leftovers(service, spec);
     let is_left = |instance: &&Instance| left.iter().any(|other| other.node == instance.node);
     let why = |instance: &Instance| {
         let id = InstanceId::new(service.name().clone(), instance.node.clone());

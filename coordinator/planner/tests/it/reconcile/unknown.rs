@@ -7,7 +7,7 @@ use tidegate_planner::Known;
 use tidegate_planner::ask::reconcile::Choices;
 use tidegate_planner::gate::preflight;
 use tidegate_proto::Key;
-use tidegate_proto::record::report::{Rotation, Step};
+use tidegate_proto::record::report::{Health, Rotation, Step};
 
 /// A restored store has a record as it was while it could not be read: a person has to learn which.
 #[test]
@@ -83,4 +83,24 @@ fn preflight_names_the_disregarded_instance_to_include() {
     let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
     let command = "`tidegate fleet reconcile --include pantry-api/n1`";
     assert!(found.iter().any(|finding| finding.blocks && finding.what.contains(command)), "{found:?}");
+}
+
+/// Its agent obeys no order of the roll.
+#[test]
+fn disregarded_leftover_blocks_a_start_until_included() {
+    let mut world = with_a_false_claim(900);
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    report.witness.floor = Some(version(1));
+    (report.release, report.health) = (Some("pantry-2-broken".parse().unwrap()), Health::Unhealthy);
+    fails_verifying(&mut world, 1, Rotation::Out);
+    apply(&mut world, &disregard(&[1])).unwrap();
+    let blocks = |world: &World, what: &str| {
+        let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
+        found.iter().any(|finding| finding.blocks && finding.what.contains(what))
+    };
+    let unknown = "the version that runs is not known on: n1";
+    assert!(blocks(&world, unknown));
+    assert!(blocks(&world, "`tidegate fleet reconcile --include pantry-api/n1`"));
+    apply(&mut world, &include(&[1])).unwrap();
+    assert!(!blocks(&world, unknown), "the roll replaces it");
 }
