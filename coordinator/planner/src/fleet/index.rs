@@ -34,7 +34,8 @@ pub enum Standing {
     Ready,
     /// A directive has taken it out, or lets it back, and no report has shown it back yet.
     Ordered,
-    /// It fell silent, under no order.
+    /// Nothing that it reports counts, and it is under no order: it fell silent, its report cannot be read, or it contradicts
+    /// the store.
     Silent,
     /// A person has cordoned its node.
     Cordoned,
@@ -176,7 +177,7 @@ impl Facets {
             acknowledged: instance.acknowledged(),
             // A page that the last drawing left behind may name a wave that there is not any more.
             wave: view.map_or(0, |v| instance.wave.map_or(v.last_wave, |wave| wave.min(v.last_wave))),
-            standing: (view.is_some() && !done).then(|| standing(instance, known, in_service)),
+            standing: (view.is_some() && !done).then(|| standing(instance, in_service)),
             done,
             stranded: stock.lacks_target && known != Known::Silent && !at_target,
             unreplaced,
@@ -230,12 +231,11 @@ impl Facets {
     }
 }
 
-fn standing(instance: &Instance, known: Known, in_service: bool) -> Standing {
+fn standing(instance: &Instance, in_service: bool) -> Standing {
     match () {
         () if in_service => Standing::Ready,
         () if instance.is_under_order() => Standing::Ordered,
-        // A report that cannot be read says nothing either: it may serve.
-        () if known == Known::Silent || instance.report.is_none() => Standing::Silent,
+        () if instance.is_unheard() => Standing::Silent,
         () if instance.cordoned => Standing::Cordoned,
         () if instance.is_in_maintenance() => Standing::DisabledByPerson,
         () if may_get_requests(instance) => Standing::Unhealthy,

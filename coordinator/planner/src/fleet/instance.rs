@@ -125,6 +125,12 @@ impl Instance {
         self.unreadable.is_empty() && self.report.as_ref().is_some_and(nothing)
     }
 
+    /// Whether nothing that it reports counts: it does not report, its report cannot be read, or it contradicts the store. It
+    /// may serve, whatever it was ordered to do.
+    pub fn is_unheard(&self) -> bool {
+        self.report.is_none() || self.contradicts
+    }
+
     /// What is known of its version.
     pub fn known(&self) -> Known {
         if !self.unreadable.is_empty() {

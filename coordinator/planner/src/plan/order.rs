@@ -65,8 +65,7 @@ impl<'a> Order<'a> {
                 disposition: directive.disposition.clone(),
                 presumes_out: directive.presumes_out || must_presume_out(service, spec, instance),
                 as_budgeted: true,
-                as_reported: matches!(directive.disposition, Disposition::Replace { .. })
-                    && !instance.unreadable.contains_key(&Kind::Report),
+                as_reported: matches!(directive.disposition, Disposition::Replace { .. }),
             },
             None => Self::serve(instance),
         }
@@ -96,7 +95,8 @@ impl Draft<'_> {
     pub(super) fn direct(&mut self, releases: &[Release], because: &str) {
         let Some(service) = self.service() else { return };
         // What contradicts the store may obey an order a second time.
-        let instances = service.misdirected().each.filter(|instance| !instance.contradicts);
+        let is_heard = |i: &&Instance| !i.contradicts && !may_be_taken_out_again(i);
+        let instances = service.misdirected().each.filter(is_heard);
         let (instances, spec) = (instances.take(BATCH * 20), self.spec());
         let orders: Vec<_> = instances.map(|instance| Order::restate(service, spec, instance)).collect();
         self.order(&orders, releases, "releases for", because);
@@ -210,6 +210,13 @@ impl Draft<'_> {
             None => commit.put(key, body),
         }
     }
+}
+
+/// Whether it holds an order that takes it out and its report cannot be read: it may be back in service. No commit can compare
+/// that report, so the order is given once more after the next one.
+fn may_be_taken_out_again(instance: &Instance) -> bool {
+    let takes_out = instance.directive.as_ref().is_some_and(|directive| directive.disposition.takes_out());
+    takes_out && instance.unreadable.contains_key(&Kind::Report)
 }
 
 fn named(batch: &[Order<'_>], what: &str) -> String {

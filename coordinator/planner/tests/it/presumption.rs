@@ -174,3 +174,17 @@ fn restated_replacement_takes_out_none_that_reports_again() {
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(directive(&world, 1).unwrap().disposition, Disposition::Serve { returning: false });
 }
+
+/// It was replaced in the roll, and its report cannot be read: it may be in service.
+#[test]
+fn replacement_is_not_restated_while_its_report_is_unreadable() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    world.until("the old code is removed", |world| world.phase() == Phase::Remove);
+    world.store.spoil(&Key::Report(service(), node(1)));
+    assert_eq!(restated(&world), None);
+    world.store.rebuild();
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(directive(&world, 1).unwrap().disposition, Disposition::Serve { returning: false });
+}

@@ -1,15 +1,15 @@
 //! Guards that no story comes upon by itself: each is met with what it exists to refuse.
 
-use crate::sim::{World, node, service, spec, upgrade_id};
+use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker, StartRequest};
 use tidegate_planner::gate::StoreGate;
 use tidegate_planner::{Action, Plan, Reason, plan};
 use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::budget::Budget;
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Key, Revision, UpgradeId, Value};
+use tidegate_proto::{Key, NodeId, Revision, UpgradeId, Value};
 
 fn request(id: &str) -> StartRequest {
     let asker = Asker { who: "op".into(), why: String::new(), accepts: Default::default() };
@@ -93,17 +93,17 @@ fn of_two_upgrades_asked_for_at_once_one_begins() {
 fn a_hop_does_not_begin_before_the_one_before_it_has_ended() {
     let mut world = World::at_version_1(3);
     let set_by: UpgradeId = "u0".parse().unwrap();
-    let (floor, ceiling) = (crate::sim::release(1).version, crate::sim::release(2).version);
+    let (floor, ceiling) = (release(1).version, release(2).version);
     world.store.put(Key::Window(service()), Window { floor, ceiling, set_by, contracted: None });
     for n in (0..3).map(node) {
         world.return_with(&n, 2);
         let artifacts = &mut world.agents.get_mut(&n).unwrap().report.abilities.artifacts;
-        artifacts.push(crate::sim::release(3).tag);
+        artifacts.push(release(3).tag);
         world.publish(&n);
     }
     let mut next = request("u1");
-    (next.spec.from, next.spec.to) = (ceiling, crate::sim::release(3).version);
-    next.spec.release.tag = crate::sim::release(3).tag;
+    (next.spec.from, next.spec.to) = (ceiling, release(3).version);
+    next.spec.release.tag = release(3).tag;
     let refused = ask::start(world.store.fleet(), &world.moment(), next).unwrap_err();
     assert!(refused.message.contains("has not completed"), "{refused}");
     assert!(!refused.message.contains(';'), "nothing else is in its way: {refused}");
@@ -113,7 +113,7 @@ fn a_hop_does_not_begin_before_the_one_before_it_has_ended() {
 fn start_after_the_hop_has_completed_says_where_the_service_is() {
     for (at, words) in [(2, "is at version 2 already"), (3, "is at version 3, not at `from` (1)")] {
         let mut world = World::at_version_1(3);
-        let version = crate::sim::release(at).version;
+        let version = release(at).version;
         let set_by: UpgradeId = "u0".parse().unwrap();
         let window = Window { floor: version, ceiling: version, set_by, contracted: None };
         world.store.put(Key::Window(service()), window);
@@ -172,6 +172,69 @@ fn instance_whose_report_cannot_be_read_is_not_ordered_out() {
             world.agents_step();
         }
     }
+}
+
+/// The first to roll was replaced and the others have not begun, when the upgrade is rolled back.
+fn rolled_back_after_the_first() -> (World, NodeId) {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 2, "max_unavailable": 1}))).unwrap();
+    let serves = |world: &World| {
+        let pantry = world.store.fleet().service(&service()).unwrap();
+        let first = pantry.instances().find(|instance| instance.serves(&release(2)));
+        first.map(|instance| instance.node.clone())
+    };
+    world.until("one serves the new version", |world| serves(world).is_some());
+    let moved = serves(&world).unwrap();
+    world.roll_back();
+    let goes_back = |phase: Phase| matches!(phase, Phase::RollingBack { step: RollbackStep::Move, .. });
+    world.until("instances go back", |world| goes_back(world.phase()));
+    (world, moved)
+}
+
+fn is_ordered(planned: &Plan, node: &NodeId) -> bool {
+    let key = Key::Directive(service(), node.clone());
+    let orders_it = |write: &Write| matches!(write, Write::Put(to, _) if *to == key);
+    commits(planned).any(|commit| commit.writes.iter().any(orders_it))
+}
+
+/// It has obeyed the order of the roll, and may serve, as far as is known: it is not out of rotation by evidence.
+#[test]
+fn rollback_orders_nothing_of_one_whose_report_is_unreadable() {
+    let (world, moved) = rolled_back_after_the_first();
+    assert!(is_ordered(&plan(world.store.fleet(), &world.moment()), &moved));
+    let report = Key::Report(service(), moved.clone());
+    let inventory = Key::Inventory(service(), moved.clone());
+    let mut silent = spoilt(&world, &inventory);
+    silent.delete(&report);
+    let contradicting = spoilt(&contradicted_by(&world, &moved), &inventory);
+    let unheard = [(&report, spoilt(&world, &report)), (&inventory, silent), (&inventory, contradicting)];
+    for (key, fleet) in unheard {
+        let planned = plan(&fleet, &world.moment());
+        assert!(!is_ordered(&planned, &moved), "{:?}", planned.actions);
+        let reasons = &planned.waiting[&upgrade_id()];
+        let record = format!("the record {key} ");
+        assert!(reasons.iter().any(|reason| reason.to_string().contains(&record)), "{reasons:?}");
+    }
+}
+
+/// What contradicts the store counts as silent, also where a record of it cannot be read.
+#[test]
+fn contradicting_one_with_unreadable_record_is_not_replaced() {
+    let (world, moved) = rolled_back_after_the_first();
+    let other = (0..3).map(node).find(|node| *node != moved).unwrap();
+    let contradicted = contradicted_by(&world, &other);
+    for key in [Key::Inventory(service(), other.clone()), Key::Decommission(service(), other.clone())] {
+        let planned = plan(&spoilt(&contradicted, &key), &world.moment());
+        assert!(!is_ordered(&planned, &other), "{key}: {:?}", planned.actions);
+    }
+}
+
+/// The agent on this node obeyed a term that the store does not know.
+fn contradicted_by(world: &World, node: &NodeId) -> World {
+    let mut world = world.clone();
+    world.agents.get_mut(node).unwrap().report.witness.term = Some("of-another-store".parse().unwrap());
+    world.publish(node);
+    world
 }
 
 /// The fleet with this record spoilt.

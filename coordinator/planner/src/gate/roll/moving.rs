@@ -1,7 +1,7 @@
 //! Instances that an order has taken out, and what each of them waits for.
 
 use super::{RollGate, has_failed, unfit};
-use crate::fleet::{Causes, Instance, Sample, ServiceFleet};
+use crate::fleet::{Causes, Instance, Known, Sample, ServiceFleet};
 use crate::gate::{Answer, BudgetGate, Reason, VersionGate};
 use crate::upgrade::View;
 use tidegate_proto::NodeId;
@@ -14,6 +14,7 @@ pub(crate) struct TakenOut<'a> {
     pub(crate) returning: Vec<&'a NodeId>,
     /// They report that they serve, and are not healthy in rotation.
     pub(crate) broken: Vec<&'a Instance>,
+    /// Nothing that they report counts.
     pub(crate) silent: Vec<&'a NodeId>,
     /// A person keeps them out, or holds them where they are.
     pub(crate) in_maintenance: Vec<&'a NodeId>,
@@ -51,8 +52,13 @@ impl TakenOut<'_> {
             .flat_map(|service| self.replacing.iter().filter_map(|node| service.get(node)))
             .filter(|instance| instance.reports_answers());
         let held = Sample::counted(self.held.iter().map(|instance| &instance.node));
-        let mut answer =
-            Answer::of_any(sample(&self.silent), |nodes| VersionGate::Silent { service: name(), nodes });
+        // A record that cannot be read is named by itself.
+        let is_silent = |node: &NodeId| {
+            service.and_then(|service| service.get(node)).is_some_and(|i| i.known() == Known::Silent)
+        };
+        let silent = Sample::counted(self.silent.iter().copied().filter(|node| is_silent(node)));
+        let mut answer = Answer::of_any(silent, |nodes| VersionGate::Silent { service: name(), nodes });
+        answer.is_open &= self.silent.is_empty();
         answer.and(Answer::of_any(sample(&self.draining), |nodes| RollGate::Draining {
             nodes,
             deadline: drain,

@@ -100,7 +100,8 @@ pub(super) fn under_way<'a>(moving: &Moving<'a>, budget: &Budget) -> UnderWay<'a
             found.out.failed.push((instance, why.clone()));
         }
         let node = &instance.node;
-        if instance.known() == Known::Silent {
+        // Whether an order was carried out, and whether it serves, is not known.
+        if instance.is_unheard() {
             found.out.silent.push(node);
             continue;
         }
