@@ -364,6 +364,7 @@ impl World {
         if let (Some(service), Some(node)) = parsed {
             self.auditor.note_lost_journal(InstanceId::new(service, node));
         }
+        self.testbed.state().facts.starts_without_journal(at);
     }
 
     /// Starts a second agent with the name of a node's first.
