@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use etcd_client::{Client, EventType, KeyValue, WatchOptions};
 use thiserror::Error;
-use tidegate_proto::{Key, NodeId, Prefix, Value};
+use tidegate_proto::{InstanceId, Key, NodeId, Prefix, Value};
 
 pub use revision::{LIE, Put, Revision, Written};
 pub use rules::Broken;
@@ -38,6 +38,9 @@ pub struct Trace {
     /// Agents that were started again, by their node, each after a revision: what the one before it had said goes with its
     /// lease, and the new one was admitted under its own.
     pub restarts: Vec<(NodeId, i64)>,
+    /// Instances whose agent was started without its journal, each after a revision: nothing of what the one before it had
+    /// reported is known to it.
+    pub without_journal: Vec<(InstanceId, i64)>,
     /// Keys whose record cannot be read.
     pub spoilt: BTreeSet<Key>,
     /// Revisions in which a person put back what such a record was: no coordinator wrote them.
@@ -160,8 +163,27 @@ impl Trace {
 
     /// The agent of a node is started again now.
     pub(crate) fn note_restart(&mut self, node: &str) {
-        let at = self.revisions.last().map_or(0, |revision| revision.number);
+        let at = self.last();
         self.restarts.extend(node.parse().ok().map(|node| (node, at)));
+    }
+
+    /// The agent of an instance is started without its journal now.
+    pub(crate) fn note_lost_journal(&mut self, instance: InstanceId) {
+        let at = self.last();
+        self.without_journal.push((instance, at));
+    }
+
+    /// The last revision that wrote something.
+    fn last(&self) -> i64 {
+        self.revisions.last().map_or(0, |revision| revision.number)
+    }
+
+    /// Takes over the starts of agents that came after this history was kept, from the history of the store that followed.
+    pub(crate) fn take_over_starts(&mut self, later: &Self) {
+        self.restarts.clone_from(&later.restarts);
+        let since = later.without_journal.iter().skip(self.without_journal.len());
+        // They were after all that is kept, whatever the revision in the other store.
+        self.without_journal.extend(since.map(|(instance, _)| (instance.clone(), i64::MAX)));
     }
 
     /// Goes back to a revision at which a copy of the store was made: what was written to the store afterwards is not in the
@@ -172,6 +194,7 @@ impl Trace {
         self.by_hand.retain(|number| *number <= made);
         self.lies.retain(|number| *number <= made);
         self.restarts.iter_mut().for_each(|(_, at)| *at = (*at).min(made));
+        self.without_journal.iter_mut().for_each(|(_, at)| *at = (*at).min(made));
     }
 
     /// The last revision that a coordinator had seen for certain when it wrote this one.
@@ -184,7 +207,11 @@ impl Trace {
     /// Every breach of a rule; none in a history that is good.
     pub fn breaches(&self) -> Vec<Broken> {
         let mut broken = streams::judge(&self.revisions);
-        let agents = rules::Agents { restarts: &self.restarts, lies: &self.lies };
+        let agents = rules::Agents {
+            restarts: &self.restarts,
+            without_journal: &self.without_journal,
+            lies: &self.lies,
+        };
         // Each takes in every revision, one after the other: a copy of all records for each revision would cost more.
         let (mut before, mut after) = (seen::Seen::default(), seen::Seen::default());
         for revision in &self.revisions {
@@ -196,5 +223,28 @@ impl Trace {
             before.take_in(revision);
         }
         broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instance(node: &str) -> InstanceId {
+        InstanceId::new("pantry".parse().unwrap(), node.parse().unwrap())
+    }
+
+    #[test]
+    fn journal_lost_in_another_store_is_lost_after_the_copy() {
+        let kept =
+            Trace { without_journal: vec![(instance("n1"), 40), (instance("n2"), 70)], ..Trace::default() };
+        let mut later = kept.clone();
+        later.go_back_to(1);
+        later.note_lost_journal(instance("n3"));
+        let mut copied = kept;
+        copied.take_over_starts(&later);
+        copied.go_back_to(60);
+        let lost = [("n1", 40), ("n2", 60), ("n3", 60)].map(|(node, at)| (instance(node), at));
+        assert_eq!(copied.without_journal, lost);
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::{Phase, PhaseName, Upgrade};
-use tidegate_proto::{Key, Prefix, ServiceName, UpgradeId, Value};
+use tidegate_proto::{InstanceId, Key, Prefix, ServiceName, UpgradeId, Value};
 use tokio::task::JoinHandle;
 
 /// How often it is looked whether everything is followed.
@@ -144,6 +144,11 @@ impl Auditor {
     /// The agent of a node is started again.
     pub(super) fn note_restart(&self, node: &str) {
         self.trace().note_restart(node);
+    }
+
+    /// The agent of an instance is started without its journal.
+    pub(super) fn note_lost_journal(&self, instance: InstanceId) {
+        self.trace().note_lost_journal(instance);
     }
 
     /// In this revision something else wrote in place of an agent.

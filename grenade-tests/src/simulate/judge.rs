@@ -140,7 +140,7 @@ pub(super) struct Facts {
     pub journals_lost: BTreeSet<usize>,
     /// Release streams.
     pub streams: StreamFacts,
-    /// Instances whose agents have acknowledged a window.
+    /// Instances whose agents have acknowledged a window, and have not lost their journal since.
     pub bound: BTreeSet<At>,
     /// Instances outside a window that was lost with its store, whose agents knew of none: until an upgrade of the service
     /// rolls, what they do with the rows is not judged.
@@ -331,6 +331,11 @@ impl Facts {
                 ),
             );
         }
+    }
+
+    /// The agent of an instance starts without its journal: it knows of no window that the one before it acknowledged.
+    pub(super) fn starts_without_journal(&mut self, at: At) {
+        self.bound.remove(&at);
     }
 
     /// An instance is in again, or may be, without its agent: a person removed the disable-file, or nothing heeds it.

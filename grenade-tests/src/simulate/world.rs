@@ -15,13 +15,14 @@ use super::old_sessions::Sessions;
 use super::operators::Operators;
 use super::scenario::{ReleasePlan, Scenario};
 use super::sharing::Wanted;
-use super::slot::{Behaviour, Server, Slot};
+use super::slot::{At, Behaviour, Server, Slot};
 use super::tamper::Spoilt;
 use super::testbed::Testbed;
 use super::upgrade_id::place_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::InstanceId;
 
 /// What there is, and the processes in it.
 pub(super) struct World {
@@ -63,6 +64,8 @@ pub(super) struct World {
     pub left: BTreeSet<usize>,
     /// Nodes without power: nothing is started there.
     pub off: BTreeSet<usize>,
+    /// Instances whose journal is gone and whose agent was not started since.
+    pub without_journal: BTreeSet<At>,
     /// Records that people have put back: a restored store may have the unreadable one again.
     pub put_back: Vec<Spoilt>,
     /// Storage goes back to this version, below what a release needs: its people withdraw it.
@@ -164,6 +167,7 @@ impl World {
             wanted: BTreeMap::new(),
             left: BTreeSet::new(),
             off: BTreeSet::new(),
+            without_journal: BTreeSet::new(),
             put_back: Vec::new(),
             withdraw: None,
             started_twice: false,
@@ -199,8 +203,7 @@ impl World {
         self.former.extend(self.auditor.breaches(None));
         // It is replaced by a copy of the store from the time of the snapshot, or by a blank one.
         let mut history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
-        // Also of agents that were started again since the history was kept.
-        history.restarts.clone_from(&self.auditor.trace().restarts);
+        history.take_over_starts(&self.auditor.trace());
         self.testbed.state().facts.services.iter_mut().for_each(|service| service.has_no_window = true);
         self.auditor = Auditor::follow_copy(history, &self.place.store(), self.testbed.clone()).await?;
         for (service, id) in self.auditor.begun_last() {
@@ -310,6 +313,7 @@ impl World {
             self.testbed.loses_power((service, node));
             let journals = Path::new("/var/agent").join(&name);
             self.testbed.state().disks[node].files.retain(|path, _| !path.starts_with(&journals));
+            self.without_journal.insert((service, node));
             self.testbed.change((service, node), |slot, _| {
                 slot.staged.insert(first.clone());
                 (slot.last, slot.came_with) = (Some(first.clone()), Some(first.clone()));
@@ -343,9 +347,24 @@ impl World {
         if self.agents[node].is_none() && !self.off.contains(&node) {
             let nonce = format!("nonce-{node}");
             self.auditor.note_restart(&self.testbed.names().nodes[node]);
+            for service in self.services_on(node) {
+                if self.without_journal.remove(&(service, node)) {
+                    self.note_lost_journal((service, node));
+                }
+            }
             let (scenario, testbed, place) = (&self.scenario, &self.testbed, &self.place);
             self.agents[node] = Some(Agent::start(scenario, testbed, place, node, &nonce, &mut self.dice));
         }
+    }
+
+    /// The agent of an instance starts without its journal: it has no more than the store has.
+    fn note_lost_journal(&self, at: At) {
+        let names = self.testbed.names();
+        let parsed = (names.services[at.0].parse().ok(), names.nodes[at.1].parse().ok());
+        if let (Some(service), Some(node)) = parsed {
+            self.auditor.note_lost_journal(InstanceId::new(service, node));
+        }
+        self.testbed.state().facts.starts_without_journal(at);
     }
 
     /// Starts a second agent with the name of a node's first.

@@ -10,7 +10,7 @@ mod window;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use tidegate_proto::NodeId;
+use tidegate_proto::{InstanceId, NodeId};
 
 use super::releases;
 use super::revision::Revision;
@@ -55,6 +55,8 @@ pub(super) struct Judge<'a> {
 pub(super) struct Agents<'a> {
     /// Which one was started again, and the revision then.
     pub(super) restarts: &'a [(NodeId, i64)],
+    /// Instances whose agent was started without its journal, and the revision then.
+    pub(super) without_journal: &'a [(InstanceId, i64)],
     /// Revisions that something else wrote in place of one.
     pub(super) lies: &'a BTreeSet<i64>,
 }

@@ -31,7 +31,7 @@ pub(super) struct At<T> {
 pub(super) struct Instance {
     pub(super) report: Option<At<Report>>,
     /// The last report, also when it is gone.
-    pub(super) last_report: Option<Report>,
+    pub(super) last_report: Option<At<Report>>,
     /// The revision at which its last report went, because the lease lapsed.
     pub(super) lapsed: i64,
     /// Whether a report since then named an admission and the version that was admitted.
@@ -105,7 +105,7 @@ impl Seen {
                 let is_admitted = self.is_admitted(service, node, &report.body);
                 let instance = self.instance(service, node);
                 instance.is_back |= is_admitted;
-                instance.last_report = Some(report.body.clone());
+                instance.last_report = Some(At { revision, body: report.body.clone() });
                 // Who reports again was not gone.
                 instance.decommissioned = false;
                 instance.report = Some(At { revision, body: report.body });

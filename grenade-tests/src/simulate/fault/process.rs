@@ -36,9 +36,12 @@ pub(super) fn resume_agent(world: &World, node: usize) {
     world.agents[node].iter().for_each(|agent| agent.gate.set(Passage::Open));
 }
 
-/// Kills an agent whose state directory is empty when it is started again.
+/// Kills an agent whose journals are gone when it is started again; it has its nonce still, as where a person moved away
+/// damaged ones.
 pub(super) fn lose_journal(world: &mut World, node: usize) -> Vec<Undo> {
     let undo = kill_agent(world, node);
+    let lost = world.services_on(node).into_iter().map(|service| (service, node));
+    world.without_journal.extend(lost);
     let mut state = world.testbed.state();
     state.disks[node].files.retain(|path, _| !path.starts_with("/var/agent"));
     state.facts.journals_lost.insert(node);

@@ -159,8 +159,22 @@ fn blank_store_binds_only_who_has_acknowledged_a_window() {
     judged.came_in(60_000, PLACE, 3, "pantry/n0");
     assert_eq!((rules(&judged), judged.unbound.contains(&PLACE)), (vec![], true));
     judged.bound.insert(PLACE);
+    judged.starts_without_journal((0, 1));
     judged.came_in(61_000, PLACE, 3, "pantry/n0");
     assert_eq!(rules(&judged), [2]);
+}
+
+#[test]
+fn lost_journal_binds_to_no_window_of_a_lost_store() {
+    let mut judged = facts(1, 0);
+    judged.services[0].windows = vec![(0, 2, 2)];
+    judged.bound.insert(PLACE);
+    judged.starts_without_journal(PLACE);
+    judged.came_in(60_000, PLACE, 3, "pantry/n0");
+    assert_eq!(rules(&judged), [2], "the store has the window");
+    judged.services[0].has_no_window = true;
+    judged.came_in(61_000, PLACE, 3, "pantry/n0");
+    assert_eq!((rules(&judged), judged.unbound.contains(&PLACE)), (vec![2], true));
 }
 
 #[test]

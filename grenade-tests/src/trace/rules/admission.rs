@@ -2,10 +2,11 @@
 //! nothing that it has reported (rules 1 to 3).
 
 use tidegate_proto::record::report::Rotation;
-use tidegate_proto::{Key, Value};
+use tidegate_proto::{InstanceId, Key, Value};
 
 use super::Judge;
 use crate::trace::revision::{LIE, Written};
+use crate::trace::seen::At;
 
 impl Judge<'_> {
     pub(super) fn admitted_within_the_window(&mut self) {
@@ -23,7 +24,8 @@ impl Judge<'_> {
     }
 
     /// A report names what was admitted since the one before it lapsed, and an agent forgets nothing that it has reported:
-    /// its journal has it, unless that is lost as a whole.
+    /// its journal has it, unless that is lost as a whole. Then the first report of the agent that was started without it
+    /// is the first of all that it is held to.
     pub(super) fn reports(&mut self) {
         // What was written in place of an agent is no act of it. Whatever the store holds counts for what coordinators do.
         if self.agents.lies.contains(&self.revision.number) {
@@ -51,9 +53,14 @@ impl Judge<'_> {
                     report.admission
                 )
             });
-            let Some(last) = &before.last_report else { continue };
+            let Some(At { revision: said, body: last }) = &before.last_report else { continue };
+            let between = *said..self.revision.number;
+            let lost = |(of, at): &(InstanceId, i64)| {
+                (&of.service, &of.node) == (service, node) && between.contains(at)
+            };
             let same = report.identity.nonce == last.identity.nonce
-                && report.witness.reconciled == last.witness.reconciled;
+                && report.witness.reconciled == last.witness.reconciled
+                && !self.agents.without_journal.iter().any(lost);
             for (what, was, is) in
                 [("directive", last.generation, report.generation), ("window", last.window, report.window)]
             {
@@ -153,6 +160,26 @@ mod tests {
         assert!(broke_rule_3(&trace), "its own lease lapsed as well");
         trace.revisions[5].writes[0].gone = false;
         assert!(!broke_rule_3(&trace), "its report was overwritten, and its lease is held");
+    }
+
+    /// It reports window 5 in revision 6 and window 1 in revision 7, both again afterwards, and its agent was started without
+    /// its journal after the revision `lost`.
+    fn forgotten_in(lost: Option<i64>, node: &str) -> Vec<i64> {
+        let says = |window| report("1", "in", window);
+        let mut trace = silent_and_then(&[floor(1), says(5), says(1), says(5), says(1)]);
+        let instance = InstanceId::new("pantry".parse().unwrap(), node.parse().unwrap());
+        trace.without_journal.extend(lost.map(|at| (instance, at)));
+        let broken = trace.breaches().into_iter();
+        broken.filter(|broken| broken.what.contains("has named")).map(|broken| broken.at).collect()
+    }
+
+    #[test]
+    fn only_first_report_without_a_journal_may_forget() {
+        assert_eq!(forgotten_in(None, "n1"), [7, 9]);
+        assert_eq!(forgotten_in(Some(6), "n1"), [9], "a later report forgets what this agent said");
+        assert_eq!(forgotten_in(Some(5), "n1"), [7, 9], "the agent without a journal said it itself");
+        assert_eq!(forgotten_in(Some(7), "n1"), [7, 9], "the journal was there");
+        assert_eq!(forgotten_in(Some(6), "n2"), [7, 9], "another instance lost its journal");
     }
 
     #[test]

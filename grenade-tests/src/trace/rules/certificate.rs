@@ -42,7 +42,8 @@ impl Judge<'_> {
 /// What an instance said last: at least this version, admitted, and the window of this revision acknowledged. A report
 /// that is gone since is harmless, because a return needs an admission.
 fn is_beyond(instance: &Instance, version: ServiceVersion, window: i64) -> bool {
-    let (Some(report), Some(inventory)) = (&instance.last_report, &instance.inventory) else { return false };
+    let (Some(last), Some(inventory)) = (&instance.last_report, &instance.inventory) else { return false };
+    let report = &last.body;
     inventory.body.version >= version
         && report.admission.0 == inventory.revision
         // What ended since it was read for the certificate has no version now, and needs an admission to come back.
