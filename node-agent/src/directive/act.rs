@@ -33,7 +33,7 @@ pub(crate) enum Act {
     Stop,
     /// Start the release.
     Start(Target),
-    /// Kill the start hook that an earlier agent began: it takes too long.
+    /// Kill the hook that an earlier agent began: it takes too long.
     EndHook,
 }
 

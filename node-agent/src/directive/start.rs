@@ -24,29 +24,33 @@ impl Context<'_> {
         // Without a lock of the agent's own, silence is no proof: the stop hook runs, to its end.
         let provable = !matches!(self.service.driver, Some(Driver::Command(_)));
         let stopped = provable && self.seen.alive == Alive::No || mutant::is("stop-is-not-confirmed");
+        let hook_runs = matches!(self.seen.hook, HookState::Runs | HookState::OtherRuns);
         match self.seen.file {
             _ if stopped => Act::Enter(Phase::Stopped),
             _ if self.came_in_before_its_stop() => self.leave_again(),
+            _ if hook_runs && self.in_phase_for() >= self.hook_time() => Act::EndHook,
             // Its own supervisor may start it beside the hook: it must not come into rotation before it is stopped.
             DisableFile::Absent => Act::Disable,
+            // An earlier agent began it: the service is looked at until the hook ends, and again before another one runs.
+            DisableFile::Own | DisableFile::Foreign if hook_runs => Act::Wait,
             DisableFile::Own | DisableFile::Foreign => Act::Stop,
         }
     }
 
     /// Whether it came into rotation after this phase was journalled and before it was stopped: the agent or the machine
     /// ended in between. Without hooks the agent itself stops it, to its end, in one act: if it still runs in a look, the
-    /// stop was not begun, or its agent ended meanwhile.
+    /// stop was not begun, or its agent ended meanwhile. A stop hook that runs is not taken back; one that has ended has not
+    /// stopped what answers.
     fn came_in_before_its_stop(&self) -> bool {
+        let answers = matches!(self.seen.alive, Alive::Yes | Alive::Unknown);
         match self.seen.file {
+            _ if self.seen.hook == HookState::Runs => false,
             // A person removed the file; or it went with the machine, and what its supervisor has started since is in the
-            // open. A hook that has begun is not taken back.
-            DisableFile::Absent => {
-                let answers = matches!(self.seen.alive, Alive::Yes | Alive::Unknown);
-                answers && matches!(self.seen.hook, HookState::NotBegun | HookState::EarlierBoot)
-            }
-            // Its health check does not heed the file.
+            // open.
+            DisableFile::Absent => answers,
+            // Its health check does not heed the file; or it was without a file while its stop hook ran.
             DisableFile::Own | DisableFile::Foreign => {
-                self.seen.url == Url::Good && self.seen.hook != HookState::Runs
+                self.seen.url == Url::Good || answers && self.timers.has_been_shown()
             }
         }
     }

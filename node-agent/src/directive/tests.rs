@@ -8,6 +8,7 @@ mod presumption;
 mod reconciled;
 mod refusal;
 mod standstill;
+mod stopping;
 pub(crate) mod story;
 mod verify;
 

@@ -25,6 +25,8 @@ pub(crate) struct Timers {
     pub faults: Faults,
     /// What it answers while it is not well.
     pub answers: Answers,
+    /// When the phase became another one. An order may begin the same phase again later.
+    changed_at: Option<Instant>,
     file: DisableFile,
     /// Since when the disable-file is as it is.
     file_since: Instant,
@@ -35,6 +37,8 @@ pub(crate) struct Timers {
     enable_again_at: Option<Instant>,
     /// When it may have listened, in the last look that does not show the contrary.
     listened_at: Option<Instant>,
+    /// The same, without a disable-file.
+    shown_at: Option<Instant>,
     unavailable_since: Option<Instant>,
     good_since: Option<Instant>,
     gap: Option<Gap>,
@@ -80,12 +84,14 @@ impl Timers {
             crashes: 0,
             faults: Faults::default(),
             answers: Answers::default(),
+            changed_at: None,
             file: DisableFile::Absent,
             file_since: now,
             ready_since_enabled: false,
             times_disabled: 0,
             enable_again_at: None,
             listened_at: None,
+            shown_at: None,
             unavailable_since: None,
             good_since: None,
             gap: None,
@@ -117,6 +123,9 @@ impl Timers {
         self.ready_since_enabled |= !hidden && seen.ready;
         if matches!(seen.alive, Alive::Yes | Alive::Unknown) {
             self.listened_at = Some(seen.now);
+            if !hidden {
+                self.shown_at = Some(seen.now);
+            }
         }
         // If nothing listens, or nothing runs, no check is answered either.
         let refuses = match seen.url {
@@ -170,7 +179,12 @@ impl Timers {
         };
     }
 
-    /// Notes that the phase has changed.
+    /// Notes that the phase becomes another one.
+    pub(crate) fn changed(&mut self, now: Instant) {
+        self.changed_at = Some(now);
+    }
+
+    /// Notes that a phase begins, or begins again under another order.
     pub(crate) fn entered(&mut self, now: Instant) {
         self.phase_since = now;
         self.times_disabled = 0;
@@ -225,6 +239,11 @@ impl Timers {
     /// Whether it may have listened since the phase began.
     pub(crate) fn has_listened(&self) -> bool {
         self.listened_at.is_some_and(|at| at > self.phase_since)
+    }
+
+    /// Whether it was seen without a disable-file, and may have listened, since the phase became what it is.
+    pub(crate) fn has_been_shown(&self) -> bool {
+        self.shown_at.is_some_and(|shown| self.changed_at.is_none_or(|changed| shown > changed))
     }
 
     /// Whether balancers may still send requests to what refuses them: their checks had no time yet to see that, and none that

@@ -50,6 +50,8 @@ pub enum HookState {
     /// It was not begun since the last stop.
     NotBegun,
     Runs,
+    /// It was not begun since the last stop, and another hook of the same set runs.
+    OtherRuns,
     /// It was begun and runs no more; how it ended is not known.
     Ended,
     /// The machine was rebooted since any hook was begun.

@@ -110,7 +110,17 @@ impl Instance {
 
     pub(super) async fn end_hook(&mut self) -> Result<bool, Fatal> {
         let Some(driver) = self.driver.clone() else { return Ok(false) };
-        let reason = match driver.end_hook().await {
+        let ended = driver.end_hook().await;
+        if self.journal.phase == Phase::Stopping {
+            // Whether it is stopped or drained next is decided by another look.
+            match ended {
+                Ok(()) => tracing::warn!(service = %self.service.name,
+                    "a hook that an earlier agent began did not end in its time and was killed"),
+                Err(error) => self.enter(Phase::failed("stopping", error.to_string(), true)),
+            }
+            return Ok(true);
+        }
+        let reason = match ended {
             Ok(()) => "the start hook, which an earlier agent began, did not end in its time and was killed"
                 .to_owned(),
             Err(error) => error.to_string(),

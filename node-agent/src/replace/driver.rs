@@ -247,7 +247,7 @@ impl Driver {
         Some(self.host.run(&argv, limit).await)
     }
 
-    /// Kills a start hook that an earlier agent began.
+    /// Kills a hook that an earlier agent began.
     pub(crate) async fn end_hook(&self) -> std::io::Result<()> {
         self.host.hooks(&self.home, HookSet::Moving).end().await
     }

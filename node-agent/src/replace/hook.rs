@@ -93,9 +93,12 @@ impl host::Hooks for Hooks {
         match self.0.written() {
             None => HookState::NotBegun,
             Some(written) if !written.this_boot => HookState::EarlierBoot,
-            Some(written) if written.label != hook => HookState::NotBegun,
-            Some(_) if self.runs() => HookState::Runs,
-            Some(_) => HookState::Ended,
+            Some(written) => match (written.label == hook, self.runs()) {
+                (true, true) => HookState::Runs,
+                (true, false) => HookState::Ended,
+                (false, true) => HookState::OtherRuns,
+                (false, false) => HookState::NotBegun,
+            },
         }
     }
 
@@ -132,12 +135,12 @@ mod tests {
         let room = tempfile::tempdir().unwrap();
         let hooks = Hooks::of(room.path(), HookSet::Moving);
         let mut unsigned = begin_unsigned(&hooks, "start", "sleep 60; true");
-        assert_eq!((hooks.look("start"), hooks.look("stop")), (HookState::Runs, HookState::NotBegun));
+        assert_eq!((hooks.look("start"), hooks.look("stop")), (HookState::Runs, HookState::OtherRuns));
         // The killer of the agent reaps it.
         let reaped = tokio::task::spawn_blocking(move || unsigned.wait().unwrap());
         hooks.end().await.unwrap();
         assert!(!reaped.await.unwrap().success());
-        assert_eq!(hooks.look("start"), HookState::Ended);
+        assert_eq!((hooks.look("start"), hooks.look("stop")), (HookState::Ended, HookState::NotBegun));
     }
 
     #[tokio::test]

@@ -98,6 +98,7 @@ impl Hooks for SetOfHooks {
         match (slot.hooks.get(self.set), slot.ended.get(self.set)) {
             _ if slot.booted.contains(self.set) => HookState::EarlierBoot,
             (Some(run), _) if run.name == hook => HookState::Runs,
+            (Some(_), _) => HookState::OtherRuns,
             (None, Some(name)) if name == hook => HookState::Ended,
             _ => HookState::NotBegun,
         }

@@ -2,10 +2,10 @@
 
 use super::super::seen::{Balancers, DisableFile, InFlight, Url};
 use super::super::timers::Timers;
-use super::story::{Story, order, replace, replace_what_is_out};
+use super::story::{Story, order, replace};
 use crate::directive::act::Act;
-use crate::host::{Alive, HookState};
-use crate::journal::{Order, Phase};
+use crate::host::Alive;
+use crate::journal::Phase;
 use tidegate_proto::record::directive::{Disposition, OnDeadline};
 use tidegate_proto::record::report::{NOT_LEFT, Rotation};
 
@@ -306,81 +306,4 @@ fn drained_instance_whose_file_was_removed_drains_again() {
     story.ordered(order(10, replace(2)));
     story.seen.file = DisableFile::Absent;
     assert_eq!(story.act(), Act::Enter(Phase::Draining), "balancers may send requests again");
-}
-
-#[test]
-fn what_came_in_before_its_stop_hook_ran_is_drained_again() {
-    let stopping = |asked: Order| {
-        let mut story = Story::serving().by_hooks();
-        story.disabled().ordered(asked);
-        story.enter(Phase::Stopping);
-        story
-    };
-    let shown = |story: &mut Story| {
-        (story.seen.file, story.seen.url) = (DisableFile::Absent, Url::Good);
-        story.pass(0);
-    };
-    let mut unheeded = stopping(order(9, replace(2)));
-    assert_eq!(unheeded.act(), Act::Stop);
-    unheeded.seen.url = Url::Good;
-    unheeded.pass(0);
-    assert_eq!(unheeded.act(), Act::Enter(Phase::Draining), "its health check does not heed the file");
-    unheeded.seen.hook = HookState::Runs;
-    assert_eq!(unheeded.act(), Act::Stop, "a hook that has begun is not taken back");
-
-    let mut enabled = stopping(order(9, replace(2)));
-    shown(&mut enabled);
-    assert_eq!(enabled.act(), Act::Enter(Phase::Draining), "a person showed it while the agent was away");
-    for hook in [HookState::Runs, HookState::Ended] {
-        enabled.seen.hook = hook;
-        assert_eq!(enabled.act(), Act::Disable, "a hook that has begun is not taken back");
-    }
-
-    let mut rebooted = stopping(order(9, replace(2)));
-    shown(&mut rebooted);
-    rebooted.seen.hook = HookState::EarlierBoot;
-    assert_eq!(rebooted.act(), Act::Enter(Phase::Draining), "the machine started it in the open");
-    rebooted.enter(Phase::Draining);
-    assert_eq!(rebooted.act(), Act::Disable);
-    rebooted.enter(Phase::Stopping);
-    rebooted.silent();
-    assert_eq!(rebooted.act(), Act::Disable, "nothing listens");
-
-    let mut presumed_out = stopping(replace_what_is_out(9, 2));
-    shown(&mut presumed_out);
-    presumed_out.seen.hook = HookState::EarlierBoot;
-    assert_eq!(presumed_out.act(), Act::Enter(Phase::Draining));
-    presumed_out.enter(Phase::Draining);
-    assert_eq!(presumed_out.act(), Act::Decline(Phase::Verifying), "it is in rotation");
-
-    let mut started = stopping(order(9, Disposition::Serve { returning: true }));
-    started.seen.url = Url::Good;
-    started.pass(0);
-    assert_eq!(started.act(), Act::Enter(Phase::Fresh), "nothing asks for its stop");
-}
-
-#[test]
-fn process_that_came_in_before_its_stop_is_drained_again() {
-    let stopping = |asked: Order| {
-        let mut story = Story::serving();
-        story.disabled().ordered(asked);
-        story.enter(Phase::Stopping);
-        assert_eq!(story.act(), Act::Stop, "{:?}", story.journal.order);
-        story
-    };
-    let mut shown = stopping(order(9, replace(2)));
-    (shown.seen.file, shown.seen.url) = (DisableFile::Absent, Url::Good);
-    assert_eq!(shown.pass(0).act(), Act::Enter(Phase::Draining), "a person showed it");
-    shown.seen.url = Url::Other;
-    assert_eq!(shown.pass(0).act(), Act::Enter(Phase::Draining), "it may still work on requests");
-    shown.gone();
-    assert_eq!(shown.act(), Act::Enter(Phase::Stopped), "it ended meanwhile");
-
-    let mut unheeded = stopping(order(9, Disposition::Stop));
-    unheeded.seen.url = Url::Good;
-    assert_eq!(unheeded.pass(0).act(), Act::Enter(Phase::Draining), "its health check ignores the file");
-
-    let mut recalled = stopping(order(9, Disposition::Serve { returning: true }));
-    (recalled.seen.file, recalled.seen.url) = (DisableFile::Absent, Url::Good);
-    assert_eq!(recalled.pass(0).act(), Act::Enter(Phase::Fresh), "nothing asks for its stop");
 }

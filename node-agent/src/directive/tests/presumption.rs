@@ -106,12 +106,15 @@ fn stop_that_has_begun_is_not_declined() {
     story.ordered(replace_what_is_out(9, 2));
     story.enter(Phase::Stopping);
     story.seen.hook = HookState::Runs;
+    story.pass(1);
     shown(&mut story);
     assert_eq!(story.act(), Act::Disable, "nothing is stopped in rotation");
     story.ordered(replace_what_is_out(10, 3));
     assert_eq!((story.journal.declined, &story.journal.phase), (false, &Phase::Stopping));
     story.disabled();
-    assert_eq!(story.act(), Act::Stop);
+    assert_eq!(story.act(), Act::Wait, "the hook goes on");
+    story.seen.hook = HookState::Ended;
+    assert_eq!(story.act(), Act::Enter(Phase::Draining), "it was in rotation meanwhile");
 }
 
 #[test]

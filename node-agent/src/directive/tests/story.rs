@@ -140,6 +140,9 @@ impl Story {
     }
 
     pub(crate) fn enter(&mut self, phase: Phase) {
+        if phase != self.journal.phase {
+            self.timers.changed(self.seen.now);
+        }
         self.journal.phase = phase;
         self.timers.entered(self.seen.now);
     }

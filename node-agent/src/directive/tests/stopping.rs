@@ -1,0 +1,162 @@
+//! A stop that was journalled, and what its agent finds that did not see the end of its hook.
+
+use super::super::seen::{DisableFile, InFlight, Url};
+use super::story::{Story, order, release, replace, replace_what_is_out};
+use crate::directive::act::Act;
+use crate::host::{HookState, Target};
+use crate::journal::{Order, Phase};
+use tidegate_proto::record::directive::Disposition;
+
+/// Being stopped by its hook, under this order.
+fn stopping(asked: Order) -> Story {
+    let mut story = Story::serving().by_hooks();
+    story.disabled().ordered(asked);
+    story.enter(Phase::Stopping);
+    story
+}
+
+/// A person removes the disable-file.
+fn shown(story: &mut Story) {
+    (story.seen.file, story.seen.url) = (DisableFile::Absent, Url::Good);
+    story.pass(0);
+}
+
+#[test]
+fn running_stop_hook_is_awaited_before_another_one() {
+    for hook in [HookState::Runs, HookState::OtherRuns] {
+        for file in [DisableFile::Own, DisableFile::Foreign] {
+            let mut story = stopping(order(9, replace(2)));
+            (story.seen.hook, story.seen.file) = (hook, file);
+            story.pass(59);
+            assert_eq!(story.act(), Act::Wait, "{hook:?}, {file:?}");
+            story.pass(1);
+            assert_eq!(story.act(), Act::EndHook, "{hook:?}, {file:?}: it does not end");
+            story.seen.hook = HookState::Ended;
+            assert_eq!(story.act(), Act::Stop, "{hook:?}, {file:?}: nothing came into rotation meanwhile");
+        }
+    }
+    let mut ended = stopping(order(9, replace(2)));
+    ended.seen.hook = HookState::Runs;
+    ended.silent();
+    assert_eq!(ended.act(), Act::Wait, "silence does not confirm a stop");
+    ended.seen.hook = HookState::Ended;
+    assert_eq!(ended.act(), Act::Stop, "how the hook ended is not known");
+    let mut unhidden = stopping(order(9, replace(2)));
+    unhidden.seen.hook = HookState::Runs;
+    shown(&mut unhidden);
+    unhidden.pass(60);
+    assert_eq!(unhidden.act(), Act::EndHook, "the file could not be put");
+}
+
+#[test]
+fn shown_while_its_stop_hook_ran_is_drained_again() {
+    let shown_beside = |asked: Order| {
+        let mut story = stopping(asked);
+        story.seen.hook = HookState::Runs;
+        story.pass(1);
+        shown(&mut story);
+        assert_eq!(story.act(), Act::Disable, "it is being stopped");
+        story.disabled().pass(1);
+        assert_eq!(story.act(), Act::Wait);
+        story
+    };
+    let mut killed = shown_beside(order(9, replace(2)));
+    // Another order restates the phase.
+    killed.ordered(order(10, replace(1)));
+    assert_eq!(killed.journal.phase, Phase::Stopping);
+    killed.seen.hook = HookState::Ended;
+    assert_eq!(killed.act(), Act::Enter(Phase::Draining), "balancers may have sent it requests");
+    killed.enter(Phase::Draining);
+    assert_eq!(killed.act(), Act::Wait);
+    killed.seen.in_flight = InFlight::Counted(0);
+    killed.pass(6);
+    assert_eq!(killed.act(), Act::Enter(Phase::Drained { forced: false }));
+    killed.enter(Phase::Drained { forced: false });
+    assert_eq!(killed.act(), Act::BeginStop(Some(Target::from(&release(1)))));
+    killed.enter(Phase::Stopping);
+    assert_eq!(killed.act(), Act::Stop, "it was drained since");
+
+    let mut stopped = shown_beside(order(9, replace(2)));
+    stopped.seen.hook = HookState::Ended;
+    stopped.silent();
+    assert_eq!(stopped.act(), Act::Stop, "nothing answers");
+
+    let mut presumed_out = shown_beside(replace_what_is_out(9, 2));
+    presumed_out.seen.hook = HookState::Ended;
+    assert_eq!(presumed_out.act(), Act::Enter(Phase::Draining));
+    presumed_out.enter(Phase::Draining);
+    assert_eq!(presumed_out.act(), Act::Wait, "it is out, and its agent goes on with the order");
+
+    let mut recalled = shown_beside(order(9, Disposition::Serve { returning: true }));
+    recalled.seen.hook = HookState::Ended;
+    assert_eq!(recalled.act(), Act::Enter(Phase::Fresh), "nothing asks for its stop");
+}
+
+#[test]
+fn what_came_in_before_its_stop_hook_ran_is_drained_again() {
+    let mut unheeded = stopping(order(9, replace(2)));
+    assert_eq!(unheeded.act(), Act::Stop);
+    unheeded.seen.url = Url::Good;
+    unheeded.pass(0);
+    assert_eq!(unheeded.act(), Act::Enter(Phase::Draining), "its health check does not heed the file");
+    unheeded.seen.hook = HookState::Runs;
+    assert_eq!(unheeded.act(), Act::Wait, "a hook that runs is not taken back");
+
+    let mut enabled = stopping(order(9, replace(2)));
+    shown(&mut enabled);
+    assert_eq!(enabled.act(), Act::Enter(Phase::Draining), "a person showed it while the agent was away");
+    enabled.seen.hook = HookState::OtherRuns;
+    assert_eq!(enabled.act(), Act::Enter(Phase::Draining), "its stop hook was not begun");
+    enabled.seen.hook = HookState::Runs;
+    assert_eq!(enabled.act(), Act::Disable, "a hook that runs is not taken back");
+    enabled.seen.hook = HookState::Ended;
+    assert_eq!(enabled.act(), Act::Enter(Phase::Draining), "a hook that has ended did not stop it");
+
+    let mut rebooted = stopping(order(9, replace(2)));
+    shown(&mut rebooted);
+    rebooted.seen.hook = HookState::EarlierBoot;
+    assert_eq!(rebooted.act(), Act::Enter(Phase::Draining), "the machine started it in the open");
+    rebooted.enter(Phase::Draining);
+    assert_eq!(rebooted.act(), Act::Disable);
+    rebooted.enter(Phase::Stopping);
+    rebooted.silent();
+    assert_eq!(rebooted.act(), Act::Disable, "nothing listens");
+
+    let mut presumed_out = stopping(replace_what_is_out(9, 2));
+    shown(&mut presumed_out);
+    presumed_out.seen.hook = HookState::EarlierBoot;
+    assert_eq!(presumed_out.act(), Act::Enter(Phase::Draining));
+    presumed_out.enter(Phase::Draining);
+    assert_eq!(presumed_out.act(), Act::Decline(Phase::Verifying), "it is in rotation");
+
+    let mut started = stopping(order(9, Disposition::Serve { returning: true }));
+    started.seen.url = Url::Good;
+    started.pass(0);
+    assert_eq!(started.act(), Act::Enter(Phase::Fresh), "nothing asks for its stop");
+}
+
+#[test]
+fn process_that_came_in_before_its_stop_is_drained_again() {
+    let stopping = |asked: Order| {
+        let mut story = Story::serving();
+        story.disabled().ordered(asked);
+        story.enter(Phase::Stopping);
+        assert_eq!(story.act(), Act::Stop, "{:?}", story.journal.order);
+        story
+    };
+    let mut shown = stopping(order(9, replace(2)));
+    (shown.seen.file, shown.seen.url) = (DisableFile::Absent, Url::Good);
+    assert_eq!(shown.pass(0).act(), Act::Enter(Phase::Draining), "a person showed it");
+    shown.seen.url = Url::Other;
+    assert_eq!(shown.pass(0).act(), Act::Enter(Phase::Draining), "it may still work on requests");
+    shown.gone();
+    assert_eq!(shown.act(), Act::Enter(Phase::Stopped), "it ended meanwhile");
+
+    let mut unheeded = stopping(order(9, Disposition::Stop));
+    unheeded.seen.url = Url::Good;
+    assert_eq!(unheeded.pass(0).act(), Act::Enter(Phase::Draining), "its health check ignores the file");
+
+    let mut recalled = stopping(order(9, Disposition::Serve { returning: true }));
+    (recalled.seen.file, recalled.seen.url) = (DisableFile::Absent, Url::Good);
+    assert_eq!(recalled.pass(0).act(), Act::Enter(Phase::Fresh), "nothing asks for its stop");
+}
