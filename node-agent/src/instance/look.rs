@@ -76,7 +76,7 @@ impl Instance {
 
     /// Where the report under which the version was admitted is gone, it is admitted again. Returns whether that is so.
     pub(super) fn take_in_lapse(&mut self) -> bool {
-        let lapsed = self.reporter.publisher.takes_lapse();
+        let lapsed = self.reporter.publisher.takes_lapse() && !mutant::is("lapse-needs-no-admission");
         if lapsed {
             self.store.admitted_under = None;
         }

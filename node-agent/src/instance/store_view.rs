@@ -63,7 +63,7 @@ impl StoreView {
     /// lost or its report was removed, and when another program (`admit` on the command line) has written the inventory since.
     pub(super) fn must_readmit(&self, journal: &Journal, epoch: Option<u64>) -> bool {
         let under = self.admitted_under;
-        let is_another = under != epoch && !mutant::is("new-lease-needs-no-admission");
+        let is_another = under != epoch && !mutant::is("lapse-needs-no-admission");
         under.is_none() || is_another || self.last.inventory > journal.admission()
     }
 }
