@@ -35,7 +35,7 @@ impl Owner {
         Owner { unrecorded: true, ..self }
     }
 
-    /// Whether it is an upgrade. A person may run a phase of migrations of which an upgrade ended long ago.
+    /// Whether it is an upgrade, and not a person: by hand, a phase may also be run long after the upgrade has ended.
     pub(crate) fn is_upgrade(&self) -> bool {
         self.name != BY_HAND
     }

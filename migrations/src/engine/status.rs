@@ -67,7 +67,7 @@ impl MigrationStatus {
     }
 }
 
-/// Of which migrations a look counts the rows that are left to fill. A count may read a whole table.
+/// For which migrations a look counts the rows that are left to fill. A count may read a whole table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowCount {
     /// Of none: the history alone.

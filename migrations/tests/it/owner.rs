@@ -4,7 +4,7 @@ on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leav
 
 mod story {
     use crate::support::*;
-    use tidegate_migrations::{Error, MigrationSet, Owner, PhaseState, RowCount};
+    use tidegate_migrations::{Engine, Error, MigrationSet, Owner, PhaseState, RowCount};
 
     /// Version 1 makes the table, version 2 a column of it.
     const THINGS: &str = "id = '0001_things'\nversion = 1\nold_reads_migrated = true\n\
@@ -97,13 +97,19 @@ mod story {
         assert_eq!(client.number("SELECT count(*) FROM things").await, 50);
     }
 
+    /// An upgrade carries out its migrations to the end of contract.
+    async fn completes(engine: &Engine, upgrade: &MigrationSet, of: i64) {
+        let (watch, cancel) = (watcher(), patient());
+        engine.expand(upgrade, &term(of), &watch, &cancel).await.unwrap();
+        engine.migrate(upgrade, &term(of), &watch, &cancel).await.unwrap();
+        engine.contract(upgrade, &term(of), &proof(), &agreed, &watch, &cancel).await.unwrap();
+    }
+
     pub(super) async fn undo_leaves_what_an_earlier_upgrade_contracted(database: Database) {
         let mut client = at_version_1(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let first = hop(1, 2, "u1");
-        engine.expand(&first, &term(2), &watch, &cancel).await.unwrap();
-        engine.migrate(&first, &term(2), &watch, &cancel).await.unwrap();
-        engine.contract(&first, &term(2), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        completes(&engine, &first, 2).await;
         let second = hop(2, 3, "u2");
         engine.expand(&second, &term(3), &watch, &cancel).await.unwrap();
         engine.migrate(&second, &term(3), &watch, &cancel).await.unwrap();
@@ -119,9 +125,7 @@ mod story {
         let mut client = at_version_1(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         for (upgrade, of) in [(hop(1, 2, "u1"), 2), (hop(2, 3, "u2"), 3)] {
-            engine.expand(&upgrade, &term(of), &watch, &cancel).await.unwrap();
-            engine.migrate(&upgrade, &term(of), &watch, &cancel).await.unwrap();
-            engine.contract(&upgrade, &term(of), &proof(), &agreed, &watch, &cancel).await.unwrap();
+            completes(&engine, &upgrade, of).await;
         }
         let second = hop(2, 3, "u2");
         let of = |status: tidegate_migrations::Status| status.migrations[2].clone();
@@ -141,9 +145,7 @@ mod story {
         let mut client = at_version_1(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let both = hop(1, 3, "u1");
-        engine.expand(&both, &term(2), &watch, &cancel).await.unwrap();
-        engine.migrate(&both, &term(2), &watch, &cancel).await.unwrap();
-        engine.contract(&both, &term(2), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        completes(&engine, &both, 2).await;
         let status = engine.status(&both).await.unwrap();
         assert!(status.migrations.iter().all(|m| !m.undoable), "{status:?}");
         assert_eq!(engine.undo(&both, &term(3), &watch, &cancel).await.unwrap().steps, 0);
@@ -160,9 +162,7 @@ mod story {
         let files = written(&[("0001_things.toml", THINGS), ("0002_colour.toml", &adds)]);
         let by_hand = set_in(files.path()).between(1, 2);
         let upgrade = by_hand.clone().owned_by(Owner::upgrade("u1"));
-        engine.expand(&upgrade, &term(2), &watch, &cancel).await.unwrap();
-        engine.migrate(&upgrade, &term(2), &watch, &cancel).await.unwrap();
-        engine.contract(&upgrade, &term(2), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        completes(&engine, &upgrade, 2).await;
         client.run("INSERT INTO things (id, shade) VALUES (900, 'late')").await;
         let ended = engine.status(&by_hand).await.unwrap();
         assert_eq!((ended.next, ended.migrations[1].pending_rows), (None, None), "an upgrade has ended");

@@ -119,6 +119,12 @@ impl Instance {
         starts_nothing && self.reports_answers() && self.unreadable.is_empty()
     }
 
+    /// Whether its agent reports no version that runs, and nothing healthy.
+    pub fn answers_nothing(&self) -> bool {
+        let nothing = |report: &Stored<Report>| report.runs().is_none() && report.health != Health::Healthy;
+        self.report.as_ref().is_some_and(nothing)
+    }
+
     /// Whether its agent has evidence that nothing runs there, whatever its step.
     pub fn runs_nothing(&self) -> bool {
         let nothing = |report: &Stored<Report>| report.nothing_runs && report.runs().is_none();

@@ -201,8 +201,8 @@ pub(super) async fn looked(
     Ok(SchemaFacts { looked_for, looked_ms: leadership.leading_ms(), ..seen })
 }
 
-/// Which rows that are left count for the next decision. Before contract, one that the history shows as ended is of an
-/// upgrade that was rolled back, or whose store was lost: rows may have come since.
+/// Which rows that are left count for the next decision. A contract that the history shows as ended before the upgrade has
+/// reached its own comes from a rollback or a lost store: rows may have come since.
 fn counted_for(phase: &Phase) -> RowCount {
     match phase.name() {
         PhaseName::Migrate | PhaseName::Remove => RowCount::OpenOrEmpty,

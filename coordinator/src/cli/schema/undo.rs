@@ -54,7 +54,7 @@ impl UndoArgs {
     }
 }
 
-/// Whether an undo would take a migration that is finished; one of which contract has removed something is never taken.
+/// Whether an undo would take a finished migration. Once its contract has removed something, it takes nothing of it.
 fn serves(m: &MigrationStatus) -> bool {
     m.own && m.undoable && m.is_finished()
 }

@@ -15,7 +15,7 @@ use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::directive::{Directive, Disposition};
-use tidegate_proto::record::report::{Health, Step};
+use tidegate_proto::record::report::Step;
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::{Key, Release, Revision, UpgradeId};
 
@@ -43,9 +43,8 @@ pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, number: u64) -> Vec<
 fn cannot_be_replaced(instance: &Instance) -> bool {
     let Some(report) = &instance.report else { return false };
     let has_ended = matches!(report.step, Step::Refused { .. } | Step::Failed { .. });
-    let runs_nothing = report.runs().is_none() && report.health != Health::Healthy;
     has_ended
-        && runs_nothing
+        && instance.answers_nothing()
         && replacement(instance).is_some()
         && instance.has_accepted()
         && instance.exposure() == Exposure::Away

@@ -15,7 +15,6 @@ use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::budget::Budget as BudgetRecord;
 use tidegate_proto::record::directive::{Directive, Disposition};
-use tidegate_proto::record::report::Health;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::Spec;
@@ -48,11 +47,6 @@ pub(in crate::plan) fn turn(
 /// Whether its drain came to an end, good or bad.
 fn has_ended_draining(instance: &Instance) -> bool {
     is_to_drain(instance) && (instance.is_drained() || instance.failure().is_some())
-}
-
-/// Whether nothing runs, or nothing that reports a version.
-fn runs_nothing(instance: &Instance) -> bool {
-    instance.report.as_ref().is_some_and(|r| r.runs().is_none() && r.health != Health::Healthy)
 }
 
 struct Place<'a> {
@@ -103,7 +97,7 @@ impl<'a> Place<'a> {
     fn returning(&self) -> Option<&'a Instance> {
         let admitted = |i: &Instance| i.runs_admitted(Some(self.window));
         let mut out = self.service.out().each;
-        out.find(|i| has_ended_draining(i) && (admitted(i) || runs_nothing(i)) && !i.is_in_maintenance())
+        out.find(|i| has_ended_draining(i) && (admitted(i) || i.answers_nothing()) && !i.is_in_maintenance())
     }
 
     /// The first that is in rotation, and may be taken out.
