@@ -240,12 +240,8 @@ impl<'a> Words<'a> {
 
     /// A name, with its qualifier.
     fn name(&mut self) -> Option<String> {
-        let mut name = self.tokens.first()?.name()?;
-        self.tokens = &self.tokens[1..];
-        while self.tokens.first() == Some(&Token::Mark('.')) {
-            name = format!("{name}.{}", self.tokens.get(1)?.name()?);
-            self.tokens = &self.tokens[2..];
-        }
+        let (name, rest) = crate::unit::qualified(self.tokens)?;
+        self.tokens = rest;
         Some(name)
     }
 

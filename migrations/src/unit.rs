@@ -14,7 +14,7 @@ pub(crate) use name::quoted;
 pub use name::{InvalidName, Name};
 pub use phase::{Phase, Requires};
 pub use statement::Statement;
-pub(crate) use statement::{Token, split_top};
+pub(crate) use statement::{Token, qualified, split_top};
 pub use step::{AddColumn, Backfill, DropColumn, DropSync, Index, NotNull, Refresh, Step, Sync};
 
 use crate::database::Dialect;

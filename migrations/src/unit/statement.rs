@@ -111,22 +111,25 @@ impl Statement {
             let at = self.tokens.iter().position(|t| t.is(word))?;
             let skipped = ["IF", "NOT", "EXISTS", "ONLY"];
             let begins = self.tokens[at + 1..].iter().position(|t| !skipped.iter().any(|w| t.is(w)))?;
-            qualified(&self.tokens[at + 1 + begins..])
+            qualified(&self.tokens[at + 1 + begins..]).map(|(name, _)| name)
         };
         let second = self.tokens.get(1)?;
         if second.is("TABLE") { after("TABLE") } else { after("ON") }
     }
 }
 
-/// The name with which these tokens begin: `app.things`.
-fn qualified(tokens: &[Token]) -> Option<String> {
-    let mut name = tokens.first()?.name()?;
-    let mut rest = &tokens[1..];
-    while let [Token::Mark('.'), part, after @ ..] = rest {
-        name = format!("{name}.{}", part.name()?);
+/// The name with which these tokens begin, with its qualifier (`app.things`), and what follows it. Nothing where a part
+/// is missing.
+pub(crate) fn qualified(tokens: &[Token]) -> Option<(String, &[Token])> {
+    let (first, mut rest) = tokens.split_first()?;
+    let mut name = first.name()?;
+    while let [Token::Mark('.'), after @ ..] = rest {
+        let (part, after) = after.split_first()?;
+        name.push('.');
+        name.push_str(&part.name()?);
         rest = after;
     }
-    Some(name)
+    Some((name, rest))
 }
 
 /// Blocks with semicolons inside: bodies of triggers and SQL-standard functions.
