@@ -7,7 +7,7 @@ use crate::moment::{Moment, SchemaFacts};
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tidegate_proto::{Key, NodeId, ServiceName, Span, UpgradeId, mutant};
+use tidegate_proto::{Commit, Key, NodeId, ServiceName, Span, UpgradeId, mutant};
 
 /// A gate on the store itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -184,6 +184,12 @@ pub(crate) fn readable(view: &View<'_>) -> Answer {
 /// That a record cannot be read.
 pub(crate) fn unreadable(key: &Key, why: &impl ToString) -> Reason {
     StoreGate::Unreadable { key: key.to_string(), why: why.to_string() }.into()
+}
+
+/// That a commit would compare a record as another one, because it cannot be read.
+pub(crate) fn unreadable_in(fleet: &Fleet, commit: &Commit) -> Option<Reason> {
+    let key = fleet.unreadable_in(commit)?;
+    fleet.unreadable_at(key).map(|why| unreadable(key, why))
 }
 
 /// That the store refused a planned transaction.

@@ -1,15 +1,23 @@
 //! A record that cannot be read costs what its own instance costs: it is named, and the others go on.
 
+use crate::sharing::runs_scheduler;
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
-use tidegate_planner::{Known, Plan};
+use tidegate_planner::{Known, Plan, Reason};
 use tidegate_proto::Key;
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::need::Need;
+use tidegate_proto::record::task::{Outcome, TaskResult};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::record::window::Window;
+
+fn assert_is_among(reasons: &[Reason], key: &Key) {
+    let record = format!("the record {key} ");
+    assert!(reasons.iter().any(|reason| reason.to_string().contains(&record)), "{reasons:?}");
+}
 
 fn assert_named(planned: &Plan, key: &Key) {
-    let record = format!("the record {key} ");
-    let reasons = &planned.waiting[&upgrade_id()];
-    assert!(reasons.iter().any(|reason| reason.to_string().contains(&record)), "{reasons:?}");
+    assert_is_among(&planned.waiting[&upgrade_id()], key);
 }
 
 /// It can be read again, and the upgrade goes on.
@@ -70,4 +78,75 @@ fn others_go_back_beside_a_damaged_directive() {
     assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
     let ended = restored(&mut world);
     assert!(matches!(ended, Phase::RolledBack { .. }), "{ended:?}");
+}
+
+/// It has a window that admits every version, as far as is known: it would be given another one.
+#[test]
+fn damaged_window_of_a_sharing_service_is_not_absent() {
+    let mut world = World::at_version_1(2);
+    runs_scheduler(&mut world, 1);
+    let key = Key::Window("scheduler".parse().unwrap());
+    world.store.put(key.clone(), Window::open("other".parse().unwrap()));
+    let schema =
+        json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": {"scheduler": 2}});
+    world.start_with_schema(spec(json!({"min_in_service": 1, "schema": schema})), MigrateOrder::BeforeRoll);
+    world.until("it stages", |world| world.phase() == Phase::Stage);
+    world.store.spoil(&key);
+    let last = world.run();
+    assert_named(&last, &key);
+    assert_eq!(world.phase(), Phase::Stage);
+    assert_ne!(restored(&mut world), Phase::Stage);
+}
+
+/// The rollback ends with the window of before, whose floor is lower: as far as releases leave it.
+#[test]
+fn rollback_does_not_end_over_a_damaged_need() {
+    let mut world = World::at_version_1(0);
+    (0..3).for_each(|n| world.join(n, 2));
+    let key = Key::Need(service());
+    world.store.put(key.clone(), Need::default());
+    let target = json!({"tag": release(3).tag, "sha256": release(3).sha256});
+    world.start(spec(json!({"from": 2, "to": 3, "release": target}))).unwrap();
+    world.until_roll();
+    world.roll_back();
+    world.store.spoil(&key);
+    let last = world.run();
+    assert_named(&last, &key);
+    assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
+    let ended = restored(&mut world);
+    assert!(matches!(ended, Phase::RolledBack { .. }), "{ended:?}");
+}
+
+#[test]
+fn release_names_the_damaged_need_that_holds_it() {
+    let mut world = World::at_version_1(1);
+    world.release(1, json!({"requires": {"pantry-api": 1}}));
+    world.create(2, json!({"requires": {"pantry-api": 1}})).unwrap();
+    let key = Key::Need(service());
+    world.store.spoil(&key);
+    let waiting = world.settle();
+    assert_is_among(&waiting[&2], &key);
+    assert_eq!(world.deployed(), Some(1));
+    world.store.rebuild();
+    world.settle();
+    assert_eq!(world.deployed(), Some(2));
+}
+
+/// The agent may have claimed the removal: the release waits for its result, and the stream goes on.
+#[test]
+fn damaged_result_of_a_removal_holds_its_release_alone() {
+    let mut world = World::at_version_1(1);
+    let removal = json!({"hook": "drop-image", "nodes": ["n7"]});
+    world.configure(json!({"minimum_available": 2, "removal": removal})).unwrap();
+    for version in 1..=3 {
+        world.release(version, json!({"branch": format!("b{version}")}));
+    }
+    let (node, id, _) = world.unclaimed_removals().pop().unwrap();
+    let key = Key::TaskResult(node, id);
+    world.store.put(key.clone(), TaskResult::new(Outcome::Claimed, Timestamp(0)));
+    world.store.spoil(&key);
+    world.create(1, json!({"branch": "b1", "manifest": {"extensions": {"x": "1"}}})).unwrap();
+    let waiting = world.settle();
+    assert_is_among(&waiting[&4], &key);
+    assert_eq!(world.deployed(), Some(3));
 }
