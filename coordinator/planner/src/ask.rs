@@ -99,6 +99,16 @@ fn demand_why(asker: &Asker, verb: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Refuses what depends on a record that is there and cannot be read, as if it were not there.
+fn demand_readable(fleet: &Fleet, key: &Key, what: &str) -> Result<(), Refusal> {
+    match fleet.unreadable_at(key) {
+        Some(why) => Err(Refusal::state(format!(
+            "cannot {what}: the record {key} {why}: restore its previous value, or remove it, first"
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn find<'a>(fleet: &'a Fleet, id: &UpgradeId) -> Result<&'a Stored<Upgrade>, Refusal> {
     let missing = || {
         Refusal::not_found(format!("there is no upgrade {id}: `tidegate upgrade list` shows those there are"))

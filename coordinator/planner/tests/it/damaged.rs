@@ -3,13 +3,14 @@
 use crate::sharing::runs_scheduler;
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
-use tidegate_planner::{Known, Plan, Reason};
-use tidegate_proto::Key;
-use tidegate_proto::record::Timestamp;
+use tidegate_planner::ask::{self, Asker, Gone, Refusal};
+use tidegate_planner::{Fleet, Known, Moment, Plan, Reason};
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::task::{Outcome, TaskResult};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::window::Window;
+use tidegate_proto::record::{Malformed, Timestamp};
+use tidegate_proto::{Commit, InstanceId, Key, Revision};
 
 fn assert_is_among(reasons: &[Reason], key: &Key) {
     let record = format!("the record {key} ");
@@ -149,4 +150,37 @@ fn damaged_result_of_a_removal_holds_its_release_alone() {
     let waiting = world.settle();
     assert_is_among(&waiting[&4], &key);
     assert_eq!(world.deployed(), Some(3));
+}
+
+/// Each of these requests would compare the record as absent, and say that another commit was first.
+#[test]
+fn request_over_a_damaged_record_names_its_key() {
+    type Request = fn(&Fleet, &Moment, &Asker) -> Result<Commit, Refusal>;
+    let cordon: Request = |fleet, moment, asker| ask::cordon(fleet, moment, &node(1), asker);
+    let uncordon: Request = |fleet, moment, asker| ask::uncordon(fleet, moment, &node(1), asker);
+    let retry: Request = |fleet, moment, asker| ask::retry(fleet, moment, &upgrade_id(), &node(1), asker);
+    let stopped: Request =
+        |fleet, moment, asker| ask::retry_stopped(fleet, moment, &upgrade_id(), &node(1), asker);
+    let decommission: Request = |fleet, moment, asker| {
+        ask::decommission(fleet, moment, &InstanceId::new(service(), node(1)), Gone::default(), asker)
+    };
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    world.until_roll();
+    let asker = Asker { who: "op".into(), why: "it is broken".into(), accepts: Default::default() };
+    let cases = [
+        (Key::Maintenance(node(1)), cordon),
+        (Key::Maintenance(node(1)), uncordon),
+        (Key::Directive(service(), node(1)), retry),
+        (Key::Directive(service(), node(1)), stopped),
+        (Key::Report(service(), node(1)), decommission),
+        (Key::Inventory(service(), node(1)), decommission),
+        (Key::Decommission(service(), node(1)), decommission),
+    ];
+    for (key, request) in cases {
+        let mut fleet = world.store.fleet().clone();
+        fleet.put(key.clone(), Err(Malformed::Encoding), Revision(9_999));
+        let refused = request(&fleet, &world.moment(), &asker).unwrap_err();
+        assert!(refused.message.contains(&format!("the record {key} ")), "{refused}");
+    }
 }
