@@ -103,6 +103,11 @@ impl Fleet {
         self.unreadable.get(key).map(|(why, _)| why)
     }
 
+    /// The mod_revision of a record that could not be read: what replaces it compares that.
+    pub fn unreadable_revision(&self, key: &Key) -> Option<Revision> {
+        self.unreadable.get(key).map(|(_, at)| *at)
+    }
+
     /// Every record that could not be read, with why, and its mod_revision.
     pub fn unreadable(&self) -> impl Iterator<Item = (&Key, &Malformed, Revision)> {
         self.unreadable.iter().map(|(key, (why, at))| (key, why, *at))
@@ -112,7 +117,7 @@ impl Fleet {
     /// refuse that commit as long as the record stays as it is.
     pub fn unreadable_in<'a>(&self, commit: &'a Commit) -> Option<&'a Key> {
         let differs =
-            |key: &Key, at: Revision| self.unreadable.get(key).is_some_and(|(_, is_at)| *is_at != at);
+            |key: &Key, at: Revision| self.unreadable_revision(key).is_some_and(|is_at| is_at != at);
         commit.when.iter().find_map(|compared| match compared {
             Precondition::At(key, at) if differs(key, *at) => Some(key),
             _ => None,
