@@ -157,7 +157,8 @@ pub(crate) fn unknown_and_disregarded(fleet: &Fleet, service: &ServiceName) -> O
     (!nodes.is_empty()).then(|| StoreGate::Disregarded { service, nodes }.into())
 }
 
-/// A record that authorises steps and cannot be read stops them; one of an instance closes that instance's gates.
+/// A record that authorises steps and cannot be read stops them; one of an instance, or of its node, closes that instance's
+/// gates.
 pub(crate) fn readable(view: &View<'_>) -> Answer {
     const NAMED: usize = 20;
     let service = &view.spec().service;
@@ -170,7 +171,8 @@ pub(crate) fn readable(view: &View<'_>) -> Answer {
             Key::Window(s) | Key::Active(s) | Key::Budget(s) => (s == service, true),
             Key::Waves(id, _) | Key::Exception(id, _) => (id == view.id, true),
             Key::Schema(id) => (view.upgrade.schema.as_ref().is_some_and(|schema| schema.id == *id), true),
-            Key::Maintenance(_) => (true, true),
+            // It is kept out like any cordoned node.
+            Key::Maintenance(node) => (view.service().is_some_and(|of| of.get(node).is_some()), false),
             _ => (false, false),
         };
         answer.is_open &= !(ours && stops);

@@ -5,6 +5,7 @@ use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker, Gone, Refusal};
 use tidegate_planner::{Fleet, Known, Moment, Plan, Reason};
+use tidegate_proto::record::maintenance::Maintenance;
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::task::{Outcome, TaskResult};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
@@ -57,6 +58,23 @@ fn others_roll_beside_a_damaged_directive() {
     let last = world.run();
     assert_named(&last, &key);
     assert_eq!(world.versions(), [2, 1, 2, 2]);
+    assert_eq!(restored(&mut world), Phase::Completed);
+}
+
+#[test]
+fn node_with_a_damaged_cordon_is_kept_out_alone() {
+    let mut world = World::at_version_1(4);
+    let change = json!({"strategy": "immediate", "max_unavailable": 2, "min_in_service": 1});
+    world.start(spec(change)).unwrap();
+    world.until_roll();
+    let key = Key::Maintenance(node(1));
+    let cordon = Maintenance { who: "op".into(), why: "a disk".into(), at: Timestamp(0) };
+    world.store.put(key.clone(), cordon);
+    world.store.spoil(&key);
+    let last = world.run();
+    assert_named(&last, &key);
+    assert_eq!(world.versions(), [2, 1, 2, 2]);
+    world.store.keys.remove(&key);
     assert_eq!(restored(&mut world), Phase::Completed);
 }
 
