@@ -4,13 +4,14 @@ use crate::sharing::runs_scheduler;
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker, Gone, Refusal};
-use tidegate_planner::{Fleet, Known, Moment, Plan, Reason};
+use tidegate_planner::{Action, Fleet, Known, Moment, Plan, Reason, plan};
 use tidegate_proto::record::maintenance::Maintenance;
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::task::{Outcome, TaskResult};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::record::{Malformed, Timestamp};
+use tidegate_proto::spec::Spec;
 use tidegate_proto::{Commit, InstanceId, Key, Revision};
 
 fn assert_is_among(reasons: &[Reason], key: &Key) {
@@ -20,6 +21,12 @@ fn assert_is_among(reasons: &[Reason], key: &Key) {
 
 fn assert_named(planned: &Plan, key: &Key) {
     assert_is_among(&planned.waiting[&upgrade_id()], key);
+}
+
+fn shared_with_scheduler() -> Spec {
+    let schema =
+        json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": {"scheduler": 2}});
+    spec(json!({"min_in_service": 1, "schema": schema}))
 }
 
 /// It can be read again, and the upgrade goes on.
@@ -106,9 +113,7 @@ fn damaged_window_of_a_sharing_service_is_not_absent() {
     runs_scheduler(&mut world, 1);
     let key = Key::Window("scheduler".parse().unwrap());
     world.store.put(key.clone(), Window::open("other".parse().unwrap()));
-    let schema =
-        json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": {"scheduler": 2}});
-    world.start_with_schema(spec(json!({"min_in_service": 1, "schema": schema})), MigrateOrder::BeforeRoll);
+    world.start_with_schema(shared_with_scheduler(), MigrateOrder::BeforeRoll);
     world.until("it stages", |world| world.phase() == Phase::Stage);
     world.store.spoil(&key);
     let last = world.run();
@@ -200,5 +205,34 @@ fn request_over_a_damaged_record_names_its_key() {
         fleet.put(key.clone(), Err(Malformed::Encoding), Revision(9_999));
         let refused = request(&fleet, &world.moment(), &asker).unwrap_err();
         assert!(refused.message.contains(&format!("the record {key} ")), "{refused}");
+    }
+}
+
+/// Each record that there is, but for the history, in each turn of an upgrade beside a release stream.
+#[test]
+fn no_plan_compares_an_unreadable_record_as_absent() {
+    for rolls_back in [false, true] {
+        let mut world = World::at_version_1(3);
+        world.release(1, json!({"requires": {"pantry-api": 1}}));
+        runs_scheduler(&mut world, 2);
+        world.start_with_schema(shared_with_scheduler(), MigrateOrder::BeforeRoll);
+        let mut goes_back = rolls_back;
+        for _ in 0..100 {
+            let records = world.store.keys.iter().filter(|(key, _)| !matches!(key, Key::Event(..)));
+            for (key, (_, at, _)) in records {
+                let mut fleet = world.store.fleet().clone();
+                fleet.put(key.clone(), Err(Malformed::Encoding), Revision(*at));
+                for action in plan(&fleet, &world.moment()).actions {
+                    let Action::Commit(planned) = action else { continue };
+                    assert_eq!(fleet.unreadable_in(&planned.commit), None, "{}", planned.what);
+                }
+            }
+            if goes_back && world.versions().contains(&2) {
+                goes_back = false;
+                world.roll_back();
+            }
+            world.turn();
+            world.agents_step();
+        }
     }
 }
