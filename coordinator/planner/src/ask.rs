@@ -27,7 +27,7 @@ pub use window::{WindowRequest, set_window};
 use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::key::Subject;
+use tidegate_proto::key::{Kind, Subject};
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::{Key, UpgradeId};
 
@@ -97,6 +97,18 @@ fn demand_why(asker: &Asker, verb: &str) -> Result<(), Refusal> {
         return Err(Refusal::invalid(format!("{verb} needs a reason: give it with --why")));
     }
     Ok(())
+}
+
+/// Refuses what depends on a record that is there and cannot be read, as if it were not there.
+fn demand_readable(fleet: &Fleet, key: &Key, what: &str) -> Result<(), Refusal> {
+    let Some(why) = fleet.unreadable_at(key) else { return Ok(()) };
+    let first = match key.kind() {
+        Kind::Report | Kind::Inventory => {
+            "the agent of the node writes it again; where that agent is gone for good, remove the key first"
+        }
+        _ => "restore its previous value first",
+    };
+    Err(Refusal::state(format!("cannot {what}: the record {key} {why}: {first}")))
 }
 
 fn find<'a>(fleet: &'a Fleet, id: &UpgradeId) -> Result<&'a Stored<Upgrade>, Refusal> {

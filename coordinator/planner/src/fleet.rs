@@ -127,7 +127,11 @@ impl Fleet {
                 }
                 self.mark_unreadable(&key, Some(malformed.clone()));
                 let window = if let Key::Window(service) = &key { Some(service.clone()) } else { None };
+                let cordoned = if let Key::Maintenance(node) = &key { Some(node.clone()) } else { None };
                 self.unreadable.insert(key, (malformed, at));
+                if let Some(node) = cordoned {
+                    self.set_cordoned(&node, true);
+                }
                 if let Some(service) = window {
                     self.recheck_service(&service);
                 }
@@ -263,7 +267,7 @@ impl Fleet {
         changed: Option<Kind>,
         change: impl FnOnce(&mut Instance),
     ) {
-        let cordoned = self.maintenance.contains_key(&node);
+        let cordoned = self.is_cordoned(&node);
         let hears = !self.loading;
         let window_is_readable = !hears || self.window_is_readable(&service);
         let loading = self.loading;
@@ -292,6 +296,13 @@ impl Fleet {
                 None => drop(i.unreadable.remove(&kind)),
             });
         }
+    }
+
+    /// A cordon that cannot be read is not the same as none: its node is kept out.
+    fn is_cordoned(&self, node: &NodeId) -> bool {
+        let unread =
+            || !self.unreadable.is_empty() && self.unreadable.contains_key(&Key::Maintenance(node.clone()));
+        self.maintenance.contains_key(node) || unread()
     }
 
     fn set_cordoned(&mut self, node: &NodeId, cordoned: bool) {

@@ -1,5 +1,6 @@
 //! One turn, decided: for every active upgrade either what is done next, or every reason for which nothing is.
 
+mod directive;
 mod draft;
 mod order;
 mod step;

@@ -89,6 +89,7 @@ fn is_of(key: &Key, of: &ServiceFleet) -> bool {
         | Key::Window(service)
         | Key::Active(service)
         | Key::Budget(service) => service == of.name(),
+        Key::Maintenance(node) => of.get(node).is_some(),
         _ => false,
     }
 }

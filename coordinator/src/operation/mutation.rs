@@ -1,7 +1,7 @@
 //! A command that changes something: the planner makes a commit of it from the view, which is committed under the
 //! leader's fence. Where another commit was first, it is planned again, a few times.
 
-use super::OperationError;
+use super::{OperationError, unreadable};
 use crate::context::Context;
 use crate::leadership::{Leadership, events_in};
 use crate::telemetry::Chain;
@@ -192,7 +192,13 @@ fn asked<W: Mutation>(
     let view = context.mirror.view();
     let events =
         |asked: &Result<W, Refusal>| asked.as_ref().ok().and_then(Mutation::commit).map_or(0, events_in);
-    leadership.plan(&view, |moment| ask(&view.fleet, moment), events).map_err(refused)
+    let asked_for = leadership.plan(&view, |moment| ask(&view.fleet, moment), events).map_err(refused)?;
+    // The store would refuse it each time, as if another commit had been first.
+    let hidden = asked_for.commit().and_then(|commit| view.fleet.unreadable_in(commit));
+    if let Some(record) = hidden.and_then(|key| unreadable::advice(context, &view, key)) {
+        return Err(OperationError::Refused(format!("nothing was changed: {record}")));
+    }
+    Ok(asked_for)
 }
 
 fn away(context: &Context) -> OperationError {

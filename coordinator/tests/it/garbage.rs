@@ -4,8 +4,8 @@ use crate::world::{spec, store, world};
 use etcd_client::GetOptions;
 use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_proto::wire::v1::{
-    ExplainGroupRequest, ExplainReleaseRequest, FleetSpreadRequest, ShowStreamRequest, Spread,
-    UpgradeStatusRequest,
+    ExplainGroupRequest, ExplainReleaseRequest, FleetSpreadRequest, ShowStreamRequest, SkipInstanceRequest,
+    Spread, UpgradeStatusRequest,
 };
 use tidegate_store::Scope;
 
@@ -176,6 +176,31 @@ async fn unreadable_record_of_subject_is_listed_with_repair() {
     let asked = ShowStreamRequest { stream: "compute".to_owned() };
     let refused = operation::release::show_stream(&coordinator.context, &asked).await.unwrap_err();
     repairs("streams/compute", operation::hinted(&coordinator.context, &asked, refused)).await;
+    coordinator.stop().await;
+    drop(store(&embedded).await);
+}
+
+/// Its transaction would compare the record as absent, and fail each time.
+#[tokio::test(flavor = "multi_thread")]
+async fn request_that_writes_an_unreadable_record_names_it() {
+    let (embedded, coordinator, _herd) = world(3).await;
+    coordinator.start_upgrade(&spec("min_in_service: 1\napprovals: [stage]"), "u1").await.unwrap();
+    let leadership = coordinator.context.led_here().unwrap();
+    let mut kv = embedded.client().await.unwrap().kv_client();
+    let put = kv.put("/tidegate/exceptions/u1/n00002", "nonsense", None).await.unwrap();
+    let at = tidegate_proto::Revision(put.header().unwrap().revision());
+    assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
+    let asked = SkipInstanceRequest {
+        id: "u1".to_owned(),
+        node: "n00002".to_owned(),
+        why: "a disk".to_owned(),
+        who: "op".to_owned(),
+    };
+    let refused = operation::skip_instance(&coordinator.context, &leadership, asked).await.unwrap_err();
+    let reported = refused.to_string();
+    assert!(matches!(refused, OperationError::Refused(_)), "{reported}");
+    assert!(reported.contains("nothing was changed: the record exceptions/u1/n00002"), "{reported}");
+    assert!(reported.contains("`etcdctl put /tidegate/exceptions/u1/n00002 < FILE`"), "{reported}");
     coordinator.stop().await;
     drop(store(&embedded).await);
 }

@@ -1,6 +1,6 @@
 //! Decommission an instance: a declaration by a person that it is gone, which covers its last admission and no later one.
 
-use super::{Asker, Refusal, demand_why, with_event};
+use super::{Asker, Refusal, demand_readable, demand_why, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -28,6 +28,13 @@ pub fn decommission(
 ) -> Result<Commit, Refusal> {
     demand_why(asker, "decommissioning")?;
     let Gone { stopped_how, revoked_how } = how;
+    let (service, node) = (id.service.clone(), id.node.clone());
+    let report_key = Key::Report(service.clone(), node.clone());
+    let admission_key = Key::Inventory(service.clone(), node.clone());
+    let key = Key::Decommission(service, node);
+    for key in [&report_key, &admission_key, &key] {
+        demand_readable(fleet, key, &format!("decommission {id}"))?;
+    }
     let contradicts = fleet.contradiction_of(id).is_some();
     let found = fleet.service(&id.service).and_then(|s| s.get(&id.node));
     let Some(instance) = found.filter(|i| i.inventory.is_some() || contradicts) else {
@@ -56,7 +63,6 @@ pub fn decommission(
             active.spec.to
         )));
     }
-    let key = Key::Decommission(id.service.clone(), id.node.clone());
     let at = instance.decommission.as_ref().map_or(Revision::ABSENT, |d| d.at);
     let admission = instance.inventory.as_ref().map_or(Revision::ABSENT, |inventory| inventory.at);
     let report = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
@@ -68,8 +74,6 @@ pub fn decommission(
         revoked_how: revoked_how.filter(|_| report.exists()),
         at: moment.wall,
     };
-    let report_key = Key::Report(id.service.clone(), id.node.clone());
-    let admission_key = Key::Inventory(id.service.clone(), id.node.clone());
     Ok(with_event(moment, Subject::Fleet, asker, &format!("{id}"), &format!("{id} decommissioned"))
         .when(Precondition::At(report_key, report))
         .when(Precondition::At(admission_key, admission))

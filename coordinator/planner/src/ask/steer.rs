@@ -1,6 +1,6 @@
 //! Steer an upgrade that runs: approve, pause, resume, roll back, skip or retry an instance.
 
-use super::{Asker, Refusal, demand_why, find_active, rewritten};
+use super::{Asker, Refusal, demand_readable, demand_why, find_active, rewritten};
 use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Exposure, Fleet, Instance, ServiceFleet, Stored};
@@ -186,6 +186,8 @@ pub fn retry(
 ) -> Result<Commit, Refusal> {
     let stored = find_active(fleet, id, "retry an instance of")?;
     let service = &stored.spec.service;
+    let key = Key::Directive(service.clone(), node.clone());
+    demand_readable(fleet, &key, &format!("retry {service}/{node}"))?;
     let instance = fleet.service(service).and_then(|s| s.get(node));
     let failed = instance.filter(|i| i.failure().is_some() || i.has_stage_failures() || i.fault().is_some());
     let directive = failed.and_then(|i| i.directive.as_ref());
@@ -196,7 +198,6 @@ pub fn retry(
         )));
     }
     demand_orders(id, stored)?;
-    let key = Key::Directive(service.clone(), node.clone());
     let commit = taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried"));
     let Some((instance, directive)) = failed.zip(directive) else { return Ok(commit) };
     let mut body = ordered_again(moment, directive, false);
@@ -233,6 +234,8 @@ pub fn retry_stopped(
     let stored = find_active(fleet, id, "declare an instance stopped for")?;
     demand_why(asker, "declaring an instance stopped")?;
     let service = &stored.spec.service;
+    let key = Key::Directive(service.clone(), node.clone());
+    demand_readable(fleet, &key, &format!("declare {service}/{node} stopped"))?;
     let instance = fleet.service(service).and_then(|s| s.get(node)).filter(|i| i.counts());
     let Some(instance) = instance else {
         return Err(Refusal::not_found(format!("{service} has no instance on {node}")));
@@ -251,7 +254,6 @@ pub fn retry_stopped(
                  waits for requests in flight; retry it without --declare-stopped"
         )));
     };
-    let key = Key::Directive(service.clone(), node.clone());
     let commit =
         taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
     let mut body = ordered_again(moment, directive, true);

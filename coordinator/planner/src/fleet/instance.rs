@@ -131,6 +131,12 @@ impl Instance {
         self.unreadable.is_empty() && self.report.as_ref().is_some_and(nothing)
     }
 
+    /// Whether its directive can be read, or it has none. No order takes the place of one that cannot be read: a commit that
+    /// compared it as absent would fail in every turn, with the orders of other instances that it holds.
+    pub fn can_be_ordered(&self) -> bool {
+        !self.unreadable.contains_key(&Kind::Directive)
+    }
+
     /// Whether nothing that it reports counts: it does not report, its report cannot be read, or it contradicts the store. It
     /// may serve, whatever it was ordered to do.
     pub fn is_unheard(&self) -> bool {

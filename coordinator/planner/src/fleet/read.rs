@@ -1,6 +1,7 @@
 //! What is asked of a fleet, by record.
 
 use super::{Exceptions, Fleet, ServiceFleet, Stored};
+use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::maintenance::Maintenance;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::token::{CommonName, Credential, Token};
@@ -102,9 +103,25 @@ impl Fleet {
         self.unreadable.get(key).map(|(why, _)| why)
     }
 
+    /// The mod_revision of a record that could not be read: what replaces it compares that.
+    pub fn unreadable_revision(&self, key: &Key) -> Option<Revision> {
+        self.unreadable.get(key).map(|(_, at)| *at)
+    }
+
     /// Every record that could not be read, with why, and its mod_revision.
     pub fn unreadable(&self) -> impl Iterator<Item = (&Key, &Malformed, Revision)> {
         self.unreadable.iter().map(|(key, (why, at))| (key, why, *at))
+    }
+
+    /// The first record that a commit compares as another one, because it cannot be read: as absent, as a rule. The store would
+    /// refuse that commit as long as the record stays as it is.
+    pub fn unreadable_in<'a>(&self, commit: &'a Commit) -> Option<&'a Key> {
+        let differs =
+            |key: &Key, at: Revision| self.unreadable_revision(key).is_some_and(|is_at| is_at != at);
+        commit.when.iter().find_map(|compared| match compared {
+            Precondition::At(key, at) if differs(key, *at) => Some(key),
+            _ => None,
+        })
     }
 
     /// The records of an instance that could not be read, with why.

@@ -7,7 +7,7 @@ use crate::moment::{Moment, SchemaFacts};
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tidegate_proto::{Key, NodeId, ServiceName, Span, UpgradeId, mutant};
+use tidegate_proto::{Commit, Key, NodeId, ServiceName, Span, UpgradeId, mutant};
 
 /// A gate on the store itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -157,7 +157,8 @@ pub(crate) fn unknown_and_disregarded(fleet: &Fleet, service: &ServiceName) -> O
     (!nodes.is_empty()).then(|| StoreGate::Disregarded { service, nodes }.into())
 }
 
-/// A record that authorises steps and cannot be read stops them; one of an instance closes that instance's gates.
+/// A record that authorises steps and cannot be read stops them; one of an instance, or of its node, closes that instance's
+/// gates.
 pub(crate) fn readable(view: &View<'_>) -> Answer {
     const NAMED: usize = 20;
     let service = &view.spec().service;
@@ -170,7 +171,8 @@ pub(crate) fn readable(view: &View<'_>) -> Answer {
             Key::Window(s) | Key::Active(s) | Key::Budget(s) => (s == service, true),
             Key::Waves(id, _) | Key::Exception(id, _) => (id == view.id, true),
             Key::Schema(id) => (view.upgrade.schema.as_ref().is_some_and(|schema| schema.id == *id), true),
-            Key::Maintenance(_) => (true, true),
+            // It is kept out like any cordoned node.
+            Key::Maintenance(node) => (view.service().is_some_and(|of| of.get(node).is_some()), false),
             _ => (false, false),
         };
         answer.is_open &= !(ours && stops);
@@ -184,6 +186,12 @@ pub(crate) fn readable(view: &View<'_>) -> Answer {
 /// That a record cannot be read.
 pub(crate) fn unreadable(key: &Key, why: &impl ToString) -> Reason {
     StoreGate::Unreadable { key: key.to_string(), why: why.to_string() }.into()
+}
+
+/// That a commit would compare a record as another one, because it cannot be read.
+pub(crate) fn unreadable_in(fleet: &Fleet, commit: &Commit) -> Option<Reason> {
+    let key = fleet.unreadable_in(commit)?;
+    fleet.unreadable_at(key).map(|why| unreadable(key, why))
 }
 
 /// That the store refused a planned transaction.

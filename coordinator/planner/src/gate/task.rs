@@ -132,22 +132,25 @@ pub(crate) fn is_unreadable(fleet: &Fleet, node: &NodeId, id: &TaskId) -> Option
 /// Why a release with this tag does not go out yet: its image is being removed, or an agent may begin to remove it.
 pub(crate) fn being_removed(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Vec<Reason> {
     let held = |removal: &ImageHook<'_>| removal.state.is_open() || removal.state == TaskState::Untaken;
-    removals(fleet, stream, tag).filter(held).map(removal).collect()
+    removals(fleet, stream, tag).filter(held).map(|held| removal(fleet, held)).collect()
 }
 
 /// The same for removals alone that were begun and have not ended as far as is known.
 pub(crate) fn removal_runs(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Option<Reason> {
-    removals(fleet, stream, tag).find(|removal| removal.state.is_open()).map(removal)
+    removals(fleet, stream, tag).find(|removal| removal.state.is_open()).map(|open| removal(fleet, open))
 }
 
 /// The same for removals alone that an agent may still begin.
 pub(crate) fn not_withdrawn(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Vec<Reason> {
     let untaken = |removal: &ImageHook<'_>| removal.state == TaskState::Untaken;
-    removals(fleet, stream, tag).filter(untaken).map(removal).collect()
+    removals(fleet, stream, tag).filter(untaken).map(|left| removal(fleet, left)).collect()
 }
 
-fn removal(removal: ImageHook<'_>) -> Reason {
+fn removal(fleet: &Fleet, removal: ImageHook<'_>) -> Reason {
     let ImageHook { node, id, task, state } = removal;
+    if let Some(reason) = is_unreadable(fleet, node, id) {
+        return reason;
+    }
     let hook = task.hook.clone();
     let nodes = || Sample::counted([node].into_iter());
     match state {

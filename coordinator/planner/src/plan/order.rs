@@ -1,13 +1,14 @@
-//! Directives: built in one way, in commits of a bounded size, each with the preconditions that let a pause, a
-//! cordon or another capacity decision beat a turn already planned.
+//! Orders: directives in commits of a bounded size, each with the preconditions that let a pause, a cordon or another
+//! capacity decision beat a turn already planned.
 
+use super::directive::{self, Authority};
 use super::draft::{BATCH, Draft};
 use crate::fleet::{Instance, ServiceFleet};
 use crate::gate::budget::capacity::must_presume_out;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::budget::Budget;
-use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Key, NodeId, Release, Revision, ServiceVersion, mutant};
 
@@ -95,7 +96,7 @@ impl Draft<'_> {
     pub(super) fn direct(&mut self, releases: &[Release], because: &str) {
         let Some(service) = self.service() else { return };
         // What contradicts the store may obey an order a second time.
-        let is_heard = |i: &&Instance| !i.contradicts && !may_be_taken_out_again(i);
+        let is_heard = |i: &&Instance| !i.contradicts && i.can_be_ordered() && !may_be_taken_out_again(i);
         let instances = service.misdirected().each.filter(is_heard);
         let (instances, spec) = (instances.take(BATCH * 20), self.spec());
         let orders: Vec<_> = instances.map(|instance| Order::restate(service, spec, instance)).collect();
@@ -105,7 +106,7 @@ impl Draft<'_> {
     /// Plans directives that take no serving instance out: as many commits as it needs, up to a few a turn.
     pub(super) fn order(&mut self, orders: &[Order<'_>], releases: &[Release], what: &str, because: &str) {
         const COMMITS_A_TURN: usize = 20;
-        for batch in orders.chunks(BATCH).take(COMMITS_A_TURN) {
+        for batch in possible(orders).chunks(BATCH).take(COMMITS_A_TURN) {
             let commit =
                 batch.iter().fold(self.commit(), |commit, order| self.directive(commit, order, releases));
             let commit = self.while_budgeted(self.while_reported(commit, batch), batch);
@@ -121,6 +122,7 @@ impl Draft<'_> {
         what: &str,
         because: &str,
     ) {
+        let orders = possible(orders);
         let batch = &orders[..orders.len().min(BATCH)];
         if !batch.is_empty() {
             let commit = self.taking_out(self.commit(), batch, releases);
@@ -136,6 +138,7 @@ impl Draft<'_> {
         what: &str,
         because: &str,
     ) {
+        let orders = possible(orders);
         let batch = &orders[..orders.len().min(BATCH)];
         if !batch.is_empty() {
             let commit = self.taking_out(Commit::new(), batch, releases);
@@ -144,7 +147,7 @@ impl Draft<'_> {
         }
     }
 
-    fn taking_out(&self, commit: Commit, batch: &[Order<'_>], releases: &[Release]) -> Commit {
+    fn taking_out(&self, commit: Commit, batch: &[&Order<'_>], releases: &[Release]) -> Commit {
         let service = self.spec().service.clone();
         let budget_at = self.service().map_or(Revision::ABSENT, |s| s.budget_at());
         let mut commit = batch.iter().fold(commit, |commit, order| self.directive(commit, order, releases));
@@ -161,7 +164,7 @@ impl Draft<'_> {
     }
 
     /// Adds to a commit the last report of each order that depends on it.
-    fn while_reported(&self, mut commit: Commit, batch: &[Order<'_>]) -> Commit {
+    fn while_reported(&self, mut commit: Commit, batch: &[&Order<'_>]) -> Commit {
         for instance in batch.iter().filter(|order| order.as_reported).map(|order| order.instance) {
             let key = Key::Report(self.spec().service.clone(), instance.node.clone());
             let at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
@@ -171,7 +174,7 @@ impl Draft<'_> {
     }
 
     /// Adds to a commit the budget, where an order of it depends on that.
-    fn while_budgeted(&self, commit: Commit, batch: &[Order<'_>]) -> Commit {
+    fn while_budgeted(&self, commit: Commit, batch: &[&Order<'_>]) -> Commit {
         if !batch.iter().any(|order| order.as_budgeted) {
             return commit;
         }
@@ -179,7 +182,7 @@ impl Draft<'_> {
         commit.when(Precondition::At(Key::Budget(self.spec().service.clone()), at))
     }
 
-    fn push_orders(&mut self, commit: Commit, batch: &[Order<'_>], what: &str, because: &str) {
+    fn push_orders(&mut self, commit: Commit, batch: &[&Order<'_>], what: &str, because: &str) {
         let (commit, to) = (self.under_window(commit), named(batch, what));
         let phase = self.upgrade.phase.name().word();
         self.push(commit, to.clone(), phase, &to, because);
@@ -192,24 +195,16 @@ impl Draft<'_> {
 
     fn directive(&self, commit: Commit, order: &Order<'_>, releases: &[Release]) -> Commit {
         let spec = self.spec();
-        let body = Directive {
-            upgrade: self.id.clone(),
-            disposition: order.disposition.clone(),
-            releases: releases.to_vec(),
-            drain: spec.drain.clone(),
-            health: spec.health.clone(),
-            term: self.moment.leader.term.clone(),
-            declared_stopped: false,
-            presumes_out: order.presumes_out,
-        };
-        let key = Key::Directive(spec.service.clone(), order.instance.node.clone());
-        let at = order.instance.directive.as_ref().map_or(Revision::ABSENT, |d| d.at);
-        let commit = commit.when(Precondition::At(key.clone(), at));
-        match &order.instance.directive {
-            Some(stored) => commit.put(key, stored.record.with(body)),
-            None => commit.put(key, body),
-        }
+        let by = Authority { upgrade: self.id, spec: Some(spec), moment: self.moment };
+        let body = by.directive(order.disposition.clone(), releases.to_vec(), order.presumes_out);
+        directive::put(commit, &spec.service, order.instance, body)
     }
+}
+
+/// Without those of instances whose directive cannot be read: a damaged record costs its own instance, and the others of the
+/// batch get their orders.
+fn possible<'o, 'a>(orders: &'o [Order<'a>]) -> Vec<&'o Order<'a>> {
+    orders.iter().filter(|order| order.instance.can_be_ordered()).collect()
 }
 
 /// Whether it holds an order that takes it out and its report cannot be read: it may be back in service. No commit can compare
@@ -219,7 +214,7 @@ fn may_be_taken_out_again(instance: &Instance) -> bool {
     takes_out && instance.unreadable.contains_key(&Kind::Report)
 }
 
-fn named(batch: &[Order<'_>], what: &str) -> String {
+fn named(batch: &[&Order<'_>], what: &str) -> String {
     let names: Vec<&str> = batch.iter().map(|order| NodeId::as_str(&order.instance.node)).collect();
     format!("{what} {}", names.join(", "))
 }

@@ -95,6 +95,8 @@ pub(crate) fn withdrawn(fleet: &Fleet, commit: Commit, name: &StreamName, after:
             && before.is_some_and(|before| holder(before, &task.release.tag).is_none())
             && holder(after, &task.release.tag).is_some()
             && fleet.task_result(node, id).is_none()
+            // Its agent may have claimed it. Until the result can be read, it holds the release back.
+            && fleet.unreadable_at(&Key::TaskResult(node.clone(), id.clone())).is_none()
     };
     let void = fleet.tasks().filter(|(node, id, task)| is_void(node, id, task));
     let compared = MAX_PLANNED_PRECONDITIONS.saturating_sub(commit.when.len());

@@ -7,6 +7,7 @@ mod budget;
 mod certificate;
 mod contracted;
 mod cut_off;
+mod damaged;
 mod database;
 mod deadlines;
 mod domains;

@@ -126,7 +126,7 @@ fn start_after_the_hop_has_completed_says_where_the_service_is() {
 #[test]
 fn a_record_that_cannot_be_read_stops_what_depends_on_it() {
     let (world, _) = about_to_drain();
-    let key = Key::Maintenance(node(3));
+    let key = Key::Window(service());
     let mut fleet = world.store.fleet().clone();
     fleet.put(key.clone(), Value::decode(&key, b"\xff garbage").map(|_| unreachable!()), Revision(9_999));
     let planned = plan(&fleet, &world.moment());

@@ -78,9 +78,10 @@ pub fn signal(
         return Ok(Asked::already(Some(generation)));
     }
     let key = Key::GroupSignal(name.clone(), node.clone());
+    // One that cannot be read is replaced: the last signal counts.
+    let unread = || fleet.unreadable_revision(&key);
+    let at = stands.map(|stored| stored.at).or_else(unread).unwrap_or(Revision::ABSENT);
     // One word a key, so that instances do not wait for each other; the group itself is not compared.
-    let commit = Commit::new()
-        .when(Precondition::At(key.clone(), stands.map_or(Revision::ABSENT, |stored| stored.at)))
-        .put(key, body);
+    let commit = Commit::new().when(Precondition::At(key.clone(), at)).put(key, body);
     Ok(Asked { generation: Some(generation), commit: Some(commit) })
 }

@@ -78,10 +78,11 @@ pub fn signal(
     let key = Key::Signal(subject, compute.clone());
     let (why, who) = (asker.why.clone(), asker.who.clone());
     let body = Signal { generation: None, success, failure: None, why, who, at: moment.wall };
+    // One that cannot be read is replaced: the last signal counts.
+    let unread = || fleet.unreadable_revision(&key);
+    let at = known.map(|known| known.at).or_else(unread).unwrap_or(Revision::ABSENT);
     // One word a key, so that computes do not wait for each other; the stream itself is not compared.
-    let commit = Commit::new()
-        .when(Precondition::At(key.clone(), known.map_or(Revision::ABSENT, |known| known.at)))
-        .put(key, body);
+    let commit = Commit::new().when(Precondition::At(key.clone(), at)).put(key, body);
     Ok(Asked { stream: name.clone(), revision: Some(revision), commit: Some(commit) })
 }
 

@@ -46,11 +46,10 @@ fn is_moved_by_upgrade(fleet: &Fleet, service: &ServiceFleet) -> bool {
     moves || upgrade.paused.is_some() || upgrade.waves.is_some()
 }
 
-/// A lock, a window or a cordon that cannot be read is not the same as none.
+/// A lock or a window that cannot be read is not the same as none.
 fn is_unreadable(fleet: &Fleet, service: &ServiceFleet) -> bool {
     fleet.unreadable().any(|(key, ..)| match key {
         Key::Active(s) | Key::Window(s) | Key::Budget(s) => s == service.name(),
-        Key::Maintenance(_) => true,
         _ => false,
     })
 }

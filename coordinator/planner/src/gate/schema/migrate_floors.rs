@@ -9,7 +9,8 @@
 use super::SchemaGate;
 use crate::contracted;
 use crate::fleet::{Fleet, Stored};
-use crate::gate::{Answer, Reason};
+use crate::gate::Answer;
+use crate::gate::store::unreadable;
 use crate::upgrade::View;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -48,8 +49,11 @@ pub(crate) fn reached(view: &View<'_>, own: Option<ServiceVersion>) -> Result<Co
         let raised = own.filter(|_| *service == view.spec().service);
         let floor = raised.or_else(|| committed(view.fleet, service));
         if floor.is_none_or(|floor| floor < *needs) {
-            let (service, needs) = (service.clone(), *needs);
-            answer.and(Answer::from(Reason::from(SchemaGate::MigrateFloor { service, floor, needs })));
+            let key = Key::Window(service.clone());
+            answer.and(Answer::from(match view.fleet.unreadable_at(&key) {
+                Some(why) => unreadable(&key, why),
+                None => SchemaGate::MigrateFloor { service: service.clone(), floor, needs: *needs }.into(),
+            }));
         }
         // The transaction that raises the own floor compares its window itself.
         if raised.is_none() && !mutant::is("migrate-floors-are-not-compared") {

@@ -12,9 +12,10 @@ use crate::action::{Action, PlannedCommit};
 use crate::fleet::{Exposure, Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::budget::outside::is_without_orders;
 use crate::moment::Moment;
+use crate::plan::directive::{self, Authority};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
-use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::Step;
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::{Key, Release, Revision, UpgradeId};
@@ -98,30 +99,17 @@ impl<'a> Last<'a> {
 
     fn order(&self, moment: &Moment, instance: &Instance, former: &Release, number: u64) -> Action {
         let (name, node) = (self.service.name(), &instance.node);
-        let body = Directive {
-            upgrade: self.id.clone(),
-            disposition: Disposition::Replace { release: self.release.clone() },
-            releases: vec![self.release.clone()],
-            drain: self.upgrade.spec.drain.clone(),
-            health: self.upgrade.spec.health.clone(),
-            term: moment.leader.term.clone(),
-            declared_stopped: false,
-            presumes_out: true,
-        };
-        let (key, report_key) =
-            (Key::Directive(name.clone(), node.clone()), Key::Report(name.clone(), node.clone()));
+        let (release, spec) = (self.release.clone(), &*self.upgrade.spec);
+        let by = Authority { upgrade: self.id, spec: Some(spec), moment };
+        let body = by.directive(Disposition::Replace { release: release.clone() }, vec![release], true);
+        let report_key = Key::Report(name.clone(), node.clone());
         let report_at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
-        let stored = instance.directive.as_ref();
         let commit = Commit::new()
             .when(Precondition::At(Key::Window(name.clone()), self.service.window_at()))
             .when(self.same_upgrade())
             .when(Precondition::At(Key::Maintenance(node.clone()), Revision::ABSENT))
-            .when(Precondition::At(report_key, report_at))
-            .when(Precondition::At(key.clone(), stored.map_or(Revision::ABSENT, |stored| stored.at)));
-        let commit = match stored {
-            Some(stored) => commit.put(key, stored.record.with(body)),
-            None => commit.put(key, body),
-        };
+            .when(Precondition::At(report_key, report_at));
+        let commit = directive::put(commit, name, instance, body);
         let what = format!("replace {name}/{node}");
         let because = format!(
             "it could not be replaced with {}, nothing runs there, and upgrade {} has left {}",

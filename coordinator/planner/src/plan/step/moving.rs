@@ -36,7 +36,7 @@ impl Moving<'_> {
     /// release ends that: an earlier failure does not hold it back.
     fn begins_with(&self, instance: &Instance) -> bool {
         let is_held_back = (self.has_failed)(instance) && !instance.has_nothing_to_start();
-        (self.may_begin)(instance) && !is_held_back
+        (self.may_begin)(instance) && !is_held_back && instance.can_be_ordered()
     }
 
     fn has_come_to_target(&self, instance: &Instance) -> bool {

@@ -9,12 +9,13 @@ use crate::gate::Reason;
 use crate::gate::budget::capacity::Budget;
 use crate::gate::budget::outside::{is_left_in_rotation, is_to_drain, reason};
 use crate::moment::Moment;
+use crate::plan::directive::{self, Authority};
 use crate::release::floor::follows_needs;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::budget::Budget as BudgetRecord;
-use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::Spec;
@@ -131,25 +132,12 @@ impl<'a> Place<'a> {
             false => format!("the window {window} admits its version, or nothing runs there"),
         };
         let upgrade = self.active.map_or(&window.set_by, |(id, _)| id);
-        let body = Directive {
-            upgrade: upgrade.clone(),
-            disposition,
-            releases: stored.map(|stored| stored.releases.clone()).unwrap_or_default(),
-            drain: self.spec.map(|spec| spec.drain.clone()).unwrap_or_default(),
-            health: self.spec.map(|spec| spec.health.clone()).unwrap_or_default(),
-            term: self.moment.leader.term.clone(),
-            declared_stopped: false,
-            presumes_out: false,
-        };
-        let key = Key::Directive(name.clone(), node.clone());
+        let releases = stored.map(|stored| stored.releases.clone()).unwrap_or_default();
+        let by = Authority { upgrade, spec: self.spec, moment: self.moment };
         let commit = Commit::new()
             .when(Precondition::At(Key::Window(name.clone()), self.window.at))
-            .when(self.same_upgrade())
-            .when(Precondition::At(key.clone(), stored.map_or(Revision::ABSENT, |stored| stored.at)));
-        let commit = match stored {
-            Some(stored) => commit.put(key, stored.record.with(body)),
-            None => commit.put(key, body),
-        };
+            .when(self.same_upgrade());
+        let commit = directive::put(commit, name, instance, by.directive(disposition, releases, false));
         let commit = if drains { self.taking_out(commit, instance) } else { commit };
         let words = ["in rotation".to_owned(), what.clone()];
         let commit = self.moment.with_event(commit, (Subject::Fleet, number), words, "coordinator", &because);

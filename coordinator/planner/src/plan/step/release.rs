@@ -13,6 +13,7 @@ use crate::gate::release::canary::{Judgement, judge};
 use crate::gate::release::deploy;
 use crate::gate::release::storage::{has_evidence, may_meet_storage};
 use crate::gate::release::trial::{Trial, assess};
+use crate::gate::store::unreadable_in;
 use crate::gate::task::{self, Hooks};
 use crate::gate::version::below;
 use crate::moment::Moment;
@@ -79,6 +80,14 @@ fn moved(fleet: &Fleet, moment: &Moment, name: &StreamName, number: u64) -> Turn
         turn.events += 1;
     }
     let commit = change.commit();
+    // What storage is needed for, by other streams too, is written with it.
+    if let Some(reason) = unreadable_in(fleet, &commit) {
+        for (revision, reasons) in fleet.stream(name).into_iter().flat_map(|stream| held(stream, &reason)) {
+            turn.waiting.entry(revision).or_default().extend(reasons);
+        }
+        turn.events = 0;
+        return turn;
+    }
     let subject = Subject::Stream(name.clone());
     turn.actions.push(Action::Commit(PlannedCommit { subject, what, commit }));
     turn

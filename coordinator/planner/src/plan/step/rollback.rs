@@ -8,10 +8,12 @@ use super::{abort, schema, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::contracted;
 use crate::fleet::{Instance, Standing, moved_from};
+use crate::gate::Reason;
 use crate::gate::person::rollback;
 use crate::gate::roll::stall::is_overdue;
 use crate::gate::roll::{all_serving, removed, restaged};
 use crate::gate::schema::form;
+use crate::gate::store::unreadable_in;
 use crate::gate::version::{self, acknowledged, all_at};
 use crate::moment::SchemaFacts;
 use crate::release::{floor, need};
@@ -212,7 +214,11 @@ fn leave(draft: &mut Draft<'_>, former: &Former, left: InPlace, because: &str) {
     if over && (!draft.passes(all_serving(&draft.view())) || shared::reopen_windows(draft)) {
         return;
     }
-    let extra = if over { restored(draft, former) } else { Commit::new() };
+    let extra = match over.then(|| restored(draft, former)) {
+        None => Commit::new(),
+        Some(Ok(commit)) => commit,
+        Some(Err(reason)) => return draft.wait(reason),
+    };
     let record = |body: &mut Upgrade| {
         if let Some(schema) = &mut body.schema {
             (schema.left, schema.form_left) = (left.what, left.form);
@@ -222,13 +228,14 @@ fn leave(draft: &mut Draft<'_>, former: &Former, left: InPlace, because: &str) {
 }
 
 /// The window as it was; where there was none, one that admits every version that releases leave. It stays at the old
-/// version alone where that would admit what a schema that was contracted meanwhile cannot bear.
-fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
+/// version alone where that would admit what a schema that was contracted meanwhile cannot bear. Or why it is not known how
+/// far the floor may fall.
+fn restored(draft: &Draft<'_>, former: &Former) -> Result<Commit, Reason> {
     if mutant::is("window-is-not-restored") {
-        return Commit::new();
+        return Ok(Commit::new());
     }
     let Some((service, now)) = draft.service().and_then(|s| s.window().map(|now| (s, now))) else {
-        return Commit::new();
+        return Ok(Commit::new());
     };
     let key = Key::Window(service.name().clone());
     let body = match (former.window, &former.window_set_by) {
@@ -240,12 +247,15 @@ fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
     let body = Window { contracted: contracted::bound(draft.fleet, service.name()), ..body };
     let body = floor::put_back(draft.fleet, service.name(), body, now.floor);
     if body.floor < contracted::lowest_floor(draft.fleet, service.name()) {
-        return Commit::new();
+        return Ok(Commit::new());
     }
     let commit = match body.floor < now.floor {
         true => need::same(draft.fleet, Commit::new(), service.name()),
         false => Commit::new(),
     };
+    if let Some(reason) = unreadable_in(draft.fleet, &commit) {
+        return Err(reason);
+    }
     let commit = commit.when(Precondition::At(key.clone(), now.at));
-    contracted::compared(draft.fleet, commit).put(key, now.record.with(body))
+    Ok(contracted::compared(draft.fleet, commit).put(key, now.record.with(body)))
 }

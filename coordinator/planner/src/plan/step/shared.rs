@@ -21,7 +21,7 @@ const WINDOWS_A_COMMIT: usize = 20;
 /// Gives each sharing service a window that has none, or one that admits every version; one that this upgrade gave
 /// follows what runs. The floor is the lowest version that runs, up to what this upgrade requires, or that where an
 /// operator named the service as empty: a version above it may be one that a probe answered by mistake, and the floor
-/// stays. The ceiling is open. Waits for services whose versions are not known.
+/// stays. The ceiling is open. Waits for services whose versions are not known, or whose window cannot be read.
 /// Returns whether all have a window and nothing was planned.
 pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
     let Some(asked) = draft.spec().schema.as_ref() else { return true };
@@ -31,6 +31,12 @@ pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
     let mut floors = Vec::new();
     let mut known = true;
     for (name, needs) in &asked.shared_with {
+        let key = Key::Window(name.clone());
+        if let Some(why) = draft.fleet.unreadable_at(&key) {
+            draft.wait(store::unreadable(&key, why));
+            known = false;
+            continue;
+        }
         let of = draft.fleet.service(name).filter(|of| !of.is_empty());
         let window = draft.fleet.service(name).and_then(ServiceFleet::window);
         let ours = window.is_some_and(|window| window.set_by == *draft.id && window.floor < *needs);

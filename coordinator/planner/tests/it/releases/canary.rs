@@ -72,6 +72,17 @@ fn release_goes_out_after_enough_success_signals() {
 }
 
 #[test]
+fn damaged_signal_is_replaced_by_the_next_one() {
+    let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 1}));
+    world.signal(2, "c15", false).unwrap();
+    let key = world.store.keys.keys().find(|key| matches!(key, Key::Signal(..))).unwrap().clone();
+    world.store.spoil(&key);
+    world.signal(2, "c15", true).unwrap();
+    world.settle();
+    assert_eq!(world.deployed(), Some(2));
+}
+
+#[test]
 fn canary_is_withdrawn_beyond_budget_and_at_its_deadline() {
     let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "tolerate": 1}));
     world.signal(2, "c15", false).unwrap();
