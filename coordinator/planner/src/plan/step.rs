@@ -6,6 +6,7 @@ mod contract;
 mod enter;
 mod failures;
 mod faults;
+mod later;
 pub(super) mod left_behind;
 pub(crate) mod metadata;
 mod moving;
@@ -45,7 +46,7 @@ fn decide(draft: &mut Draft<'_>) {
         Phase::Migrate => draft.upgrade.waves.is_some(),
         _ => false,
     };
-    if exposes && faults::watch(draft) {
+    if exposes && faults::watch(draft) || later::holds(draft) {
         return;
     }
     match draft.upgrade.phase.clone() {
