@@ -28,10 +28,12 @@ use crate::gate::{person, store};
 pub(crate) use rollback::begin_rollback;
 use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 
-/// Decides the next step. Whatever it waits for, the database is looked at where a rollback would need that.
+/// Decides the next step. Whatever it waits for, the database is looked at where a rollback, or another upgrade, would need
+/// that.
 pub(super) fn step(draft: &mut Draft<'_>) {
     decide(draft);
     schema::see_after_reconciliation(draft);
+    schema::see_for_others(draft);
 }
 
 fn decide(draft: &mut Draft<'_>) {
