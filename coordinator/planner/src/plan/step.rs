@@ -6,6 +6,7 @@ mod contract;
 mod enter;
 mod failures;
 mod faults;
+mod gone;
 mod later;
 pub(super) mod left_behind;
 pub(crate) mod metadata;
