@@ -7,6 +7,7 @@
 mod adopt;
 mod command;
 mod entry;
+mod later;
 mod left;
 mod obstacle;
 mod order;
@@ -15,6 +16,7 @@ mod present;
 mod status;
 
 pub use adopt::{Adopted, Adoption};
+pub use later::LaterContract;
 pub use status::{MigrationStatus, PhaseState, RowCount, Status};
 
 use crate::database::{DatabaseUrl, Session};

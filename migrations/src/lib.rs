@@ -45,7 +45,8 @@ mod unit;
 
 pub use database::{DatabaseUrl, Dialect, InvalidUrl};
 pub use engine::{
-    Adopted, Adoption, ContractProof, Engine, MigrationStatus, Outcome, PhaseState, Recheck, RowCount, Status,
+    Adopted, Adoption, ContractProof, Engine, LaterContract, MigrationStatus, Outcome, PhaseState, Recheck,
+    RowCount, Status,
 };
 pub use error::{Error, Holder};
 pub use finding::{Finding, Place, Rule};

@@ -92,6 +92,8 @@ pub struct MigrationSet {
     migrations: Vec<Migration>,
     /// The ids of those that the verbs run; the others are the baseline, which is only compared with the history.
     own: BTreeSet<String>,
+    /// Those that only a later version knows, each with that version: they are recognized in a history, and never run.
+    later: BTreeMap<String, u32>,
     owner: Owner,
 }
 
@@ -120,8 +122,11 @@ impl MigrationSet {
     /// Those that version `to` knows; the ones above `from` are its own: what an upgrade between the two runs.
     #[must_use]
     pub fn between(&self, from: u32, to: u32) -> MigrationSet {
-        let known = self.migrations.iter().filter(|m| m.version <= to).cloned().collect();
-        MigrationSet { owner: self.owner.clone(), ..MigrationSet::new(known) }.with_own(|m| m.version > from)
+        let (known, cut): (Vec<_>, Vec<_>) = self.migrations.iter().cloned().partition(|m| m.version <= to);
+        let cut = cut.into_iter().map(|m| (m.id, m.version));
+        let later = self.later.clone().into_iter().filter(|(_, version)| *version > to).chain(cut).collect();
+        MigrationSet { later, owner: self.owner.clone(), ..MigrationSet::new(known) }
+            .with_own(|m| m.version > from)
     }
 
     /// The same migrations, with other ones as its own.
@@ -165,7 +170,12 @@ impl MigrationSet {
 
     pub(crate) fn new(migrations: Vec<Migration>) -> MigrationSet {
         let own = migrations.iter().map(|m| m.id.clone()).collect();
-        MigrationSet { migrations, own, owner: Owner::by_hand() }
+        MigrationSet { migrations, own, later: BTreeMap::new(), owner: Owner::by_hand() }
+    }
+
+    /// The first version that knows a migration, where none of the set's versions does.
+    pub(crate) fn later(&self, id: &str) -> Option<u32> {
+        self.later.get(id).copied()
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&Migration> {

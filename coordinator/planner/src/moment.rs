@@ -2,12 +2,13 @@
 //! an argument; nothing below this asks a clock.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::event::Event;
 use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
-use tidegate_proto::{GroupName, Key, Revision, StreamName, TermId, UpgradeId};
+use tidegate_proto::{GroupName, Key, Revision, ServiceVersion, StreamName, TermId, UpgradeId};
 
 /// The leadership under which a turn is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +56,32 @@ pub enum ContractBegun {
     Own,
 }
 
+/// A contract that came after the migrations of an upgrade, by the database's history: it has removed what only the versions
+/// before it need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaterContract {
+    /// The migration.
+    pub migration: String,
+    /// The first version that knows it; none where the coordinator does not have its file.
+    pub version: Option<ServiceVersion>,
+    /// The upgrade that began it; none = a person, or not recorded.
+    pub by: Option<UpgradeId>,
+}
+
+impl fmt::Display for LaterContract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "migration {} (", self.migration)?;
+        match self.version {
+            Some(version) => write!(f, "version {version}, ")?,
+            None => f.write_str("its file is not on this coordinator, ")?,
+        }
+        match &self.by {
+            Some(by) => write!(f, "upgrade {by})"),
+            None => f.write_str("by hand)"),
+        }
+    }
+}
+
 /// What the schema worker has seen in the database of an upgrade.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SchemaFacts {
@@ -73,6 +100,10 @@ pub struct SchemaFacts {
     pub contracted: bool,
     /// Whether any contract step has begun.
     pub contract_begun: ContractBegun,
+    /// The upgrades that began to contract migrations of this one.
+    pub contracted_by: Vec<UpgradeId>,
+    /// Contracts that came after the migrations of this upgrade.
+    pub later: Vec<LaterContract>,
     /// The database holds nothing that Tidegate ever did.
     pub unclaimed: bool,
     /// Expand was undone, or was never begun.

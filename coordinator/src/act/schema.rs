@@ -6,6 +6,7 @@ mod bind;
 mod bound;
 mod certify;
 mod job;
+mod look;
 mod sessions;
 
 pub(crate) use bind::{Preview, bind, look_only};

@@ -1,6 +1,7 @@
 //! What forbids to begin an upgrade's migrations, each with the command that helps. Only looks.
 
 use super::command;
+use super::later::LaterContract;
 use super::order::Record;
 use super::present;
 use super::status::{self, MigrationStatus, PhaseState, RowCount};
@@ -19,6 +20,8 @@ pub(super) async fn all(session: &mut Session, set: &MigrationSet) -> Result<Vec
     for m in status.migrations.iter().filter(|m| !m.own && m.is_finished()) {
         found.extend(unfilled(session, set, m).await?);
     }
+    let to = set.iter().map(|m| m.version).max().unwrap_or_default();
+    found.extend(status.later.iter().filter_map(|later| contracted_later(later, to)));
     for migration in set.own() {
         let record = Record::of(&entries, &migration.id);
         if let Some((state, helps)) = begun_undo(&record, &migration.id) {
@@ -57,6 +60,18 @@ async fn unfilled(
         }
         Err(error) => Err(error),
     }
+}
+
+/// The contract of a migration that no version up to `to` knows: the database may lack what these versions need. Of one
+/// without a file no version is known, and another service that shares the schema may have its own files.
+fn contracted_later(later: &LaterContract, to: u32) -> Option<String> {
+    let version = later.version?;
+    Some(format!(
+        "migration {} is of version {version}, above `to` ({to}), and its contract has begun{}: version {to} may not be able to run; \
+         upgrade to version {version} or above, or restore the database of that time",
+        later.migration,
+        later.owner.as_ref().map(|owner| format!(" (in the name of {owner})")).unwrap_or_default()
+    ))
 }
 
 /// An undo that has begun, and the command that ends it.

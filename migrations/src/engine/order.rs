@@ -1,6 +1,7 @@
 //! What the history allows: which phase may follow which, and whether what ran is what is written.
 
 use super::command;
+use super::later;
 use super::left::stays;
 use crate::database::Dialect;
 use crate::error::Error;
@@ -33,11 +34,16 @@ impl<'a> Record<'a> {
 
     /// Whether a step of contract has begun. A contract without steps removes nothing.
     fn removed(&self) -> bool {
-        self.entries.iter().any(|e| e.phase == Phase::Contract && e.step != PHASE)
+        self.removal().is_some()
+    }
+
+    /// The first step of contract that has begun.
+    pub(super) fn removal(&self) -> Option<&'a Entry> {
+        self.entries().find(|e| e.phase == Phase::Contract && e.step != PHASE)
     }
 
     /// Whether no undo takes it back: its contract has removed something, or has ended without a step while that of another
-    /// migration has removed something (`beside`).
+    /// migration, of the same owner or a later one, has removed something (`beside`).
     pub(super) fn is_final(&self, beside: bool) -> bool {
         self.removed() || (beside && self.done(Phase::Contract))
     }
@@ -119,13 +125,14 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Whether contract has removed something for a migration that the set's owner expanded. What contract has ended for the
-/// others is not undone then.
+/// Whether contract has removed something for a migration that the set's owner expanded, or for one that came after the
+/// set's own ones. What contract has ended for the others is not undone then.
 pub(super) fn has_contracted(entries: &[Entry], set: &MigrationSet, dialect: Dialect) -> bool {
-    set.own().any(|migration| {
+    let removes = |migration: &Migration| {
         let record = Record::of(entries, &migration.id);
         record.removed() && record.expanded_by(migration, dialect, set.owner())
-    })
+    };
+    set.own().any(removes) || !later::contracts(entries, set).is_empty()
 }
 
 /// Whether every step that ran is the step that is written now.

@@ -1,5 +1,6 @@
 //! How far a schema is: what a person, and the next decision, want to know. Only looks.
 
+use super::later::{self, LaterContract};
 use super::left;
 use super::order::{self, Record};
 use crate::database::{Dialect, Session, Value};
@@ -52,6 +53,9 @@ pub struct MigrationStatus {
     pub left: Vec<String>,
     /// Whether its contract has nothing to do.
     pub contract_is_empty: bool,
+    /// The upgrade or person that began to remove something by its contract; none where nothing was, or that was not
+    /// recorded.
+    pub contracted_by: Option<String>,
 }
 
 impl MigrationStatus {
@@ -87,6 +91,8 @@ pub struct Status {
     /// What is next, over the set's own ones: the earliest phase that is not done everywhere; none when all
     /// is done. Undo, where one has begun.
     pub next: Option<Phase>,
+    /// Contracts that came after the set's own migrations.
+    pub later: Vec<LaterContract>,
 }
 
 pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<Status, Error> {
@@ -179,10 +185,11 @@ pub(super) async fn of_entries(
                 false => left::described(&record, migration, dialect, set.owner()),
             },
             contract_is_empty: migration.steps(Phase::Contract, dialect).is_empty(),
+            contracted_by: record.removal().and_then(|step| step.owner.clone()),
         });
     }
     let next = next(&migrations);
-    Ok(Status { migrations, next })
+    Ok(Status { migrations, next, later: later::contracts(entries, set) })
 }
 
 fn next(migrations: &[MigrationStatus]) -> Option<Phase> {

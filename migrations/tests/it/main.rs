@@ -12,6 +12,7 @@ mod crash;
 mod drift;
 mod fence;
 mod fuzz;
+mod later;
 mod lint;
 mod locks;
 mod owner;

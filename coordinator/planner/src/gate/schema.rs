@@ -1,6 +1,7 @@
 //! What is done to the database.
 
 pub(crate) mod form;
+pub(crate) mod later;
 pub mod migrate_floors;
 
 pub use form::MissingForm;
@@ -25,6 +26,7 @@ pub enum SchemaGate {
     SchemaTrouble { job: String, why: String },
     SchemaLost { job: String, from: ServiceVersion, to: ServiceVersion, rollback_path: bool },
     SharedForm { upgrade: UpgradeId, version: ServiceVersion, missing: MissingForm, rollback_path: bool },
+    LaterContract { upgrade: UpgradeId, contract: String, rollback_path: bool },
     MigrateFloor { service: ServiceName, floor: Option<ServiceVersion>, needs: ServiceVersion },
     Certificate { why: String },
 }
@@ -68,6 +70,14 @@ impl SchemaGate {
                     .next_step(next_step)
                     .timeout("none: it depends on another upgrade")
             }
+            Self::LaterContract { upgrade, contract, rollback_path } => Description::new(
+                format!(
+                    "the database of upgrade {upgrade} shows that contract of {contract} has started, which came after that upgrade and is not in this store: no instance is moved, because what is left may not bear an earlier version"
+                ),
+                "a person, who restores a later copy of the store, or an empty one, and reconciles it; or restores the database of that time",
+            )
+            .next_step(waits.upgrade(rollback).filter(|_| *rollback_path))
+            .timeout(REPEATED),
             Self::MigrateFloor { service, floor, needs } => {
                 let found = match floor {
                     Some(floor) => format!("its committed floor is {floor}"),

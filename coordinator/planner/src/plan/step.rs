@@ -6,6 +6,8 @@ mod contract;
 mod enter;
 mod failures;
 mod faults;
+mod gone;
+mod later;
 pub(super) mod left_behind;
 pub(crate) mod metadata;
 mod moving;
@@ -27,10 +29,12 @@ use crate::gate::{person, store};
 pub(crate) use rollback::begin_rollback;
 use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 
-/// Decides the next step. Whatever it waits for, the database is looked at where a rollback would need that.
+/// Decides the next step. Whatever it waits for, the database is looked at where a rollback, or another upgrade, would need
+/// that.
 pub(super) fn step(draft: &mut Draft<'_>) {
     decide(draft);
     schema::see_after_reconciliation(draft);
+    schema::see_for_others(draft);
 }
 
 fn decide(draft: &mut Draft<'_>) {
@@ -45,7 +49,7 @@ fn decide(draft: &mut Draft<'_>) {
         Phase::Migrate => draft.upgrade.waves.is_some(),
         _ => false,
     };
-    if exposes && faults::watch(draft) {
+    if exposes && faults::watch(draft) || later::holds(draft) {
         return;
     }
     match draft.upgrade.phase.clone() {

@@ -64,6 +64,18 @@ pub enum Refused {
         "the database of upgrade {0} shows that contract has started, so version {1} may not be able to run"
     )]
     ContractBegun(UpgradeId, ServiceVersion),
+    /// The database of an upgrade shows a contract that came after it, by an upgrade that the store does not know of.
+    #[error(
+        "the database of upgrade {upgrade} shows that contract of {contract} has started, which came after that upgrade and is not in this store, so version {from} may not be able to run: restore a later copy of the store, or the database of that time"
+    )]
+    LaterContract {
+        /// The upgrade that is bound to the database.
+        upgrade: UpgradeId,
+        /// The contract, in words.
+        contract: String,
+        /// The version to which the rollback leads.
+        from: ServiceVersion,
+    },
     /// The store was reconciled, and the database of an upgrade that was active then was not seen since.
     #[error(
         "the store was reconciled while upgrade {0} was active, and its database, which may be contracted, was not seen since: ask again once it has answered"

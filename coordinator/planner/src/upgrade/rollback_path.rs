@@ -2,6 +2,7 @@
 //! which it leads, and no database shows a contract that the store does not know of.
 
 use super::View;
+use super::later::{has_contracted, later_than};
 use super::phase::{Move, Refused, transition};
 use crate::contracted;
 use crate::fleet::Fleet;
@@ -25,7 +26,8 @@ pub(crate) fn rollback_path(view: &View<'_>, because: &str) -> Result<Phase, Ref
 
 /// Whether no database shows a contract that the former version cannot bear. The store does not know of a contract that
 /// came after the copy from which it was restored, nor of one that a person ran by hand. Where it was restored while an
-/// upgrade was active, the phase of that upgrade says nothing of its database until the database was seen.
+/// upgrade was active, the phase of that upgrade says nothing of its database until the database was seen. What a contract
+/// of a later upgrade required of a service is not in the store either, so that no former version is known to bear it.
 pub(crate) fn databases_allow(view: &View<'_>) -> Result<(), Refused> {
     // Before preflight was left no instance is moved.
     if view.upgrade.former.is_none() {
@@ -33,17 +35,13 @@ pub(crate) fn databases_allow(view: &View<'_>) -> Result<(), Refused> {
     }
     let (service, from) = (&view.spec().service, view.spec().from);
     for (id, upgrade) in view.fleet.active_upgrades() {
-        if required_by(upgrade, service).is_none_or(|requires| requires <= from) {
-            continue;
+        let Some(requires) = required_by(upgrade, service) else { continue };
+        let facts = view.moment.schemas.get(id);
+        if let Some(contract) = facts.and_then(|facts| later_than(view.fleet, facts)) {
+            let contract = contract.to_string();
+            return Err(Refused::LaterContract { upgrade: id.clone(), contract, from });
         }
-        let begun = view.moment.schemas.get(id).map(|facts| facts.contract_begun).unwrap_or_default();
-        let is_former = is_of_a_former_store(view.fleet, upgrade);
-        let is_contracted = match begun {
-            ContractBegun::No => false,
-            ContractBegun::OfOthers => is_former && !is_recorded(view.fleet, upgrade, (service, from)),
-            ContractBegun::Own => true,
-        };
-        if is_contracted {
+        if requires > from && facts.is_some_and(|facts| is_contracted(view, upgrade, facts)) {
             return Err(Refused::ContractBegun(id.clone(), from));
         }
         if is_unseen(view.fleet, view.moment, id, upgrade) {
@@ -51,6 +49,21 @@ pub(crate) fn databases_allow(view: &View<'_>) -> Result<(), Refused> {
         }
     }
     Ok(())
+}
+
+/// Whether a database shows that contract of the upgrade's own migrations has begun, unless the service ran on what it left
+/// when the upgrade was started.
+fn is_contracted(view: &View<'_>, upgrade: &Upgrade, facts: &SchemaFacts) -> bool {
+    let (fleet, spec) = (view.fleet, view.spec());
+    match facts.contract_begun {
+        ContractBegun::No => false,
+        ContractBegun::OfOthers => {
+            let is_unknown = facts.contracted_by.iter().any(|by| !has_contracted(fleet, by));
+            let is_lost = is_unknown || is_of_a_former_store(fleet, upgrade);
+            is_lost && !is_recorded(fleet, upgrade, (&spec.service, spec.from))
+        }
+        ContractBegun::Own => true,
+    }
 }
 
 /// Whether nothing was seen of the database of an upgrade that was active when the store was reconciled with a former one:
@@ -70,7 +83,7 @@ fn is_of_a_former_store(fleet: &Fleet, upgrade: &Upgrade) -> bool {
 }
 
 /// The version that the contract of an upgrade requires of a service; none = the upgrade has no schema that it uses.
-fn required_by(upgrade: &Upgrade, service: &ServiceName) -> Option<ServiceVersion> {
+pub(super) fn required_by(upgrade: &Upgrade, service: &ServiceName) -> Option<ServiceVersion> {
     let asked = upgrade.spec.schema.as_ref().filter(|_| upgrade.schema.is_some())?;
     match upgrade.spec.service == *service {
         true => Some(upgrade.spec.to),

@@ -2,11 +2,12 @@
 
 use crate::sim::{World, node, release, service, spec};
 use serde_json::json;
+use tidegate_planner::ask::{self, Asker, Gone};
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::maintenance::Maintenance;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{Key, Release, Revision};
+use tidegate_proto::{InstanceId, Key, Release, Revision};
 
 fn completed() -> World {
     let mut world = World::at_version_1(3);
@@ -82,6 +83,45 @@ fn failed_new_release_is_replaced_after_a_rollback() {
     returns_under(&mut world, release(2), failed());
     assert_eq!(step_after_a_while(&mut world), Step::Serving);
     assert_eq!(world.versions(), [1; 3]);
+}
+
+/// One instance is replaced, falls silent and is decommissioned; then the upgrade is rolled back.
+fn decommissioned_before_the_rollback(order: Disposition) -> World {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    let is_new = |world: &World| world.versions().contains(&2) && world.really_in_service() == 3;
+    world.until("one is new", is_new);
+    let n = world.versions().iter().position(|version| *version == 2).unwrap();
+    world.fall_silent(n);
+    let directive =
+        world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap().directive.as_ref();
+    let body = Directive { disposition: order, ..directive.unwrap().record.body.clone() };
+    world.store.put(Key::Directive(service(), node(n)), body);
+    let asker = Asker { who: "op".into(), why: "burnt".into(), accepts: Default::default() };
+    let how = Gone { stopped_how: Some("it is off".into()), ..Gone::default() };
+    let id = InstanceId::new(service(), node(n));
+    let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, how, &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.roll_back();
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", last.waiting);
+    let agent = world.agents.get_mut(&node(n)).unwrap();
+    (agent.alive, agent.idle) = (true, None);
+    (agent.report.version, agent.report.step) = (None, Step::Stopped);
+    (agent.report.rotation, agent.report.health) = (Rotation::Out, Health::Unhealthy);
+    world.publish(&node(n));
+    world
+}
+
+#[test]
+fn decommissioned_one_returns_to_the_former_release() {
+    for order in [Disposition::Replace { release: release(2) }, Disposition::Serve { returning: false }] {
+        let mut world = decommissioned_before_the_rollback(order.clone());
+        assert!(world.admits(2), "the window is as it was, and keeps no version out");
+        world.run();
+        assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3), "{order:?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Every reason, as an operator reads it at three in the morning: what, who can end it, which command helps, and what
 //! happens by itself.
 
-use crate::sim::{node, release, service, upgrade_id};
+use crate::sim::{later, node, release, service, upgrade_id};
 use std::fmt::Write as _;
 use tidegate_planner::gate::{
     BudgetGate, MissingForm, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VerdictGate,
@@ -151,6 +151,8 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
         shared_form(MissingForm::RollingBack, true),
         shared_form(MissingForm::RolledBack, true),
         shared_form(MissingForm::RolledBack, false),
+        later_contract(false),
+        later_contract(true),
         Reason::Schema(SchemaGate::MigrateFloor {
             service: "scheduler".parse().unwrap(),
             floor: None,
@@ -186,6 +188,11 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
 fn shared_form(missing: MissingForm, rollback_path: bool) -> Reason {
     let upgrade = "of-scheduler".parse().unwrap();
     Reason::Schema(SchemaGate::SharedForm { upgrade, version: release(2).version, missing, rollback_path })
+}
+
+fn later_contract(rollback_path: bool) -> Reason {
+    let contract = later().to_string();
+    Reason::Schema(SchemaGate::LaterContract { upgrade: upgrade_id(), contract, rollback_path })
 }
 
 fn gate(found: Option<String>, from: Digest) -> Reason {

@@ -4,6 +4,7 @@
 mod contracted;
 mod disregarded;
 mod floors;
+mod later;
 mod rollback;
 mod unknown;
 

@@ -6,7 +6,7 @@ mod database;
 mod store;
 
 pub(crate) use agent::Agent;
-pub(crate) use database::Database;
+pub(crate) use database::{Database, later};
 pub(crate) use store::Store;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,7 @@ use tidegate_migrations::held::held;
 use tidegate_migrations::{
     DatabaseUrl, Engine, MigrationSet, MigrationStatus, Owner, PhaseState, RowCount, SchemaId, Sessions,
 };
-use tidegate_planner::{ContractBegun, SchemaFacts};
+use tidegate_planner::{ContractBegun, LaterContract, SchemaFacts};
 use tidegate_proto::name::NotAName;
 use tidegate_proto::record::upgrade::SchemaBinding;
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
@@ -171,6 +171,8 @@ impl Bound {
                 (false, true) => ContractBegun::OfOthers,
                 (false, false) => ContractBegun::No,
             },
+            contracted_by: begun().filter_map(|m| m.contracted_by.as_deref()?.parse().ok()).collect(),
+            later: status.later.iter().map(later).collect(),
             clean: all(|m| !m.undoable),
             // A few name the kind; the history in the database names them all.
             left: own().flat_map(|m| m.left.clone()).take(MOST_LEFT).collect(),
@@ -179,6 +181,13 @@ impl Bound {
             ..SchemaFacts::default()
         })
     }
+}
+
+/// A later contract, as the planner knows it: a person has no id of an upgrade.
+fn later(found: &tidegate_migrations::LaterContract) -> LaterContract {
+    let version = found.version.and_then(|version| ServiceVersion::new(i64::from(version)).ok());
+    let by = found.owner.as_deref().and_then(|owner| owner.parse().ok());
+    LaterContract { migration: found.migration.clone(), version, by }
 }
 
 /// What this coordinator itself must have: the migrations and the database's URL.

@@ -3,6 +3,7 @@
 
 use super::bound::Bound;
 use super::job;
+use super::look;
 use super::sessions::sessions_of;
 use crate::context::Context;
 use crate::leadership::{Leadership, events_in};
@@ -32,7 +33,7 @@ pub(super) async fn certify(
     let upgrade = fleet.upgrade(id).ok_or_else(|| no("the upgrade is gone".to_owned()))?;
     let bound = job::bound(context, id, upgrade).await.map_err(no)?;
     // A fresh look, also for the planner: rows that came since the last one are filled before the next attempt.
-    let seen = job::looked(leadership, upgrade, &bound).await.map_err(no)?;
+    let seen = look::looked(leadership, upgrade, &bound).await.map_err(no)?;
     let is_ready = seen.expanded && seen.migrated;
     job::report_end(leadership, id, Ok(seen));
     if !is_ready {

@@ -2,6 +2,7 @@
 
 use super::bind::{self, term_of};
 use super::bound::{self, Bound, Unbound};
+use super::look;
 use super::sessions::sessions_of;
 use crate::context::Context;
 use crate::leadership::Leadership;
@@ -13,7 +14,7 @@ use tidegate_planner::certificate::{
     SESSIONS, allowed_sessions, joined, new_form, sessions_flaws, undo_flaws,
 };
 use tidegate_planner::{LookedFor, SchemaFacts, SchemaJob};
-use tidegate_proto::record::upgrade::{Phase, PhaseName, SchemaBinding, Upgrade};
+use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
 use tidegate_proto::{Digest, UpgradeId, mutant};
 use tokio::sync::watch;
@@ -121,7 +122,8 @@ async fn attempt(
                 ..cached
             }
         }
-        _ => looked(leadership, &upgrade, &bound).await?,
+        cached if job == SchemaJob::Look => look::again(leadership, &upgrade, &bound, &cached).await?,
+        _ => look::looked(leadership, &upgrade, &bound).await?,
     };
     // Whom it obeyed last is asked before it is made to obey us.
     if job == SchemaJob::Look || !acknowledged(context, &seen) {
@@ -148,7 +150,7 @@ async fn attempt(
         nothing_new_works(&bound, &upgrade).await?;
     }
     carry_out(context, leadership, id, &bound, job, cancel).await?;
-    looked(leadership, &upgrade, &bound).await
+    look::looked(leadership, &upgrade, &bound).await
 }
 
 /// Carries the job out, and reports its progress.
@@ -186,28 +188,6 @@ async fn carry_out(
             tracing::warn!(why, "not done");
             Err(why)
         }
-    }
-}
-
-/// What the database shows now, for the decision before which the upgrade is.
-pub(super) async fn looked(
-    leadership: &Leadership,
-    upgrade: &Upgrade,
-    bound: &Bound,
-) -> Result<SchemaFacts, String> {
-    let looked_for = Some(LookedFor::of(upgrade));
-    let seen = bound.facts(counted_for(&upgrade.phase)).await.map_err(|e| e.in_words())?;
-    // It ages from its end: one that took longer than a look holds would never be recent.
-    Ok(SchemaFacts { looked_for, looked_ms: leadership.leading_ms(), ..seen })
-}
-
-/// Which rows that are left count for the next decision. A contract that the history shows as ended before the upgrade has
-/// reached its own comes from a rollback or a lost store: rows may have come since.
-fn counted_for(phase: &Phase) -> RowCount {
-    match phase.name() {
-        PhaseName::Migrate | PhaseName::Remove => RowCount::OpenOrEmpty,
-        PhaseName::Contract => RowCount::Open,
-        _ => RowCount::Uncounted,
     }
 }
 

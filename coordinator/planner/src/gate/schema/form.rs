@@ -112,13 +112,24 @@ fn meets_unfilled(upgrade: &Upgrade, binding: &SchemaBinding, service: &ServiceN
 /// missing for others until then.
 fn is_lost(upgrade: &Upgrade, facts: &SchemaFacts) -> bool {
     let phase = upgrade.phase.name();
-    let builds_on =
-        matches!(phase, PhaseName::Migrate | PhaseName::Roll | PhaseName::Remove | PhaseName::Contract);
     let fills_first = upgrade.schema.as_ref().is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
     let lacks_fill = phase == PhaseName::Remove && fills_first && !facts.filled;
     let shows = facts.looked_for.is_some() && lost_job(upgrade, facts).is_none() && !lacks_fill;
     let is_seen = facts.looked_for.is_some() || facts.unclaimed;
-    builds_on && is_seen && !shows
+    builds_on(phase) && is_seen && !shows
+}
+
+/// Whether a phase follows one that has made the form.
+fn builds_on(phase: PhaseName) -> bool {
+    matches!(phase, PhaseName::Migrate | PhaseName::Roll | PhaseName::Remove | PhaseName::Contract)
+}
+
+/// Whether the roll of another service goes by what the database of this upgrade shows.
+pub(crate) fn is_gone_by(view: &View<'_>) -> bool {
+    let goes_by = |other: &Upgrade| {
+        matches!(other.phase, Phase::Roll { .. }) && begins_to_use(&other.spec, view.upgrade)
+    };
+    builds_on(view.upgrade.phase.name()) && view.fleet.active_upgrades().any(|(_, other)| goes_by(other))
 }
 
 /// Whether the database has all that the new version of a sharing service uses, as the rollback of an upgrade sees it.

@@ -95,7 +95,7 @@ fn left_out(draft: &mut Draft<'_>, service: &ServiceFleet) {
 }
 
 /// The database does not have what the new version needs: what is drained and not stopped goes back into rotation.
-fn recall(draft: &mut Draft<'_>, service: &ServiceFleet, releases: &[Release], because: &str) {
+pub(super) fn recall(draft: &mut Draft<'_>, service: &ServiceFleet, releases: &[Release], because: &str) {
     let drained = |i: &&Instance| i.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Drain);
     let orders: Vec<_> = service.ordered().each.filter(drained).map(Order::serve).collect();
     draft.order(&orders, releases, "recall", because);

@@ -4,7 +4,7 @@
 use super::super::Draft;
 use super::failures::{self, Failed, has_failed_returning};
 use super::moving::{Moving, move_instances};
-use super::{abort, schema, shared, stragglers};
+use super::{abort, gone, schema, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::contracted;
 use crate::fleet::{Instance, Standing, moved_from};
@@ -211,7 +211,11 @@ fn leave(draft: &mut Draft<'_>, former: &Former, left: InPlace, because: &str) {
     let next =
         crate::upgrade::phase::transition(&upgrade.phase, Move::RollbackStepDone, upgrade.schema.as_ref());
     let over = next.is_ok_and(|phase| phase.is_over());
-    if over && (!draft.passes(all_serving(&draft.view())) || shared::reopen_windows(draft)) {
+    if over
+        && (!draft.passes(all_serving(&draft.view()))
+            || shared::reopen_windows(draft)
+            || gone::direct(draft, &former.release))
+    {
         return;
     }
     let extra = match over.then(|| restored(draft, former)) {

@@ -5,6 +5,7 @@ use super::enter::roll;
 use super::{shared, stragglers};
 use crate::action::SchemaJob;
 use crate::gate::person::approved;
+use crate::gate::schema::form;
 use crate::gate::schema::migrate_floors;
 use crate::gate::schema::{looks, lost, runs};
 use crate::gate::version::all_at;
@@ -148,6 +149,15 @@ pub(super) fn look(draft: &mut Draft<'_>) {
 /// Asks for a look at the database where none was seen since the store was reconciled.
 pub(super) fn see_after_reconciliation(draft: &mut Draft<'_>) {
     if is_unseen(draft.fleet, draft.moment, draft.id, draft.upgrade) && !draft.works_on_schema() {
+        draft.schema(SchemaJob::Look);
+    }
+}
+
+/// Asks for a look at the database where the last one is older than a look holds, and another upgrade goes by it. This one
+/// may be paused, or wait for instances, and look at nothing by itself.
+pub(super) fn see_for_others(draft: &mut Draft<'_>) {
+    let is_old = draft.upgrade.schema.is_some() && draft.recent_facts().is_none();
+    if is_old && !draft.works_on_schema() && form::is_gone_by(&draft.view()) {
         draft.schema(SchemaJob::Look);
     }
 }

@@ -4,9 +4,14 @@
 
 use super::super::Draft;
 use super::moving::{Moving, move_instances};
+use crate::action::SchemaJob;
 use crate::fleet::{Instance, Known, Standing, moved_from};
+use crate::gate::person::rollback;
 use crate::gate::roll::none_failed_to_stage;
+use crate::gate::version::all_at;
+use crate::upgrade::is_unseen;
 use tidegate_proto::record::report::{Health, Step};
+use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::{Release, ServiceVersion, mutant};
 
 /// Moves every instance to the one release that is wanted now, and removes others.
@@ -18,7 +23,7 @@ pub(super) fn move_to(draft: &mut Draft<'_>, release: &Release, because: &str) {
 pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &[Release], because: &str) {
     draft.direct(releases, because);
     let Some(service) = draft.service() else { return };
-    if draft.has_commits() || mutant::is("stragglers-are-only-named") {
+    if draft.has_commits() || mutant::is("stragglers-are-only-named") || !may_start(draft, release.version) {
         return;
     }
     let moved_from = moved_from(draft.upgrade);
@@ -39,6 +44,24 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
     move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
     // Who could not stage it is not begun with; only a person's retry has its agent try again.
     draft.passes(none_failed_to_stage(service, &release.tag));
+}
+
+/// Whether what the databases show allows to start this version; says what forbids it where another one runs. The phase of
+/// an upgrade in a restored store says nothing of its database until that was seen.
+fn may_start(draft: &mut Draft<'_>, version: ServiceVersion) -> bool {
+    if draft.upgrade.phase.name() != PhaseName::RollingBack {
+        // The job that looks at the database says why it has not been seen.
+        return !is_unseen(draft.fleet, draft.moment, draft.id, draft.upgrade);
+    }
+    let databases = rollback::databases(&draft.view());
+    if databases.is_open || all_at(&draft.view(), version).is_open {
+        return databases.is_open;
+    }
+    draft.passes(databases);
+    if draft.upgrade.schema.is_some() {
+        draft.schema(SchemaJob::Look);
+    }
+    false
 }
 
 /// Whether it runs another version, was refused as one, or nothing starts the wanted one there. An unknown version alone

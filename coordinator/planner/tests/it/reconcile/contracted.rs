@@ -16,7 +16,7 @@ use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Key, Revision, ServiceName, UpgradeId};
 
-fn with_schema() -> Spec {
+pub(super) fn with_schema() -> Spec {
     spec(json!({"min_in_service": 1, "schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}}))
 }
 
@@ -46,7 +46,7 @@ fn contracted_after_the_backup() -> World {
     world
 }
 
-fn roll_back(world: &World, moment: &Moment) -> Result<Commit, Refusal> {
+pub(super) fn roll_back(world: &World, moment: &Moment) -> Result<Commit, Refusal> {
     ask::roll_back(world.store.fleet(), moment, &upgrade_id(), &asker())
 }
 

@@ -6,10 +6,12 @@ use crate::sim::{World, binding, release, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tidegate_planner::gate::{MissingForm, SchemaGate, Waits, preflight};
-use tidegate_planner::{LookedFor, Reason, SchemaFacts, plan};
+use tidegate_planner::{Action, LookedFor, Reason, SchemaFacts, SchemaJob, plan};
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::active::Active;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{
-    MigrateOrder, Phase, PhaseName, PhaseTime, RollbackStep, SchemaBinding,
+    MigrateOrder, Pause, Phase, PhaseName, PhaseTime, RollbackStep, SchemaBinding,
 };
 use tidegate_proto::{Digest, Key, UpgradeId};
 
@@ -155,6 +157,39 @@ fn roll_waits_while_a_database_lacks_the_shared_form() {
             "{phase:?}: {facts:?}"
         );
     }
+}
+
+/// It waits in remove, for instances or for a person, and the roll goes by its database.
+#[test]
+fn database_is_looked_at_again_for_another_roll() {
+    let looks = |world: &World, leading_ms: u64| {
+        let other = world.store.fleet().upgrade(&of_scheduler()).unwrap();
+        let looked_for = Some(LookedFor::of(other));
+        let seen = SchemaFacts { looked_for, expanded: true, filled: true, ..SchemaFacts::default() };
+        let mut moment = world.moment();
+        moment.leading_ms = leading_ms;
+        moment.schemas.insert(of_scheduler(), seen);
+        let look = Action::Schema { upgrade: of_scheduler(), job: SchemaJob::Look };
+        plan(world.store.fleet(), &moment).actions.contains(&look)
+    };
+    let other_is_active = |world: &mut World| {
+        world.store.put(Key::Active(scheduler()), Active { upgrade: of_scheduler() });
+        other_is_in(world, Phase::Remove);
+    };
+    let mut early = World::at_version_1(3);
+    early.start(spec(json!({}))).unwrap();
+    other_is_active(&mut early);
+    assert!(!looks(&early, 60_000), "no roll goes by it yet");
+    let mut world = in_the_roll();
+    other_is_active(&mut world);
+    assert!(!looks(&world, 59_999), "the last look is recent");
+    assert!(looks(&world, 60_000));
+    let mut body = world.store.fleet().upgrade(&of_scheduler()).unwrap().record.body.clone();
+    body.paused = Some(Pause { who: "op".into(), why: "lunch".into(), at: Timestamp(0) });
+    world.store.put(Key::Upgrade(of_scheduler()), body);
+    assert!(looks(&world, 60_000), "also while it is paused");
+    other_is_in(&mut world, Phase::Expand);
+    assert!(!looks(&world, 60_000), "it has not made the form yet");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The database of an upgrade: it may lose what was done on it, get rows late, or be away.
 
-use super::{World, binding, upgrade_id};
+use super::{World, binding, release, upgrade_id};
 use tidegate_planner::certificate::{DatabaseEvidence, certify};
-use tidegate_planner::{ContractBegun, LookedFor, Reason, SchemaFacts, SchemaJob};
+use tidegate_planner::{ContractBegun, LaterContract, LookedFor, Reason, SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName, Upgrade};
 
 /// What the database itself holds.
@@ -11,6 +11,8 @@ pub(crate) struct Database {
     pub expanded: bool,
     pub filled: bool,
     pub contracted: bool,
+    /// An upgrade from 2 to 3 has contracted it since.
+    pub contracted_later: bool,
     /// Rows that old programs wrote, and that are not filled.
     pub late_rows: u64,
     /// It does not answer.
@@ -31,11 +33,18 @@ impl Database {
             migrated: counts && self.filled && self.late_rows == 0,
             contracted: self.contracted,
             contract_begun: if self.contracted { ContractBegun::Own } else { ContractBegun::No },
+            later: self.contracted_later.then(later).into_iter().collect(),
             clean: !self.expanded,
             sessions_unknown: self.sessions_unknown.clone(),
             ..SchemaFacts::default()
         }
     }
+}
+
+/// The contract of an upgrade from 2 to 3.
+pub(crate) fn later() -> LaterContract {
+    let version = Some(release(3).version);
+    LaterContract { migration: "0003_it".into(), version, by: Some("u2".parse().unwrap()) }
 }
 
 impl World {

@@ -1,0 +1,97 @@
+//! A look at the database of an upgrade: what it shows, for the decision before which the upgrade is.
+
+use super::bound::Bound;
+use crate::leadership::Leadership;
+use tidegate_migrations::RowCount;
+use tidegate_planner::{LookedFor, SchemaFacts};
+use tidegate_proto::record::upgrade::{Phase, PhaseName, Upgrade};
+
+/// What the database shows now.
+pub(super) async fn looked(
+    leadership: &Leadership,
+    upgrade: &Upgrade,
+    bound: &Bound,
+) -> Result<SchemaFacts, String> {
+    let looked_for = Some(LookedFor::of(upgrade));
+    let seen = bound.facts(counted_for(&upgrade.phase)).await.map_err(|e| e.in_words())?;
+    // It ages from its end: one that took longer than a look holds would never be recent.
+    Ok(SchemaFacts { looked_for, looked_ms: leadership.leading_ms(), ..seen })
+}
+
+/// The same, where nothing but the look is asked for: rows that were counted for this decision are not counted once more.
+/// Whether any has come since, the job that follows sees by itself.
+pub(super) async fn again(
+    leadership: &Leadership,
+    upgrade: &Upgrade,
+    bound: &Bound,
+    known: &SchemaFacts,
+) -> Result<SchemaFacts, String> {
+    if !is_counted(upgrade, known) {
+        return looked(leadership, upgrade, bound).await;
+    }
+    let looked_for = Some(LookedFor::of(upgrade));
+    let seen = bound.facts(RowCount::Uncounted).await.map_err(|e| e.in_words())?;
+    let migrated = seen.expanded && seen.filled;
+    Ok(SchemaFacts { looked_for, looked_ms: leadership.leading_ms(), migrated, ..seen })
+}
+
+/// Whether no row was left when the database was looked at for this decision.
+fn is_counted(upgrade: &Upgrade, known: &SchemaFacts) -> bool {
+    known.migrated && known.looked_for == Some(LookedFor::of(upgrade))
+}
+
+/// Which rows that are left count for the next decision. A contract that the history shows as ended before the upgrade has
+/// reached its own comes from a rollback or a lost store: rows may have come since.
+fn counted_for(phase: &Phase) -> RowCount {
+    match phase.name() {
+        PhaseName::Migrate | PhaseName::Remove => RowCount::OpenOrEmpty,
+        PhaseName::Contract => RowCount::Open,
+        _ => RowCount::Uncounted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use tidegate_proto::record::Timestamp;
+    use tidegate_proto::spec::Spec;
+
+    fn in_remove() -> Upgrade {
+        let sha256 = tidegate_proto::Digest::of(b"artifact");
+        let spec: Spec = serde_json::from_value(serde_json::json!({
+            "service": "pantry-api", "from": 1, "to": 2, "release": {"tag": "r2", "sha256": sha256},
+        }))
+        .unwrap();
+        Upgrade {
+            digest: spec.digest(),
+            spec: Box::new(spec),
+            by: "op".to_owned(),
+            at: Timestamp(0),
+            phase: Phase::Remove,
+            paused: None,
+            approvals: BTreeMap::new(),
+            former: None,
+            schema: None,
+            waves: None,
+            failed: BTreeMap::new(),
+            skipped: BTreeMap::new(),
+            resumed: 0,
+            stalled_ms: 0,
+            phase_ms: 0,
+            done: 0,
+            timetable: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn rows_are_counted_once_for_a_decision() {
+        let upgrade = in_remove();
+        let looked_for = Some(LookedFor::of(&upgrade));
+        let counted = SchemaFacts { looked_for, migrated: true, ..SchemaFacts::default() };
+        assert!(is_counted(&upgrade, &counted));
+        assert!(!is_counted(&upgrade, &SchemaFacts { migrated: false, ..counted.clone() }), "some are left");
+        let resumed = Upgrade { resumed: 1, ..upgrade };
+        assert!(!is_counted(&resumed, &counted), "that is another decision");
+    }
+}
