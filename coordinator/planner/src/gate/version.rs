@@ -8,6 +8,7 @@ use super::{Answer, Reason};
 use crate::fleet::{Instance, Known, Sample, ServiceFleet, moved_from};
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
+use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 use tidegate_proto::{ReleaseTag, Revision, ServiceName, ServiceVersion, Span, mutant};
 
 /// A gate on the versions of a service.
@@ -118,11 +119,30 @@ pub(crate) fn all_at(view: &View<'_>, version: ServiceVersion) -> Answer {
     let is_elsewhere = |node: &_| {
         let instance = service.get(node).filter(|instance| instance.counts());
         instance.is_some_and(|i| {
-            matches!(i.known(), Known::At(known) if known != version) || i.is_unreplaced(moved_from)
+            let is_named = match i.known() {
+                Known::At(known) => known != version,
+                Known::Unknown => is_left_alone(view, i),
+                Known::Silent => false,
+            };
+            is_named || i.is_unreplaced(moved_from)
         })
     };
     answer.reasons.extend(failed_or_skipped(view.exceptions(), is_elsewhere));
     answer
+}
+
+/// Whether a skip or a failure keeps an instance whose version is not known from being moved in this phase. What one that
+/// has failed is waiting on under an order is named with that order.
+fn is_left_alone(view: &View<'_>, instance: &Instance) -> bool {
+    let (exceptions, node) = (view.exceptions(), &instance.node);
+    let is_idle = !instance.is_under_order();
+    match &view.upgrade.phase {
+        Phase::Roll { .. } => exceptions.is_skipped(node) || is_idle && exceptions.has_failed(node),
+        Phase::RollingBack { step: RollbackStep::Move, .. } => {
+            is_idle && exceptions.failure(node).is_some_and(|failure| failure.returning)
+        }
+        _ => false,
+    }
 }
 
 /// Whether every instance reports.

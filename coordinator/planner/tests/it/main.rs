@@ -40,5 +40,6 @@ mod sim;
 mod stories;
 mod stragglers;
 mod tokens;
+mod unknown_version;
 mod window;
 mod witness;
