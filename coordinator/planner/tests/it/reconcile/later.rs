@@ -3,14 +3,15 @@
 
 use super::contracted::{reconciled, roll_back, with_schema};
 use super::{elect, version};
-use crate::sim::{World, binding, later, service, spec, upgrade_id};
+use crate::sim::{World, binding, later, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::gate::SchemaGate;
 use tidegate_planner::{ContractBegun, LaterContract, Reason, SchemaFacts, plan};
 use tidegate_proto::record::active::Active;
+use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, RollbackStep};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Key, UpgradeId};
+use tidegate_proto::{Key, Revision, UpgradeId};
 
 /// The upgrade from 1 to 2, in the roll; its own contract has no steps.
 fn in_the_roll() -> World {
@@ -23,7 +24,8 @@ fn in_the_roll() -> World {
 
 /// The database is found contracted by an upgrade to 3 that the store does not know.
 fn is_restored(world: &mut World) {
-    world.store.put(Key::Reconciliation, reconciled());
+    let revision = Revision(world.store.revision);
+    world.store.put(Key::Reconciliation, Reconciliation { revision, ..reconciled() });
     (world.facts, world.database.contracted_later) = (None, true);
 }
 
@@ -33,6 +35,9 @@ fn one_runs_3(world: &mut World, floor: i64) {
     let window = Window { floor: version(floor), ceiling: version(3), set_by, contracted: None };
     world.store.put(Key::Window(service()), window);
     world.join(1, 3);
+    // The directive that it has obeyed is of that upgrade: the one that the store has is older.
+    world.agents.get_mut(&node(1)).unwrap().report.generation = Revision(world.store.revision);
+    world.publish(&node(1));
 }
 
 fn is_held(reasons: &[Reason]) -> bool {
