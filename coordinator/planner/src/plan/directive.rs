@@ -1,4 +1,4 @@
-//! What a directive says, whoever plans it, and the commit that writes it in place of the one that was read.
+//! What a directive says, in one form for every caller, and the commit that writes it in place of what was read.
 
 use crate::fleet::Instance;
 use crate::moment::Moment;
