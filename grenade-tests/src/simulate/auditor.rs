@@ -3,7 +3,6 @@
 use super::ends;
 use super::judge::Facts;
 use super::record_size;
-use super::silence::SilentInstances;
 use super::slot::At;
 use super::stream_audit::noticed;
 use super::testbed::Testbed;
@@ -59,7 +58,7 @@ impl Auditor {
         trace.go_back_to(made);
         // As they are in the copy: what could not be read when it was made is unreadable again, and nothing else is.
         trace.spoilt = unreadable(&prefix, found.kvs().iter().map(|kv| (kv.key(), kv.value())));
-        testbed.state().facts.silent = SilentInstances::default();
+        testbed.state().facts.silent.begin_again();
         for revision in &trace.revisions {
             revision.writes.iter().for_each(|written| notice(&testbed, written, None));
         }
@@ -274,9 +273,8 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             line = value.is_none().then(|| format!("{service}/{node} falls silent"));
         }
         (Key::Inventory(service, node), Some(_)) => {
-            place(testbed, service.as_str(), node.as_str())
-                .into_iter()
-                .for_each(|at| state.facts.silent.admitted(at, now));
+            let at = place(testbed, service.as_str(), node.as_str());
+            at.into_iter().for_each(|at| admitted(&mut state, at, now));
         }
         (Key::Decommission(service, node), Some(_)) => {
             let at = place(testbed, service.as_str(), node.as_str());
@@ -312,6 +310,9 @@ fn upgraded(
         testbed.changed().notify_one();
         line = Some(format!("{id}: {phase:?}"));
         if revision.is_some() {
+            if phase == PhaseName::RolledBack {
+                facts.rolled_back.insert(id.to_owned(), facts.silent.admissions());
+            }
             ends::judge(facts, slots, testbed.names(), upgrade, now);
         }
     }
@@ -324,6 +325,18 @@ fn upgraded(
         line = Some(format!("{id}: {}", if paused { "paused" } else { "not paused" }));
     }
     line
+}
+
+/// An instance was admitted. One that runs what a rollback has undone, and that no store knew of before the end, is late.
+fn admitted(state: &mut super::testbed::State, at: At, now: u64) {
+    let super::testbed::State { facts, slots, .. } = state;
+    let version = slots.get(&at).and_then(|slot| slot.alive(now)).map(|run| run.is.version);
+    let undoing = facts.services.get(at.0).and_then(|service| service.undoing);
+    let is_over = undoing.is_some_and(|(_, is_over)| is_over);
+    if is_over && version.is_some_and(|version| facts.is_late(at, version)) {
+        facts.late.insert(at);
+    }
+    facts.silent.admitted(at);
 }
 
 /// The report of an instance was written, or is gone.

@@ -84,9 +84,10 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
     let lied = |(_, node): &At, slot: &Running| {
         state.facts.journals_lost.contains(node) && slot.is.says == Some(plan.from)
     };
-    let ended = state.facts.phases.get(&current.id).map_or(0, |(_, at)| *at);
-    // The window admits what it did before the upgrade: who was admitted only then came after the rollback.
-    let came_later = |at: &At| state.facts.silent.counts_since(*at).is_some_and(|since| since > ended);
+    let ended = state.facts.rolled_back.get(&current.id).copied().unwrap_or(u64::MAX);
+    // The window admits what it did before the upgrade: what was admitted only then came after the rollback, and so does what
+    // was not admitted until now, because its agent is cut off.
+    let came_later = |at: &At| state.facts.silent.came_after(*at, ended);
     let others: Vec<String> = (state.slots.iter())
         .filter(|((service, node), _)| *service == plan.service && !state.facts.byzantine.contains(node))
         .filter_map(|(at, slot)| Some((at, slot.alive(now)?)))

@@ -23,6 +23,15 @@ pub(super) fn judge(
 ) {
     let phase = upgrade.phase.name();
     let own = names.service(upgrade.spec.service.as_str());
+    if upgrade.schema.is_some() {
+        for (service, needs) in bound(upgrade, names) {
+            facts.services[service].undoing = match phase {
+                PhaseName::RollingBack => Some((needs, false)),
+                PhaseName::RolledBack => Some((needs, true)),
+                _ => None,
+            };
+        }
+    }
     let gated = match phase {
         PhaseName::Contract => bound(upgrade, names),
         PhaseName::Remove | PhaseName::Completed => {
@@ -48,7 +57,7 @@ pub(super) fn judge(
         (PhaseName::RolledBack, Some(own)) => {
             if upgrade.schema.is_some() {
                 for (service, needs) in bound(upgrade, names) {
-                    facts.services[service].undone = Some((needs, now));
+                    facts.services[service].undone = Some((needs, facts.silent.admissions()));
                 }
             }
             all_serve(facts, slots, names, (own, upgrade.spec.from.get()), (10, now));

@@ -70,8 +70,11 @@ pub(super) struct ServiceFacts {
     pub contracted: u32,
     /// Since when its database lacks the form of the upgrade under way, as far as the judge has looked.
     pub lacks_since: Option<u64>,
-    /// The lowest version that uses the form which the last rollback of an upgrade of its schema undid, and when that ended.
+    /// The lowest version that uses the form which the last rollback of an upgrade of its schema undid, and how many
+    /// admissions there were when that ended.
     pub undone: Option<(u32, u64)>,
+    /// The same version from when a rollback begins until an upgrade of its schema goes on, and whether the rollback has ended.
+    pub undoing: Option<(u32, bool)>,
     /// Drains that break rule 1 if the database still lacked the form, each with its time and what to say of it.
     pub drained_on_lack: Vec<(u64, String)>,
 }
@@ -122,6 +125,8 @@ pub(super) struct Facts {
     pub taken_back: BTreeMap<At, u64>,
     /// The phase of each upgrade, and since when.
     pub phases: BTreeMap<String, (PhaseName, u64)>,
+    /// How many admissions there were when an upgrade was rolled back.
+    pub rolled_back: BTreeMap<String, u64>,
     /// Upgrades that have left preflight, and not only to end: from there on the window is theirs.
     pub staged: BTreeSet<String>,
     /// Every phase that any upgrade reached.
@@ -302,7 +307,7 @@ impl Facts {
     /// An instance answers 200 again: its version is one that was admitted lately.
     pub(super) fn came_in(&mut self, now: u64, at: At, version: u32, name: &str) {
         let Some(service) = self.services.get(at.0) else { return };
-        let came_after = |ended| self.silent.counts_since(at).is_some_and(|since| since > ended);
+        let came_after = |ended| self.silent.came_after(at, ended);
         if service.undone.is_some_and(|(needs, ended)| version >= needs && came_after(ended)) {
             self.late.insert(at);
         }
@@ -331,6 +336,14 @@ impl Facts {
                 ),
             );
         }
+    }
+
+    /// Whether an instance came only after a rollback that undid what its version uses, or no store has known of it so far: it
+    /// is in rotation, and its agent was never heard.
+    pub(super) fn is_late(&self, at: At, version: u32) -> bool {
+        let undoing = self.services.get(at.0).and_then(|service| service.undoing);
+        let uses_it = undoing.is_some_and(|(needs, _)| version >= needs);
+        self.late.contains(&at) || uses_it && !self.silent.is_known(at)
     }
 
     /// The agent of an instance starts without its journal: it knows of no window that the one before it acknowledged.

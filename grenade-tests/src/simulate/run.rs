@@ -282,7 +282,7 @@ impl Run {
                 self.world.testbed.state().facts.breach(now, 0, text);
             }
             self.look_at_form(service).await;
-            // Each version that is in rotation, and whether only instances run it that came after a rollback.
+            // Each version that is in rotation, and whether only instances run it that came after a rollback, or unknown.
             let mut versions: BTreeMap<u32, bool> = BTreeMap::new();
             {
                 let state = self.world.testbed.state();
@@ -291,7 +291,7 @@ impl Run {
                 let slots = state.slots.iter();
                 let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at));
                 for (at, run) in of.filter_map(|(at, slot)| Some((at, slot.alive(now)?))) {
-                    *versions.entry(run.is.version).or_insert(true) &= facts.late.contains(at);
+                    *versions.entry(run.is.version).or_insert(true) &= facts.is_late(*at, run.is.version);
                 }
             }
             for (version, is_late) in versions {

@@ -1,13 +1,17 @@
 //! Which instances are silent by the store, and since when, as far as version gates go.
 
 use super::slot::At;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Silent instances.
 #[derive(Debug, Default)]
 pub(super) struct SilentInstances {
-    /// Those that were admitted, and not decommissioned since; each with when that was first.
+    /// Those that were admitted, and not decommissioned since; each with the number of its first admission.
     admitted: BTreeMap<At, u64>,
+    /// How many admissions there were, in all stores.
+    admissions: u64,
+    /// Those that a store has admitted, also one that was lost.
+    known: BTreeSet<At>,
     silent: BTreeMap<At, Silence>,
 }
 
@@ -30,9 +34,17 @@ impl SilentInstances {
         silence.is_unreadable = is_unreadable;
     }
 
+    /// Another store took the place of the one in which all this was.
+    pub(super) fn begin_again(&mut self) {
+        let known = std::mem::take(&mut self.known);
+        *self = Self { admissions: self.admissions, known, ..Self::default() };
+    }
+
     /// It was admitted.
-    pub(super) fn admitted(&mut self, at: At, now: u64) {
-        self.admitted.entry(at).or_insert(now);
+    pub(super) fn admitted(&mut self, at: At) {
+        self.admissions += 1;
+        self.known.insert(at);
+        self.admitted.entry(at).or_insert(self.admissions);
     }
 
     /// A person decommissioned it.
@@ -45,9 +57,20 @@ impl SilentInstances {
         self.admitted.contains_key(&at)
     }
 
-    /// Since when it counts.
-    pub(super) fn counts_since(&self, at: At) -> Option<u64> {
-        self.admitted.get(&at).copied()
+    /// How many admissions there were. Their number tells what came first within a millisecond.
+    pub(super) fn admissions(&self) -> u64 {
+        self.admissions
+    }
+
+    /// Whether a store has ever admitted it.
+    pub(super) fn is_known(&self, at: At) -> bool {
+        self.known.contains(&at)
+    }
+
+    /// Whether it counts only since a moment at which there were so many admissions, or no store has admitted it yet. One
+    /// that was decommissioned, or admitted by a store that is lost, came before.
+    pub(super) fn came_after(&self, at: At, admissions: u64) -> bool {
+        self.admitted.get(&at).map_or(!self.is_known(at), |since| *since > admissions)
     }
 
     /// The instances of a service that count and have been silent since before `then`, each with the rule that a version
@@ -73,14 +96,14 @@ mod tests {
         let mut silent = SilentInstances::default();
         silent.lost((0, 1), 5, false);
         assert_eq!(silent.silent_since(0, 10), [], "it was never admitted");
-        silent.admitted((0, 1), 5);
+        silent.admitted((0, 1));
         assert_eq!(silent.silent_since(0, 5), [], "it fell silent only then");
         assert_eq!(silent.silent_since(0, 10), [((0, 1), 3)]);
         silent.lost((0, 1), 8, true);
         assert_eq!(silent.silent_since(0, 6), [((0, 1), 11)], "silent since 5, unreadable by now");
         silent.decommissioned((0, 1));
         assert_eq!(silent.silent_since(0, 10), []);
-        silent.admitted((0, 1), 12);
+        silent.admitted((0, 1));
         silent.reported((0, 1));
         assert_eq!(silent.silent_since(0, 10), []);
     }
@@ -88,12 +111,29 @@ mod tests {
     #[test]
     fn it_counts_from_its_first_admission_on() {
         let mut silent = SilentInstances::default();
-        assert_eq!(silent.counts_since((0, 1)), None);
-        silent.admitted((0, 1), 5);
-        silent.admitted((0, 1), 8);
-        assert_eq!(silent.counts_since((0, 1)), Some(5));
+        assert!(silent.came_after((0, 1), silent.admissions()), "no store knows of it");
+        silent.admitted((0, 1));
+        let end = silent.admissions();
+        silent.admitted((0, 2));
+        silent.admitted((0, 1));
+        assert!(!silent.came_after((0, 1), end), "its second admission changes nothing");
+        assert!(silent.came_after((0, 2), end));
         silent.decommissioned((0, 1));
-        silent.admitted((0, 1), 12);
-        assert_eq!(silent.counts_since((0, 1)), Some(12), "it did not count meanwhile");
+        assert!(!silent.came_after((0, 1), end), "it was admitted before");
+        silent.admitted((0, 1));
+        assert!(silent.came_after((0, 1), end), "it did not count meanwhile");
+    }
+
+    #[test]
+    fn admission_by_a_lost_store_is_remembered() {
+        let mut silent = SilentInstances::default();
+        silent.admitted((0, 1));
+        let end = silent.admissions();
+        silent.begin_again();
+        assert!(!silent.counts((0, 1)) && silent.is_known((0, 1)));
+        assert!(!silent.came_after((0, 1), end), "a former store knew of it");
+        assert!(silent.came_after((0, 2), end));
+        silent.admitted((0, 1));
+        assert!(silent.came_after((0, 1), end), "this store admitted it only then");
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Watcher {
     sender: mpsc::Sender<Seen>,
     /// Whether all that was sent is still valid, so that a stream may resume from it.
     resumable: bool,
+    /// The highest revision that was sent, while a stream resumes and it is not known that the store has the last events.
+    unconfirmed: Option<Revision>,
     lost: bool,
 }
 
@@ -49,7 +51,8 @@ impl Watcher {
         watched: Vec<Range>,
         sender: mpsc::Sender<Seen>,
     ) -> Self {
-        Self { store, position: Position::new(listed, watched), sender, resumable: false, lost: false }
+        let position = Position::new(listed, watched);
+        Self { store, position, sender, resumable: false, unconfirmed: None, lost: false }
     }
 
     /// Ends when the reader is gone.
@@ -110,28 +113,19 @@ impl Watcher {
         }
     }
 
-    /// Finds where to resume: after the last reported event, if this is still the store that reported it; else from a list.
+    /// Finds where to resume: after the last reported event, if the store may still be the one that reported it; else from a
+    /// list. Whether it is that store is asked once the stream is open.
     async fn find_place(&mut self) -> Result<(), End> {
-        let attempt = "see how far the store is";
+        self.unconfirmed = None;
         if self.resumable {
-            // Linearizable, so no member that lags behind can look like a restored store; and of a key that the reader
-            // may read, whatever little that is.
-            let key = self.position.watched.first().map_or("", |(range, _)| range.start());
-            let answer = self.store.get_raw(key, None).await;
-            let (_, found) = answer.map_err(|error| broken(attempt, &error))?;
+            let found = self.how_far().await?;
             self.regain().await?;
             let seen = self.position.seen();
             if found < seen {
                 self.restored(seen, found).await?;
-            } else {
-                match self.has_same_content().await? {
-                    Some(true) => {
-                        self.position.go_on_from_mark();
-                        return Ok(());
-                    }
-                    Some(false) => self.restored(seen, found).await?,
-                    None => {}
-                }
+            } else if self.position.go_on_from_mark() {
+                self.unconfirmed = Some(seen);
+                return Ok(());
             }
         }
         let snapshot = self.store.list_ranges(self.position.listed()).await;
@@ -143,6 +137,39 @@ impl Watcher {
         self.position.reached(snapshot.revision);
         self.resumable = true;
         self.send(Seen::Listed(snapshot)).await
+    }
+
+    /// How far the store is. Linearizable, so no member that lags behind can look like a restored store; and of a key that the
+    /// reader may read, whatever little that is.
+    async fn how_far(&self) -> Result<Revision, End> {
+        let key = self.position.watched.first().map_or("", |(range, _)| range.start());
+        let answer = self.store.get_raw(key, None).await;
+        let (_, found) = answer.map_err(|error| broken("see how far the store is", &error))?;
+        Ok(found)
+    }
+
+    /// A stream is open, at a store that was at a revision. Another one may have taken the store's place since the place to
+    /// resume was found: it would send nothing before it is as far as the former one was, and never what it has below that.
+    /// So the last events are compared only now: what takes the store's place from now on ends the stream. A member that
+    /// lags is behind as well, so the store is asked how far it is.
+    async fn confirm(&mut self, opened_at: Option<Revision>) -> Result<(), End> {
+        let resumes = self.unconfirmed.take();
+        let seen = resumes.unwrap_or_else(|| self.position.seen());
+        let found = match opened_at.filter(|at| *at >= seen) {
+            Some(_) if resumes.is_none() => return Ok(()),
+            Some(revision) => revision,
+            None => self.how_far().await?,
+        };
+        let is_same = if found < seen { Some(false) } else { self.has_same_content().await? };
+        match is_same {
+            Some(false) => {
+                self.restored(seen, found).await?;
+                Err(End::Behind)
+            }
+            None if resumes.is_some() => Err(End::Behind),
+            // Of what was listed there may be no event to compare.
+            Some(true) | None => Ok(()),
+        }
     }
 
     /// Whether the store still has the last events that it sent: a restored one may have come as far again, and no later
@@ -224,6 +251,9 @@ impl Watcher {
         let header = message.header().map(|header| Revision(header.revision()));
         if let Some(revision) = header {
             self.store.saw(revision);
+        }
+        if message.created() {
+            return self.confirm(header).await;
         }
         let place = usize::try_from(message.watch_id() - 1).ok();
         if let Some(place) = place.filter(|_| !message.events().is_empty()) {

@@ -50,12 +50,12 @@ impl Position {
         self.marks.iter().rev()
     }
 
-    /// The history is the one that the marks are of: it is followed from the newest on.
-    pub(super) fn go_on_from_mark(&mut self) {
-        if let (Some(mark), [(_, next)]) = (self.marks.back(), &mut self.watched[..]) {
-            let late = i64::from(mutant::is("watch-resumes-one-revision-late"));
-            *next = Revision(mark.at.0 + 1 + late);
-        }
+    /// The history is followed from the newest mark on, where it is the one that the marks are of. Whether there is a mark.
+    pub(super) fn go_on_from_mark(&mut self) -> bool {
+        let (Some(mark), [(_, next)]) = (self.marks.back(), &mut self.watched[..]) else { return false };
+        let late = i64::from(mutant::is("watch-resumes-one-revision-late"));
+        *next = Revision(mark.at.0 + 1 + late);
+        true
     }
 
     pub(super) fn listed(&self) -> &[Range] {

@@ -181,12 +181,12 @@ fn lost_journal_binds_to_no_window_of_a_lost_store() {
 fn instance_admitted_after_a_rollback_is_late() {
     let mut judged = facts(1, 0);
     judged.services[0].windows = vec![(10_000, 1, u32::MAX)];
-    judged.services[0].undone = Some((2, 10_000));
-    judged.silent.admitted(PLACE, 5_000);
+    judged.silent.admitted(PLACE);
+    judged.services[0].undone = Some((2, judged.silent.admissions()));
     judged.came_in(12_000, PLACE, 2, "pantry/n0");
     assert!(judged.late.is_empty(), "it was admitted before the end");
     judged.silent.decommissioned(PLACE);
-    judged.silent.admitted(PLACE, 11_000);
+    judged.silent.admitted(PLACE);
     judged.came_in(12_000, PLACE, 1, "pantry/n0");
     assert!(judged.late.is_empty(), "version 1 does not use the form");
     judged.came_in(12_000, PLACE, 2, "pantry/n0");
@@ -194,6 +194,20 @@ fn instance_admitted_after_a_rollback_is_late() {
     judged.services[0].windows.push((13_000, 1, 1));
     judged.came_in(60_000, PLACE, 2, "pantry/n0");
     assert_eq!(rules(&judged), [2], "a window that does not admit it still counts");
+}
+
+#[test]
+fn instance_that_no_store_knows_is_late_once_its_form_goes() {
+    let mut judged = facts(1, 0);
+    assert!(!judged.is_late(PLACE, 2), "nothing is undone");
+    for is_over in [false, true] {
+        judged.services[0].undoing = Some((2, is_over));
+        assert!(judged.is_late(PLACE, 2) && !judged.is_late(PLACE, 1));
+    }
+    judged.silent.admitted(PLACE);
+    assert!(!judged.is_late(PLACE, 2), "the rollback has to move it");
+    judged.silent.begin_again();
+    assert!(!judged.is_late(PLACE, 2), "a store knew of it");
 }
 
 #[test]

@@ -1,0 +1,156 @@
+//! Another store takes the place of the one that a watch follows, after the watch has found its place and before its stream
+//! is open.
+
+use crate::world::{Watched, budget, budget_key};
+use etcd_client::{Channel, Client};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::{Commit, Prefix, Revision};
+use tidegate_store::{Scope, Seen, Store};
+use tonic::body::Body;
+use tonic::codegen::http::{Request, Response};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service};
+
+/// Where the next stream of a watch is opened.
+enum Opens {
+    /// At a store that takes the place of the one before.
+    Replaced(Embedded),
+    /// At a member that lags; all other calls go on as before.
+    Lagging(Embedded),
+}
+
+struct Stores {
+    now: Embedded,
+    opens: Option<Opens>,
+}
+
+/// A line in process.
+#[derive(Clone)]
+struct Line(Arc<Mutex<Stores>>);
+
+impl Line {
+    /// A line to a store, and a connection over it.
+    async fn to(now: &Embedded) -> (Self, Store) {
+        let line = Self(Arc::new(Mutex::new(Stores { now: now.clone(), opens: None })));
+        let channel = Channel::Custom(BoxCloneSyncService::new(line.clone()));
+        let client = Client::from_channel(channel, None).await.unwrap();
+        (line, Store::over(client, Prefix::default()))
+    }
+
+    fn leads_to(&self, now: Embedded, opens: Opens) {
+        *self.0.lock().unwrap() = Stores { now, opens: Some(opens) };
+    }
+
+    /// Waits until a stream was opened as it was set.
+    async fn is_opened(&self) {
+        while self.0.lock().unwrap().opens.is_some() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    fn store_for(&self, path: &str) -> Embedded {
+        let mut stores = self.0.lock().unwrap();
+        let opens = if path.ends_with("/Watch") { stores.opens.take() } else { None };
+        match opens {
+            None => {}
+            Some(Opens::Lagging(member)) => return member,
+            Some(Opens::Replaced(store)) => stores.now = store,
+        }
+        stores.now.clone()
+    }
+}
+
+impl Service<Request<Body>> for Line {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Channel::Custom(mut service) = self.store_for(request.uri().path()).channel() else {
+            unreachable!("the embedded store is reached in process")
+        };
+        Box::pin(async move { service.call(request).await })
+    }
+}
+
+async fn put(store: &Embedded, name: &str) -> Revision {
+    let direct = Store::over(store.client().await.unwrap(), Prefix::default());
+    direct.commit(&Commit::new().put(budget_key(name), budget(1))).await.unwrap().revision
+}
+
+/// A store, a line to it, and a watch over the line that has seen the event of this revision.
+async fn watched() -> (Embedded, Line, Watched, Revision) {
+    let store = Embedded::in_memory();
+    let (line, over) = Line::to(&store).await;
+    let mut watched = Watched::begin(&over, vec![Scope::All]);
+    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    let last = put(&store, "a").await;
+    watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == last)).await;
+    (store, line, watched, last)
+}
+
+#[tokio::test]
+async fn store_replaced_between_list_and_stream_is_reported() {
+    for scopes in [vec![Scope::All], vec![Scope::Key(budget_key("a")), Scope::Key(budget_key("b"))]] {
+        let (store, blank) = (Embedded::in_memory(), Embedded::in_memory());
+        put(&store, "a").await;
+        let last = put(&store, "b").await;
+        let (line, over) = Line::to(&store).await;
+        line.leads_to(store, Opens::Replaced(blank.clone()));
+        let mut watched = Watched::begin(&over, scopes);
+        let listed = watched.next().await;
+        assert!(matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.len() == 2), "{listed:?}");
+        let restored = watched.next().await;
+        assert!(
+            matches!(restored, Seen::Restored { seen, found } if seen == last && found < last),
+            "{restored:?}"
+        );
+        let listed = watched.next().await;
+        assert!(matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.is_empty()), "{listed:?}");
+        let made = put(&blank, "a").await;
+        let next = watched.next().await;
+        assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{next:?}");
+    }
+}
+
+#[tokio::test]
+async fn store_replaced_before_a_watch_resumes_is_reported() {
+    for count in [0, 10] {
+        let (store, line, mut watched, last) = watched().await;
+        let blank = Embedded::in_memory();
+        for n in 0..count {
+            put(&blank, &format!("other{n}")).await;
+        }
+        // The same history, so that the watch finds its place there.
+        line.leads_to(store.restored_in_memory(), Opens::Replaced(blank));
+        store.close().await;
+        let restored = watched.until(|seen| matches!(seen, Seen::Restored { .. })).await;
+        assert!(matches!(restored, Seen::Restored { seen, .. } if seen == last), "{restored:?}");
+        let listed = watched.next().await;
+        assert!(matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.len() == count), "{listed:?}");
+    }
+}
+
+#[tokio::test]
+async fn member_that_lags_is_no_store_that_fell_back() {
+    let (store, line, mut watched, _) = watched().await;
+    let lagging = store.restored_in_memory();
+    let last = put(&store, "b").await;
+    watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == last)).await;
+    line.leads_to(store.restored_in_memory(), Opens::Lagging(lagging.clone()));
+    store.close().await;
+    watched.until(|seen| matches!(seen, Seen::Regained)).await;
+    line.is_opened().await;
+    assert_eq!(put(&lagging, "b").await, last, "it catches up");
+    let made = put(&lagging, "c").await;
+    let next = watched.next().await;
+    assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{:?}", watched.reported);
+}
