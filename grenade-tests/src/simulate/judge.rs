@@ -23,6 +23,9 @@ const LAG: u64 = 2_000;
 /// No stop lasts longer, in milliseconds.
 const STOP_LASTS: u64 = 5_000;
 
+/// After so many milliseconds an agent has seen that an instance answers again, although its look before that hung.
+const SEEN: u64 = 5_000;
+
 /// A rule that was broken.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Breach {
@@ -265,7 +268,16 @@ impl Facts {
             let came_by_it = slot.came_at > ordered_at || let_in && slot.came_at == ordered_at;
             came_by_it && now < slot.came_at + limit
         };
-        if version.is_some_and(admits) && slots.get(&at).is_some_and(is_new) {
+        // What comes into rotation outside the window is refused by its agent alone. What was there before the window, or for
+        // longer than its agent needs to see it, stays until it is drained.
+        let since = service.windows.last().map_or(0, |(since, ..)| *since);
+        let is_refused = |slot: &Slot| {
+            slot.came_at > since && now < slot.came_at + SEEN && !self.ordered_out.contains_key(&at)
+        };
+        let alone = version
+            .zip(slots.get(&at))
+            .is_some_and(|(version, slot)| if admits(version) { is_new(slot) } else { is_refused(slot) });
+        if alone {
             self.taken_back.insert(at, now);
             return;
         }

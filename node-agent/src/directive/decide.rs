@@ -40,6 +40,9 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
     if let Some(declined) = context.declines_former() {
         return declined;
     }
+    if let Some(refused) = context.refuses_while_out() {
+        return refused;
+    }
     match &journal.phase {
         Phase::Fresh => context.fresh(),
         Phase::Verifying => context.verifying(),
@@ -175,6 +178,28 @@ impl Context<'_> {
             _ => Act::Wait,
         };
         if next == Act::Wait && !stays { self.keep_disabled() } else { next }
+    }
+
+    /// Refuses the version that was admitted last, where the acknowledged window does not admit it, once what hangs has left
+    /// rotation and has to be admitted again. It would come into rotation before its probe answers, and be refused only there.
+    fn refuses_while_out(&self) -> Option<Act> {
+        let is_shown = self.seen.file == DisableFile::Absent
+            && matches!(
+                self.journal.phase,
+                Phase::Fresh | Phase::Verifying | Phase::Serving | Phase::Failed { hidden: false, .. }
+            );
+        // What has ended is admitted before it is started again.
+        let hangs = self.seen.probe.version().is_none()
+            && matches!(self.seen.alive, Alive::Yes | Alive::Unknown)
+            && self.timers.has_left(self.seen.now, self.service.fall_time());
+        if !is_shown || !hangs || !self.seen.readmit || !self.seen.store {
+            return None;
+        }
+        let version = self.journal.admitted.as_ref()?.version;
+        let window = &self.journal.window.as_ref()?.window;
+        let reason =
+            format!("it hangs, and version {version}, admitted last, is outside the window {window}");
+        (!window.admits(version)).then(|| Act::Enter(Phase::refused(reason)))
     }
 
     /// Whether another release than the refused one is started instead of what ran last.

@@ -130,6 +130,27 @@ fn what_its_agent_took_back_counts_once_it_must_be_known() {
 }
 
 #[test]
+fn agent_alone_refuses_what_comes_in_outside_the_window() {
+    let judged = |version: u32, (came_at, out_at): (u64, u64), ordered: bool| {
+        let place = Slot { came_at, out: Some((out_at, Cause::Order)), ..runs(version) };
+        let slots: BTreeMap<At, Slot> =
+            [(PLACE, place), ((0, 1), out(10, Cause::Order)), ((0, 2), runs(1))].into();
+        let mut judged = facts(3, 2);
+        judged.services[0].windows = vec![(0, 1, 2), (20_000, 1, 1)];
+        if ordered {
+            judged.directs(PLACE, &Disposition::Drain, 19_000);
+        }
+        judged.taken_out(out_at, PLACE, &slots, "pantry/n0");
+        rules(&judged)
+    };
+    assert_eq!(judged(2, (30_000, 31_300), false), NONE);
+    assert_eq!(judged(1, (30_000, 31_300), false), [4], "the window admits it");
+    assert_eq!(judged(2, (30_000, 35_000), false), [4], "in rotation it stays until it is drained");
+    assert_eq!(judged(2, (19_900, 20_500), false), [4], "it was there before the window");
+    assert_eq!(judged(2, (30_000, 31_300), true), [4], "an order takes it out");
+}
+
+#[test]
 fn version_below_what_is_contracted_may_be_disabled_at_once() {
     let slots: BTreeMap<At, Slot> = [(PLACE, out(100, Cause::Order))].into();
     let mut judged = facts(1, 1);

@@ -164,6 +164,62 @@ fn staying_instance_without_answer_is_refused() {
     assert_eq!(story.act(), Act::Enter(Phase::refused("below the floor")));
 }
 
+/// Version 1 was admitted and serves, has to be admitted again, and lies outside the window. It answers nothing any more.
+fn hanging() -> Story {
+    let mut story = Story::serving();
+    story.window(2, 2, 7).seen.readmit = true;
+    story.seen.probe = Probed::Late;
+    (story.seen.ready, story.seen.health) = (false, Health::Unhealthy);
+    later(&mut story, Url::Other, 0.1);
+    later(&mut story, Url::Other, 0.5);
+    story
+}
+
+#[test]
+fn hanging_instance_outside_the_window_is_hidden_once_out() {
+    let is_refused = |story: &Story| matches!(story.act(), Act::Enter(Phase::Refused { stays: None, .. }));
+    let mut story = hanging();
+    assert_eq!(story.act(), Act::Wait, "balancers may still send requests to it");
+    later(&mut story, Url::Other, 0.6);
+    let failed = Phase::failed("verifying", "not healthy", false);
+    for phase in [Phase::Serving, Phase::Fresh, Phase::Verifying, failed] {
+        let mut story = story.clone();
+        story.enter(phase.clone());
+        assert!(is_refused(&story), "{phase:?}: {:?}", story.act());
+    }
+    story.seen.alive = Alive::Unknown;
+    assert!(is_refused(&story), "no lock shows whether it runs: {:?}", story.act());
+    story.enter(Phase::refused("outside"));
+    assert_eq!(story.act(), Act::Disable, "before it comes back");
+    story.disabled();
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.probe = Probed::Version(version(1));
+    let asked = Act::AdmitRunning(version(1), Some(release(1).tag));
+    assert_eq!(story.act(), asked, "the window may have moved");
+    story.seen.readmit = false;
+    assert_eq!(story.act(), Act::Enter(Phase::Verifying), "it was admitted");
+}
+
+#[test]
+fn hanging_instance_is_left_where_nothing_refuses_it() {
+    let others: [fn(&mut Story); 5] = [
+        |story| story.seen.readmit = false,
+        |story| story.seen.store = false,
+        |story| story.seen.alive = Alive::Silent,
+        |story| story.journal.window = None,
+        |story| {
+            story.window(1, 2, 7);
+        },
+    ];
+    for (place, other) in others.into_iter().enumerate() {
+        let mut story = hanging();
+        later(&mut story, Url::Other, 0.6);
+        other(&mut story);
+        let act = story.act();
+        assert!(!matches!(act, Act::Enter(_) | Act::Disable), "case {place}: {act:?}");
+    }
+}
+
 fn artifact(number: i64) -> Artifact {
     let source = AbsolutePath(format!("/artifacts/{number}").into());
     Artifact { source, sha256: None, version: version(number), max_bytes: 1 }
