@@ -1,0 +1,59 @@
+//! Instances whose health URLs answer 200 and whose rotation no balancer confirms: requests may reach them.
+
+use crate::sim::{World, node, service, spec};
+use serde_json::json;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::{Health, Rotation, Step};
+use tidegate_proto::record::upgrade::Phase;
+
+/// In the roll, and nothing is ordered out yet. One must stay, and one may be out.
+fn rolling(nodes: usize) -> World {
+    let mut world = World::at_version_1(nodes);
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 1}))).unwrap();
+    world.until_roll();
+    world
+}
+
+fn reports(world: &mut World, n: usize, step: Step, rotation: Rotation, health: Health) {
+    let agent = world.agents.get_mut(&node(n)).unwrap();
+    agent.idle = None;
+    (agent.report.step, agent.report.rotation, agent.report.health) = (step, rotation, health);
+    world.publish(&node(n));
+}
+
+fn is_drained(world: &World, n: usize) -> bool {
+    let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap();
+    instance.directive.as_ref().is_some_and(|directive| directive.disposition == Disposition::Drain)
+}
+
+/// Its node was started a moment ago. The other one may be in rotation again at once, and answers nothing now.
+#[test]
+fn returning_one_is_not_drained_beside_one_that_fails() {
+    for health in [Health::Healthy, Health::Unhealthy] {
+        let mut world = rolling(2);
+        reports(&mut world, 0, Step::Serving, Rotation::Returning, health);
+        reports(&mut world, 1, Step::Serving, Rotation::Unknown, Health::Unhealthy);
+        for _ in 0..5 {
+            world.turn();
+            assert!(!is_drained(&world, 0), "{health:?}: no other one answers 200");
+        }
+        assert!(is_drained(&world, 1), "{health:?}: it answers nothing, so it goes first");
+    }
+}
+
+/// A balancer cannot be asked: an order for one of them would be withdrawn at once.
+#[test]
+fn healthy_ones_without_confirmation_are_not_drained() {
+    let mut world = rolling(3);
+    let report_all = |world: &mut World, rotation: Rotation| {
+        (0..3).for_each(|n| reports(world, n, Step::Serving, rotation, Health::Healthy));
+    };
+    report_all(&mut world, Rotation::Returning);
+    for _ in 0..5 {
+        let (_, plan) = world.turn();
+        assert!((0..3).all(|n| !is_drained(&world, n)), "{:?}", plan.waiting);
+    }
+    report_all(&mut world, Rotation::In);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
