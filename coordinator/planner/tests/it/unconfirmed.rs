@@ -41,6 +41,29 @@ fn returning_one_is_not_drained_beside_one_that_fails() {
     }
 }
 
+/// It was replaced, and is shown to see whether it is ready: it is still out by its order.
+#[test]
+fn one_being_verified_is_not_yet_back_in_rotation() {
+    let mut world = rolling(2);
+    let is_verified = |world: &World, n: usize| world.agents[&node(n)].report.step == Step::Verifying;
+    world.until("one is verified", |world| is_verified(world, 0) || is_verified(world, 1));
+    let first = usize::from(!is_verified(&world, 0));
+    reports(&mut world, first, Step::Verifying, Rotation::Unknown, Health::Unhealthy);
+    let answers = [
+        (Rotation::Unknown, Health::Unhealthy),
+        (Rotation::Returning, Health::Unhealthy),
+        (Rotation::Returning, Health::Healthy),
+    ];
+    for (rotation, health) in answers {
+        let mut world = world.clone();
+        reports(&mut world, 1 - first, Step::Serving, rotation, health);
+        for _ in 0..5 {
+            world.turn();
+            assert!(!is_drained(&world, 1 - first), "{rotation:?}, {health:?}: two would be out by order");
+        }
+    }
+}
+
 /// A balancer cannot be asked: an order for one of them would be withdrawn at once.
 #[test]
 fn healthy_ones_without_confirmation_are_not_drained() {

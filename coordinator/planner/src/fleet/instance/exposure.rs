@@ -50,6 +50,10 @@ impl Instance {
             Rotation::Out | Rotation::Maintenance => Exposure::Away,
             Rotation::Returning if report.step == Step::Serving => Exposure::Unconfirmed,
             Rotation::Leaving | Rotation::Returning => Exposure::Between,
+            // It is not back yet: its agent looks whether it comes in, until the deadline of its order.
+            Rotation::Unknown if report.step == Step::Verifying && self.directive.is_some() => {
+                Exposure::Between
+            }
             Rotation::Unknown => Exposure::Possible,
         }
     }
