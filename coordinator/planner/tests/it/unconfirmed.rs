@@ -1,7 +1,8 @@
 //! Instances whose health URLs answer 200 and whose rotation no balancer confirms: requests may reach them.
 
-use crate::sim::{World, node, service, spec};
+use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
+use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
@@ -79,4 +80,32 @@ fn healthy_ones_without_confirmation_are_not_drained() {
     report_all(&mut world, Rotation::In);
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
+}
+
+/// Its drain failed, it was let back, and a person declares it stopped although its health URL answers 200.
+#[test]
+fn returning_one_declared_stopped_needs_the_budget() {
+    let mut world = World::at_version_1(2);
+    let failures = json!({"tolerate": 1, "per_wave": 1});
+    let change = json!({"max_unavailable": 1, "min_in_service": 1, "failures": failures});
+    world.start(spec(change)).unwrap();
+    let is_draining = |world: &World, n: usize| world.agents[&node(n)].report.step == Step::Draining;
+    world.until("one drains", |world| is_draining(world, 0) || is_draining(world, 1));
+    let n = usize::from(!is_draining(&world, 0));
+    world.agents.get_mut(&node(n)).unwrap().undrainable = true;
+    let is_let_back = |world: &World| {
+        let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap();
+        let directive = instance.directive.as_ref();
+        directive.is_some_and(|directive| directive.disposition == Disposition::Serve { returning: true })
+    };
+    world.until("it is let back", is_let_back);
+    let declared = |world: &World| {
+        let asker = Asker { who: "op".into(), why: "it crashed".into(), accepts: Default::default() };
+        ask::retry_stopped(world.store.fleet(), &world.moment(), &upgrade_id(), &node(n), &asker)
+    };
+    reports(&mut world, n, Step::Verifying, Rotation::Returning, Health::Unhealthy);
+    assert!(declared(&world).is_ok(), "the other one serves");
+    reports(&mut world, 1 - n, Step::Serving, Rotation::Unknown, Health::Unhealthy);
+    let refused = declared(&world).unwrap_err();
+    assert!(refused.message.contains("leaves too few"), "{refused}");
 }
