@@ -3,7 +3,7 @@
 use super::{Asker, Refusal, demand_readable, demand_why, find_active, rewritten};
 use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
-use crate::fleet::{Contradiction, Exposure, Fleet, Instance, ServiceFleet, Stored};
+use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::Reason;
 use crate::gate::budget::capacity;
 use crate::moment::Moment;
@@ -258,7 +258,7 @@ pub fn retry_stopped(
         taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
     let mut body = ordered_again(moment, directive, true);
     // Its health URL answers 200 although it is declared stopped, and no order has taken it out.
-    let is_reached = instance.exposure() == Exposure::In;
+    let is_reached = instance.answers_200();
     body.presumes_out &= !is_reached;
     let takes_out = body.disposition.takes_out();
     let answers = |report: &Stored<Report>| matches!(report.rotation, Rotation::In | Rotation::Returning);

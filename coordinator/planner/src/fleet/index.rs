@@ -55,6 +55,8 @@ pub(super) struct Index {
     pub(super) out: Groups<()>,
     /// How many are in rotation, healthy or not.
     pub(super) in_rotation: usize,
+    /// The same with those whose rotation no balancer confirms.
+    pub(super) answering: usize,
     /// How many are in rotation and healthy, whatever version they run.
     pub(super) well: usize,
     /// How many get no requests, or are on their way in or out, by evidence or by order.
@@ -279,6 +281,8 @@ impl Index {
         self.out.shift(place, was, now);
         let (was, now) = is(|f| f.exposure == Exposure::In);
         count(&mut self.in_rotation, was, now);
+        let (was, now) = is(|f| matches!(f.exposure, Exposure::In | Exposure::Unconfirmed));
+        count(&mut self.answering, was, now);
         let (was, now) = is(|f| f.well);
         count(&mut self.well, was, now);
         let (was, now) = is(|f| f.exposure.is_away());

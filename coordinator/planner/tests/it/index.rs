@@ -24,12 +24,13 @@ fn report() -> impl Strategy<Value = Json> {
     let staged = prop::sample::subsequence(vec!["pantry-1.0.0", "pantry-2.0.0", "stray"], 0..=3);
     let step = prop::sample::select(vec![
         json!({"name": "serving"}),
+        json!({"name": "verifying"}),
         json!({"name": "draining"}),
         json!({"name": "drained"}),
         json!({"name": "failed", "at": "verifying", "reason": "never healthy"}),
     ]);
     let version = prop::sample::select(vec![json!(null), json!(1), json!(2)]);
-    let rotation = prop::sample::select(vec!["in", "leaving", "out", "maintenance"]);
+    let rotation = prop::sample::select(vec!["in", "leaving", "returning", "unknown", "out", "maintenance"]);
     (staged, step, version, rotation, any::<bool>(), 0..4i64, 0..3i64, 0..4i64).prop_map(
         |(staged, step, version, rotation, failed, admission, window, generation)| {
             let failures = if failed { json!({"pantry-2.0.0": "no space"}) } else { json!({}) };

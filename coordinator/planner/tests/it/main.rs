@@ -40,6 +40,7 @@ mod sim;
 mod stories;
 mod stragglers;
 mod tokens;
+mod unconfirmed;
 mod unknown_version;
 mod window;
 mod witness;

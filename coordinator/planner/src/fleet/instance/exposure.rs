@@ -12,6 +12,8 @@ use tidegate_proto::{Release, mutant};
 pub enum Exposure {
     /// In rotation.
     In,
+    /// It was in rotation, its health URL answers 200, and no balancer confirms that it is in again.
+    Unconfirmed,
     /// Neither in nor out by evidence: its health URL gives no clear answer, so that it may be in again at once.
     Possible,
     /// On its way in or out by its agent's own decision, with requests or without.
@@ -46,9 +48,12 @@ impl Instance {
             _ if self.cordoned || self.is_ordered_out() => Exposure::Away,
             Rotation::In => Exposure::In,
             Rotation::Out | Rotation::Maintenance => Exposure::Away,
-            // It was in rotation, and a balancer does not confirm that it still is.
-            Rotation::Returning if report.step == Step::Serving => Exposure::Possible,
+            Rotation::Returning if report.step == Step::Serving => Exposure::Unconfirmed,
             Rotation::Leaving | Rotation::Returning => Exposure::Between,
+            // It is not back yet: its agent looks whether it comes in, until the deadline of its order.
+            Rotation::Unknown if report.step == Step::Verifying && self.directive.is_some() => {
+                Exposure::Between
+            }
             Rotation::Unknown => Exposure::Possible,
         }
     }
@@ -58,6 +63,12 @@ impl Instance {
     pub fn is_well(&self) -> bool {
         let healthy = self.report.as_ref().is_some_and(|report| report.health == Health::Healthy);
         healthy && self.exposure() == Exposure::In
+    }
+
+    /// Whether no order takes it out and its health URL answers 200: balancers send it requests, or are about to.
+    pub fn answers_200(&self) -> bool {
+        let answers = |report: &Stored<Report>| matches!(report.rotation, Rotation::In | Rotation::Returning);
+        self.exposure() != Exposure::Away && self.report.as_ref().is_some_and(answers)
     }
 
     fn is_ordered_out(&self) -> bool {

@@ -48,6 +48,12 @@ impl ServiceFleet {
         self.index.in_rotation
     }
 
+    /// How many were seen in rotation and answer 200 at their health URLs, whether or not a balancer confirms that they
+    /// still are in it.
+    pub fn answering(&self) -> usize {
+        self.index.answering
+    }
+
     /// How many are in rotation and healthy, whatever version they run.
     pub fn well(&self) -> usize {
         self.index.well

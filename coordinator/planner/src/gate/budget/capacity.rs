@@ -9,6 +9,9 @@
 //!   unhealthy one in rotation became healthy at once: orders then still leave `min_in_service`, and no more than
 //!   `max_unavailable` of one domain get no requests. So a hiccup of all takes no more out than a roll would, and a
 //!   fleet that is unhealthy for good still moves, one after the other.
+//! * One whose health URL answers 200, and whose rotation no balancer confirms, is judged by the others that answer 200:
+//!   another one that may be in rotation again at once does not answer for it. If it is healthy, it is not taken out
+//!   where its order would be withdrawn at once.
 //! * One that is healthy in rotation, and not in service because of the version that it runs, answers requests as well as
 //!   any: of those that do, too, `min_in_service` stay and no more than `max_unavailable` are missing.
 
@@ -42,6 +45,8 @@ pub struct Budget {
 struct Reachable {
     /// In rotation.
     inside: usize,
+    /// The same, and those that answer 200 and whose rotation no balancer confirms.
+    answering: usize,
     /// In rotation, or neither in nor out by evidence.
     possibly: usize,
     /// None of these.
@@ -134,7 +139,10 @@ impl Budget {
     /// Takes one out of the budget that may get requests and is not in service; false where it does not allow that.
     pub fn take_unhealthy(&mut self, instance: &Instance, label: Option<&str>) -> bool {
         let exposure = instance.exposure();
-        if !self.may_take_unhealthy(exposure) || instance.is_well() && !self.may_take_well() {
+        if !self.may_take_unhealthy(exposure)
+            || instance.is_well() && !self.may_take_well()
+            || exposure != Exposure::In && instance.answers_200() && !self.may_take_returning(instance)
+        {
             return false;
         }
         let domain = label.and_then(|label| instance.label(label)).unwrap_or(NO_DOMAIN);
@@ -149,7 +157,8 @@ impl Budget {
         let reachable = &mut self.reachable;
         reachable.domain = Some(domain.to_owned());
         reachable.inside -= usize::from(exposure == Exposure::In);
-        let counted = usize::from(matches!(exposure, Exposure::In | Exposure::Possible));
+        reachable.answering -= usize::from(matches!(exposure, Exposure::In | Exposure::Unconfirmed));
+        let counted = usize::from(exposure != Exposure::Between);
         (reachable.possibly, reachable.away) = (reachable.possibly - counted, reachable.away + counted);
         reachable.overdue = false;
         true
@@ -157,7 +166,7 @@ impl Budget {
 
     /// Whether it allows no unhealthy one any more, of whatever domain.
     pub fn is_spent_for_unhealthy(&self) -> bool {
-        let each = [Exposure::In, Exposure::Possible, Exposure::Between];
+        let each = [Exposure::In, Exposure::Unconfirmed, Exposure::Possible, Exposure::Between];
         !each.into_iter().any(|exposure| self.may_take_unhealthy(exposure))
     }
 
@@ -166,11 +175,23 @@ impl Budget {
         self.reachable.overdue || self.well > self.min_in_service && missing < self.max_unavailable
     }
 
+    /// Of one whose health URL answers 200 and that is not confirmed to be in rotation: balancers may send it requests.
+    fn may_take_returning(&self, instance: &Instance) -> bool {
+        if mutant::is("returning-is-not-in-rotation") {
+            return true;
+        }
+        let itself = usize::from(instance.exposure() == Exposure::Unconfirmed);
+        let others = self.reachable.answering.saturating_sub(itself);
+        let is_healthy = instance.report.as_ref().is_some_and(|report| report.health == Health::Healthy);
+        let would_be_withdrawn = is_healthy && self.lacks() > 0;
+        (others >= self.min_in_service || self.reachable.overdue) && !would_be_withdrawn
+    }
+
     fn may_take_unhealthy(&self, exposure: Exposure) -> bool {
         let reachable = &self.reachable;
         let (there, cost) = match exposure {
             Exposure::In => (reachable.inside, 1),
-            Exposure::Possible => (reachable.possibly, 1),
+            Exposure::Unconfirmed | Exposure::Possible => (reachable.possibly, 1),
             Exposure::Between => (reachable.possibly, 0),
             Exposure::Away => return false,
         };
@@ -260,6 +281,7 @@ impl Reachable {
         let domain = fleet.domains_away().next().map(str::to_owned);
         Self {
             inside: fleet.in_rotation(),
+            answering: fleet.answering(),
             possibly: fleet.len() - away,
             away,
             domains: fleet.count_of_domains_away(),

@@ -1,0 +1,111 @@
+//! Instances whose health URLs answer 200 and whose rotation no balancer confirms: requests may reach them.
+
+use crate::sim::{World, node, service, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::{Health, Rotation, Step};
+use tidegate_proto::record::upgrade::Phase;
+
+/// In the roll, and nothing is ordered out yet. One must stay, and one may be out.
+fn rolling(nodes: usize) -> World {
+    let mut world = World::at_version_1(nodes);
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 1}))).unwrap();
+    world.until_roll();
+    world
+}
+
+fn reports(world: &mut World, n: usize, step: Step, rotation: Rotation, health: Health) {
+    let agent = world.agents.get_mut(&node(n)).unwrap();
+    agent.idle = None;
+    (agent.report.step, agent.report.rotation, agent.report.health) = (step, rotation, health);
+    world.publish(&node(n));
+}
+
+fn is_drained(world: &World, n: usize) -> bool {
+    let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap();
+    instance.directive.as_ref().is_some_and(|directive| directive.disposition == Disposition::Drain)
+}
+
+/// Its node was started a moment ago. The other one may be in rotation again at once, and answers nothing now.
+#[test]
+fn returning_one_is_not_drained_beside_one_that_fails() {
+    for health in [Health::Healthy, Health::Unhealthy] {
+        let mut world = rolling(2);
+        reports(&mut world, 0, Step::Serving, Rotation::Returning, health);
+        reports(&mut world, 1, Step::Serving, Rotation::Unknown, Health::Unhealthy);
+        for _ in 0..5 {
+            world.turn();
+            assert!(!is_drained(&world, 0), "{health:?}: no other one answers 200");
+        }
+        assert!(is_drained(&world, 1), "{health:?}: it answers nothing, so it goes first");
+    }
+}
+
+/// It was replaced, and is shown to see whether it is ready: it is still out by its order.
+#[test]
+fn one_being_verified_is_not_yet_back_in_rotation() {
+    let mut world = rolling(2);
+    let is_verified = |world: &World, n: usize| world.agents[&node(n)].report.step == Step::Verifying;
+    world.until("one is verified", |world| is_verified(world, 0) || is_verified(world, 1));
+    let first = usize::from(!is_verified(&world, 0));
+    reports(&mut world, first, Step::Verifying, Rotation::Unknown, Health::Unhealthy);
+    let answers = [
+        (Rotation::Unknown, Health::Unhealthy),
+        (Rotation::Returning, Health::Unhealthy),
+        (Rotation::Returning, Health::Healthy),
+    ];
+    for (rotation, health) in answers {
+        let mut world = world.clone();
+        reports(&mut world, 1 - first, Step::Serving, rotation, health);
+        for _ in 0..5 {
+            world.turn();
+            assert!(!is_drained(&world, 1 - first), "{rotation:?}, {health:?}: two would be out by order");
+        }
+    }
+}
+
+/// A balancer cannot be asked: an order for one of them would be withdrawn at once.
+#[test]
+fn healthy_ones_without_confirmation_are_not_drained() {
+    let mut world = rolling(3);
+    let report_all = |world: &mut World, rotation: Rotation| {
+        (0..3).for_each(|n| reports(world, n, Step::Serving, rotation, Health::Healthy));
+    };
+    report_all(&mut world, Rotation::Returning);
+    for _ in 0..5 {
+        let (_, plan) = world.turn();
+        assert!((0..3).all(|n| !is_drained(&world, n)), "{:?}", plan.waiting);
+    }
+    report_all(&mut world, Rotation::In);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+/// Its drain failed, it was let back, and a person declares it stopped although its health URL answers 200.
+#[test]
+fn returning_one_declared_stopped_needs_the_budget() {
+    let mut world = World::at_version_1(2);
+    let failures = json!({"tolerate": 1, "per_wave": 1});
+    let change = json!({"max_unavailable": 1, "min_in_service": 1, "failures": failures});
+    world.start(spec(change)).unwrap();
+    let is_draining = |world: &World, n: usize| world.agents[&node(n)].report.step == Step::Draining;
+    world.until("one drains", |world| is_draining(world, 0) || is_draining(world, 1));
+    let n = usize::from(!is_draining(&world, 0));
+    world.agents.get_mut(&node(n)).unwrap().undrainable = true;
+    let is_let_back = |world: &World| {
+        let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap();
+        let directive = instance.directive.as_ref();
+        directive.is_some_and(|directive| directive.disposition == Disposition::Serve { returning: true })
+    };
+    world.until("it is let back", is_let_back);
+    let declared = |world: &World| {
+        let asker = Asker { who: "op".into(), why: "it crashed".into(), accepts: Default::default() };
+        ask::retry_stopped(world.store.fleet(), &world.moment(), &upgrade_id(), &node(n), &asker)
+    };
+    reports(&mut world, n, Step::Verifying, Rotation::Returning, Health::Unhealthy);
+    assert!(declared(&world).is_ok(), "the other one serves");
+    reports(&mut world, 1 - n, Step::Serving, Rotation::Unknown, Health::Unhealthy);
+    let refused = declared(&world).unwrap_err();
+    assert!(refused.message.contains("leaves too few"), "{refused}");
+}
