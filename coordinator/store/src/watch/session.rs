@@ -39,8 +39,8 @@ pub(super) struct Watcher {
     sender: mpsc::Sender<Seen>,
     /// Whether all that was sent is still valid, so that a stream may resume from it.
     resumable: bool,
-    /// The highest revision that was sent, while a stream resumes and it is not known that the store has the last events.
-    unconfirmed: Option<Revision>,
+    /// Whether it has yet to be asked if the store has the last events.
+    unconfirmed: bool,
     lost: bool,
 }
 
@@ -52,7 +52,7 @@ impl Watcher {
         sender: mpsc::Sender<Seen>,
     ) -> Self {
         let position = Position::new(listed, watched);
-        Self { store, position, sender, resumable: false, unconfirmed: None, lost: false }
+        Self { store, position, sender, resumable: false, unconfirmed: false, lost: false }
     }
 
     /// Ends when the reader is gone.
@@ -116,16 +116,18 @@ impl Watcher {
     /// Finds where to resume: after the last reported event, if the store may still be the one that reported it; else from a
     /// list. Whether it is that store is asked once the stream is open.
     async fn find_place(&mut self) -> Result<(), End> {
-        self.unconfirmed = None;
+        self.unconfirmed = false;
         if self.resumable {
             let found = self.how_far().await?;
             self.regain().await?;
             let seen = self.position.seen();
             if found < seen {
                 self.restored(seen, found).await?;
-            } else if self.position.go_on_from_mark() {
-                self.unconfirmed = Some(seen);
-                return Ok(());
+            } else {
+                self.unconfirmed = self.position.has_marks();
+                if self.position.go_on_from_mark() {
+                    return Ok(());
+                }
             }
         }
         let snapshot = self.store.list_ranges(self.position.listed()).await;
@@ -134,7 +136,7 @@ impl Watcher {
         if snapshot.revision < self.position.seen() {
             self.restored(self.position.seen(), snapshot.revision).await?;
         }
-        self.position.reached(snapshot.revision);
+        self.position.was_listed(snapshot.revision);
         self.resumable = true;
         self.send(Seen::Listed(snapshot)).await
     }
@@ -153,10 +155,10 @@ impl Watcher {
     /// So the last events are compared only now: what takes the store's place from now on ends the stream. A member that
     /// lags is behind as well, so the store is asked how far it is.
     async fn confirm(&mut self, opened_at: Option<Revision>) -> Result<(), End> {
-        let resumes = self.unconfirmed.take();
-        let seen = resumes.unwrap_or_else(|| self.position.seen());
+        let compares = std::mem::take(&mut self.unconfirmed);
+        let seen = self.position.seen();
         let found = match opened_at.filter(|at| *at >= seen) {
-            Some(_) if resumes.is_none() => return Ok(()),
+            Some(_) if !compares => return Ok(()),
             Some(revision) => revision,
             None => self.how_far().await?,
         };
@@ -166,7 +168,7 @@ impl Watcher {
                 self.restored(seen, found).await?;
                 Err(End::Behind)
             }
-            None if resumes.is_some() => Err(End::Behind),
+            None if compares => Err(End::Behind),
             // Of what was listed there may be no event to compare.
             Some(true) | None => Ok(()),
         }
@@ -214,7 +216,7 @@ impl Watcher {
         tracing::error!(%seen, %found, "the store is behind what was seen of it; it was restored or replaced");
         self.store.fell_back_to(found);
         self.position.fell_back();
-        self.resumable = false;
+        (self.resumable, self.unconfirmed) = (false, false);
         self.send(Seen::Restored { seen, found }).await
     }
 
