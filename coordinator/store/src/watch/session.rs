@@ -11,7 +11,7 @@ use crate::store::Reader;
 use etcd_client::{Error as ClientError, WatchOptions, WatchResponse};
 use std::time::Duration;
 use tidegate_proto::{Revision, mutant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 /// A stream that is silent for this long is asked for its progress, and dropped when nothing comes for as long again: a
@@ -27,6 +27,8 @@ enum End {
     Unread,
     /// The revisions asked for are gone, or one message would be too large: list again.
     Behind,
+    /// The store was found behind what was seen of it, by another call: ask whether this watch follows the same store.
+    Suspect,
     /// The stream broke.
     Broken(String),
     /// The store wants a new token first.
@@ -41,6 +43,8 @@ pub(super) struct Watcher {
     resumable: bool,
     /// Whether it has yet to be asked if the store has the last events.
     unconfirmed: bool,
+    /// How often the store was found behind what was seen of it, by any call over the same connection.
+    falls: watch::Receiver<u64>,
     lost: bool,
 }
 
@@ -51,8 +55,8 @@ impl Watcher {
         watched: Vec<Range>,
         sender: mpsc::Sender<Seen>,
     ) -> Self {
-        let position = Position::new(listed, watched);
-        Self { store, position, sender, resumable: false, unconfirmed: false, lost: false }
+        let (position, falls) = (Position::new(listed, watched), store.falls());
+        Self { store, position, sender, resumable: false, unconfirmed: false, falls, lost: false }
     }
 
     /// Ends when the reader is gone.
@@ -65,6 +69,7 @@ impl Watcher {
                     self.resumable = false;
                     continue;
                 }
+                End::Suspect => continue,
                 End::Broken(why) => why,
                 End::Unauthenticated(why) => {
                     self.store.renew_token().await;
@@ -92,11 +97,18 @@ impl Watcher {
     }
 
     async fn run_session(&mut self, retry: &mut Retry) -> Result<std::convert::Infallible, End> {
+        // What was found before is asked now.
+        self.falls.mark_unchanged();
         self.find_place().await?;
         let mut stream = self.open().await?;
         let mut asked = false;
         loop {
-            let message = match timeout(SILENCE, stream.message()).await {
+            let message = tokio::select! {
+                biased;
+                Ok(()) = self.falls.changed() => return Err(End::Suspect),
+                message = timeout(SILENCE, stream.message()) => message,
+            };
+            let message = match message {
                 Ok(message) => message.map_err(end_of)?,
                 Err(_) if asked => return Err(End::Broken(format!("silent for {:?}", 2 * SILENCE))),
                 Err(_) => {
@@ -215,6 +227,8 @@ impl Watcher {
     async fn restored(&mut self, seen: Revision, found: Revision) -> Result<(), End> {
         tracing::error!(%seen, %found, "the store is behind what was seen of it; it was restored or replaced");
         self.store.fell_back_to(found);
+        // This watch lists again now.
+        self.falls.mark_unchanged();
         self.position.fell_back();
         (self.resumable, self.unconfirmed) = (false, false);
         self.send(Seen::Restored { seen, found }).await

@@ -1,5 +1,5 @@
-//! Another store takes the place of the one that a watch follows, after the watch has found its place and before its stream
-//! is open.
+//! Another store takes the place of the one that a watch follows: after the watch has found its place and before its stream
+//! is open, or while its stream goes on.
 
 use crate::world::{Watched, budget, budget_key};
 use etcd_client::{Channel, Client};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
-use tidegate_proto::{Commit, Prefix, Revision};
+use tidegate_proto::{Commit, Precondition, Prefix, Revision};
 use tidegate_store::{Scope, Seen, Store};
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -172,6 +172,42 @@ async fn member_that_lags_is_no_store_that_fell_back() {
     let made = put(&lagging, "c").await;
     let next = watched.next().await;
     assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{:?}", watched.reported);
+}
+
+#[tokio::test]
+async fn commit_answered_from_behind_makes_each_watch_ask_again() {
+    for conflicts in [false, true] {
+        let (store, blank) = (Embedded::in_memory(), Embedded::in_memory());
+        let (line, over) = Line::to(&store).await;
+        let narrow = vec![Scope::Key(budget_key("a")), Scope::Key(budget_key("b"))];
+        let mut watches = [Watched::begin(&over, vec![Scope::All]), Watched::begin(&over, narrow)];
+        for watched in &mut watches {
+            watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+        }
+        put(&store, "b").await;
+        let last = put(&store, "a").await;
+        for watched in &mut watches {
+            watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == last)).await;
+        }
+        line.goes_to(&blank);
+        let at = if conflicts { last } else { Revision::ABSENT };
+        let commit =
+            Commit::new().when(Precondition::At(budget_key("a"), at)).put(budget_key("a"), budget(2));
+        let answer = over.commit(&commit).await;
+        assert_eq!(answer.is_err(), conflicts, "{answer:?}");
+        for watched in &mut watches {
+            let restored = watched.next().await;
+            assert!(
+                matches!(restored, Seen::Restored { seen, found } if seen == last && found < last),
+                "{restored:?}"
+            );
+            let (listed, count) = (watched.next().await, usize::from(!conflicts));
+            assert!(
+                matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.len() == count),
+                "{listed:?}"
+            );
+        }
+    }
 }
 
 #[tokio::test]
