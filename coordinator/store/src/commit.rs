@@ -96,17 +96,29 @@ impl Store {
         match self.send(&sent).await {
             Ok(answer) if answer.succeeded() => {
                 let found = || "the store says yes, but not at which revision".to_owned();
-                let revision = self.revision_of("commit", answer.header());
+                let revision = self.answered_at(&answer, floor);
                 revision
                     .map(|revision| Committed { revision })
                     .map_err(|cause| CommitError::Unknown { found: found(), cause })
             }
             Ok(answer) => Err(CommitError::Conflict {
-                at: self.revision_of("commit", answer.header())?,
+                at: self.answered_at(&answer, floor)?,
                 broken: sent.broken(commit, &answer),
             }),
             Err(error) => self.resolve(&sent, floor, &error).await,
         }
+    }
+
+    /// The revision at which a commit was answered. A member that answers it has all that was committed before, so an answer
+    /// from below `floor`, which the store had reached when the commit was sent, is that of a store in its place.
+    fn answered_at(&self, answer: &TxnResponse, floor: Revision) -> Result<Revision, StoreError> {
+        let found = self.revision_of("commit", answer.header())?;
+        // Unless a watch has found that already.
+        if found < floor.min(self.highest_seen()) {
+            tracing::warn!(seen = %floor, %found, "a commit was answered from behind what was seen");
+            self.fell_back_to(found);
+        }
+        Ok(found)
     }
 
     /// Sends it once. Only where no connection was made, and so nothing was sent, it is tried again.

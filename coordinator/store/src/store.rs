@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tidegate_proto::{Prefix, Revision};
+use tokio::sync::watch;
 
 /// How long a read is retried before it returns an error.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -65,6 +66,8 @@ struct Shared {
     endpoints: String,
     /// The highest revision of any answer; where a store was restored, lowered to what was found then.
     highest: AtomicI64,
+    /// How often the store was found behind what was seen of it over this connection.
+    falls: watch::Sender<u64>,
     /// Whether an answer to a request for progress never overtakes events.
     progress_is_ordered: bool,
 }
@@ -97,7 +100,8 @@ impl Reader {
     }
 
     fn new(client: Client, prefix: Prefix, endpoints: String, progress_is_ordered: bool) -> Self {
-        let shared = Shared { client, prefix, endpoints, highest: AtomicI64::new(0), progress_is_ordered };
+        let (highest, falls) = (AtomicI64::new(0), watch::Sender::new(0));
+        let shared = Shared { client, prefix, endpoints, highest, falls, progress_is_ordered };
         Self { shared: Arc::new(shared) }
     }
 
@@ -120,8 +124,15 @@ impl Reader {
         self.shared.highest.fetch_max(revision.0, Ordering::Relaxed);
     }
 
+    /// The store was found at a revision, behind what was seen of it: each watch asks whether it follows the same store.
     pub(crate) fn fell_back_to(&self, revision: Revision) {
         self.shared.highest.store(revision.0, Ordering::Relaxed);
+        self.shared.falls.send_modify(|falls| *falls += 1);
+    }
+
+    /// Changes whenever the store is found behind what was seen of it.
+    pub(crate) fn falls(&self) -> watch::Receiver<u64> {
+        self.shared.falls.subscribe()
     }
 
     pub(crate) fn orders_progress(&self) -> bool {

@@ -1,6 +1,7 @@
 //! A watch that goes on: over lost connections it resumes where it was, after a compaction it lists again, and a store
 //! that fell back behind what was seen is reported as `Restored`, also where its revisions have caught up since, and where
-//! it took the other's place between two calls of the watch.
+//! it took the other's place between two calls of the watch. Where a commit or another watch over the same connection finds
+//! that the store fell back, each watch asks whether it follows the same store: its stream may go on at the former one.
 //!
 //! # What is guaranteed
 //! * The first item is `Listed` (`Lost` before it while the store is away). Each `Listed` replaces all before it.

@@ -11,7 +11,7 @@ use crate::store::Reader;
 use etcd_client::{Error as ClientError, WatchOptions, WatchResponse};
 use std::time::Duration;
 use tidegate_proto::{Revision, mutant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 /// A stream that is silent for this long is asked for its progress, and dropped when nothing comes for as long again: a
@@ -27,6 +27,8 @@ enum End {
     Unread,
     /// The revisions asked for are gone, or one message would be too large: list again.
     Behind,
+    /// The store was found behind what was seen of it, by another call: ask whether this watch follows the same store.
+    Suspect,
     /// The stream broke.
     Broken(String),
     /// The store wants a new token first.
@@ -39,8 +41,10 @@ pub(super) struct Watcher {
     sender: mpsc::Sender<Seen>,
     /// Whether all that was sent is still valid, so that a stream may resume from it.
     resumable: bool,
-    /// The highest revision that was sent, while a stream resumes and it is not known that the store has the last events.
-    unconfirmed: Option<Revision>,
+    /// Whether it has yet to be asked if the store has the last events.
+    unconfirmed: bool,
+    /// How often the store was found behind what was seen of it, by any call over the same connection.
+    falls: watch::Receiver<u64>,
     lost: bool,
 }
 
@@ -51,8 +55,8 @@ impl Watcher {
         watched: Vec<Range>,
         sender: mpsc::Sender<Seen>,
     ) -> Self {
-        let position = Position::new(listed, watched);
-        Self { store, position, sender, resumable: false, unconfirmed: None, lost: false }
+        let (position, falls) = (Position::new(listed, watched), store.falls());
+        Self { store, position, sender, resumable: false, unconfirmed: false, falls, lost: false }
     }
 
     /// Ends when the reader is gone.
@@ -65,6 +69,7 @@ impl Watcher {
                     self.resumable = false;
                     continue;
                 }
+                End::Suspect => continue,
                 End::Broken(why) => why,
                 End::Unauthenticated(why) => {
                     self.store.renew_token().await;
@@ -92,11 +97,18 @@ impl Watcher {
     }
 
     async fn run_session(&mut self, retry: &mut Retry) -> Result<std::convert::Infallible, End> {
+        // What was found before is asked now.
+        self.falls.mark_unchanged();
         self.find_place().await?;
         let mut stream = self.open().await?;
         let mut asked = false;
         loop {
-            let message = match timeout(SILENCE, stream.message()).await {
+            let message = tokio::select! {
+                biased;
+                Ok(()) = self.falls.changed() => return Err(End::Suspect),
+                message = timeout(SILENCE, stream.message()) => message,
+            };
+            let message = match message {
                 Ok(message) => message.map_err(end_of)?,
                 Err(_) if asked => return Err(End::Broken(format!("silent for {:?}", 2 * SILENCE))),
                 Err(_) => {
@@ -116,16 +128,18 @@ impl Watcher {
     /// Finds where to resume: after the last reported event, if the store may still be the one that reported it; else from a
     /// list. Whether it is that store is asked once the stream is open.
     async fn find_place(&mut self) -> Result<(), End> {
-        self.unconfirmed = None;
+        self.unconfirmed = false;
         if self.resumable {
             let found = self.how_far().await?;
             self.regain().await?;
             let seen = self.position.seen();
             if found < seen {
                 self.restored(seen, found).await?;
-            } else if self.position.go_on_from_mark() {
-                self.unconfirmed = Some(seen);
-                return Ok(());
+            } else {
+                self.unconfirmed = self.position.has_marks();
+                if self.position.go_on_from_mark() {
+                    return Ok(());
+                }
             }
         }
         let snapshot = self.store.list_ranges(self.position.listed()).await;
@@ -134,7 +148,7 @@ impl Watcher {
         if snapshot.revision < self.position.seen() {
             self.restored(self.position.seen(), snapshot.revision).await?;
         }
-        self.position.reached(snapshot.revision);
+        self.position.was_listed(snapshot.revision);
         self.resumable = true;
         self.send(Seen::Listed(snapshot)).await
     }
@@ -153,10 +167,10 @@ impl Watcher {
     /// So the last events are compared only now: what takes the store's place from now on ends the stream. A member that
     /// lags is behind as well, so the store is asked how far it is.
     async fn confirm(&mut self, opened_at: Option<Revision>) -> Result<(), End> {
-        let resumes = self.unconfirmed.take();
-        let seen = resumes.unwrap_or_else(|| self.position.seen());
+        let compares = std::mem::take(&mut self.unconfirmed);
+        let seen = self.position.seen();
         let found = match opened_at.filter(|at| *at >= seen) {
-            Some(_) if resumes.is_none() => return Ok(()),
+            Some(_) if !compares => return Ok(()),
             Some(revision) => revision,
             None => self.how_far().await?,
         };
@@ -166,7 +180,7 @@ impl Watcher {
                 self.restored(seen, found).await?;
                 Err(End::Behind)
             }
-            None if resumes.is_some() => Err(End::Behind),
+            None if compares => Err(End::Behind),
             // Of what was listed there may be no event to compare.
             Some(true) | None => Ok(()),
         }
@@ -213,8 +227,10 @@ impl Watcher {
     async fn restored(&mut self, seen: Revision, found: Revision) -> Result<(), End> {
         tracing::error!(%seen, %found, "the store is behind what was seen of it; it was restored or replaced");
         self.store.fell_back_to(found);
+        // This watch lists again now.
+        self.falls.mark_unchanged();
         self.position.fell_back();
-        self.resumable = false;
+        (self.resumable, self.unconfirmed) = (false, false);
         self.send(Seen::Restored { seen, found }).await
     }
 

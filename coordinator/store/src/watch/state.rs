@@ -17,6 +17,10 @@ pub(super) struct Position {
     listed: Vec<Range>,
     /// What the store watches, each with the first revision that is not sent yet.
     pub(super) watched: Vec<(Range, Revision)>,
+    /// The highest revision that was sent, in any range. A stream that resumes may begin below it.
+    sent: Revision,
+    /// The revision of the last list.
+    listed_at: Revision,
     /// An event of each of the last revisions of the one range, where there is but one; the newest last.
     marks: VecDeque<Mark>,
 }
@@ -42,7 +46,7 @@ impl Mark {
 impl Position {
     pub(super) fn new(listed: Vec<Range>, watched: Vec<Range>) -> Self {
         let watched = watched.into_iter().map(|range| (range, Revision(0))).collect();
-        Self { listed, watched, marks: VecDeque::new() }
+        Self { listed, watched, sent: Revision(0), listed_at: Revision(0), marks: VecDeque::new() }
     }
 
     /// Events of the last revisions, the newest first, of a watch over one range.
@@ -50,9 +54,16 @@ impl Position {
         self.marks.iter().rev()
     }
 
-    /// The history is followed from the newest mark on, where it is the one that the marks are of. Whether there is a mark.
+    /// Whether there is an event by which the history can be known again.
+    pub(super) fn has_marks(&self) -> bool {
+        !self.marks.is_empty()
+    }
+
+    /// The history is followed from the newest mark on, where it is the one that the marks are of. False where there is no
+    /// mark since the last list: what was listed after it may be of another history, and is listed again.
     pub(super) fn go_on_from_mark(&mut self) -> bool {
-        let (Some(mark), [(_, next)]) = (self.marks.back(), &mut self.watched[..]) else { return false };
+        let newest = self.marks.back().filter(|mark| mark.at >= self.listed_at);
+        let (Some(mark), [(_, next)]) = (newest, &mut self.watched[..]) else { return false };
         let late = i64::from(mutant::is("watch-resumes-one-revision-late"));
         *next = Revision(mark.at.0 + 1 + late);
         true
@@ -64,8 +75,13 @@ impl Position {
 
     /// The highest revision that was sent, in any range.
     pub(super) fn seen(&self) -> Revision {
-        let next = self.watched.iter().map(|(_, next)| next.0).max().unwrap_or_default();
-        Revision(next.saturating_sub(1))
+        self.sent
+    }
+
+    /// Everything was listed at this revision.
+    pub(super) fn was_listed(&mut self, revision: Revision) {
+        self.listed_at = revision;
+        self.reached(revision);
     }
 
     /// Everything up to this revision is sent, in all ranges.
@@ -73,11 +89,13 @@ impl Position {
         for (_, next) in &mut self.watched {
             next.0 = next.0.max(revision.0 + 1);
         }
+        self.sent = self.sent.max(revision);
     }
 
     /// A store that fell back counts from there.
     pub(super) fn fell_back(&mut self) {
         self.watched.iter_mut().for_each(|(_, next)| *next = Revision(0));
+        (self.sent, self.listed_at) = (Revision(0), Revision(0));
         self.marks.clear();
     }
 
@@ -120,6 +138,7 @@ impl Position {
             }
         }
         *next = last;
+        self.sent = self.sent.max(Revision(last.0 - 1));
         seen
     }
 }

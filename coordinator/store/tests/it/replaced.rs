@@ -1,5 +1,5 @@
-//! Another store takes the place of the one that a watch follows, after the watch has found its place and before its stream
-//! is open.
+//! Another store takes the place of the one that a watch follows: after the watch has found its place and before its stream
+//! is open, or while its stream goes on.
 
 use crate::world::{Watched, budget, budget_key};
 use etcd_client::{Channel, Client};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
-use tidegate_proto::{Commit, Prefix, Revision};
+use tidegate_proto::{Commit, Precondition, Prefix, Revision};
 use tidegate_store::{Scope, Seen, Store};
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -26,6 +26,8 @@ enum Opens {
 struct Stores {
     now: Embedded,
     opens: Option<Opens>,
+    /// How many streams were opened.
+    streams: usize,
 }
 
 /// A line in process.
@@ -35,14 +37,20 @@ struct Line(Arc<Mutex<Stores>>);
 impl Line {
     /// A line to a store, and a connection over it.
     async fn to(now: &Embedded) -> (Self, Store) {
-        let line = Self(Arc::new(Mutex::new(Stores { now: now.clone(), opens: None })));
+        let line = Self(Arc::new(Mutex::new(Stores { now: now.clone(), opens: None, streams: 0 })));
         let channel = Channel::Custom(BoxCloneSyncService::new(line.clone()));
         let client = Client::from_channel(channel, None).await.unwrap();
         (line, Store::over(client, Prefix::default()))
     }
 
     fn leads_to(&self, now: Embedded, opens: Opens) {
-        *self.0.lock().unwrap() = Stores { now, opens: Some(opens) };
+        let mut stores = self.0.lock().unwrap();
+        (stores.now, stores.opens) = (now, Some(opens));
+    }
+
+    /// Calls and new streams go to this store from now on; streams that are open go on where they are.
+    fn goes_to(&self, now: &Embedded) {
+        self.0.lock().unwrap().now = now.clone();
     }
 
     /// Waits until a stream was opened as it was set.
@@ -52,9 +60,20 @@ impl Line {
         }
     }
 
+    /// Waits until so many streams were opened.
+    async fn has_opened(&self, streams: usize) {
+        while self.0.lock().unwrap().streams < streams {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     fn store_for(&self, path: &str) -> Embedded {
         let mut stores = self.0.lock().unwrap();
-        let opens = if path.ends_with("/Watch") { stores.opens.take() } else { None };
+        if !path.ends_with("/Watch") {
+            return stores.now.clone();
+        }
+        stores.streams += 1;
+        let opens = stores.opens.take();
         match opens {
             None => {}
             Some(Opens::Lagging(member)) => return member,
@@ -153,4 +172,64 @@ async fn member_that_lags_is_no_store_that_fell_back() {
     let made = put(&lagging, "c").await;
     let next = watched.next().await;
     assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{:?}", watched.reported);
+}
+
+#[tokio::test]
+async fn commit_answered_from_behind_makes_each_watch_ask_again() {
+    for conflicts in [false, true] {
+        let (store, blank) = (Embedded::in_memory(), Embedded::in_memory());
+        let (line, over) = Line::to(&store).await;
+        let narrow = vec![Scope::Key(budget_key("a")), Scope::Key(budget_key("b"))];
+        let mut watches = [Watched::begin(&over, vec![Scope::All]), Watched::begin(&over, narrow)];
+        for watched in &mut watches {
+            watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+        }
+        put(&store, "b").await;
+        let last = put(&store, "a").await;
+        for watched in &mut watches {
+            watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == last)).await;
+        }
+        line.goes_to(&blank);
+        let at = if conflicts { last } else { Revision::ABSENT };
+        let commit =
+            Commit::new().when(Precondition::At(budget_key("a"), at)).put(budget_key("a"), budget(2));
+        let answer = over.commit(&commit).await;
+        assert_eq!(answer.is_err(), conflicts, "{answer:?}");
+        for watched in &mut watches {
+            let restored = watched.next().await;
+            assert!(
+                matches!(restored, Seen::Restored { seen, found } if seen == last && found < last),
+                "{restored:?}"
+            );
+            let (listed, count) = (watched.next().await, usize::from(!conflicts));
+            assert!(
+                matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.len() == count),
+                "{listed:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn watch_does_not_resume_from_before_its_last_list() {
+    let (store, line, mut watched, _) = watched().await;
+    let (listed, other) = (store.restored_in_memory(), store.restored_in_memory());
+    for name in ["b", "c"] {
+        put(&listed, name).await;
+        put(&other, &format!("other-{name}")).await;
+    }
+    let last = put(&listed, "d").await;
+    listed.client().await.unwrap().compact(last.0, None).await.unwrap();
+    line.goes_to(&listed);
+    store.close().await;
+    watched.until(|seen| matches!(seen, Seen::Listed(snapshot) if snapshot.revision == last)).await;
+    // The first, the one that was compacted, and the one after the list.
+    line.has_opened(3).await;
+    // It has the event that was seen before the list, and has come as far.
+    assert_eq!(put(&other, "e").await, last);
+    line.goes_to(&other);
+    listed.close().await;
+    watched.until(|seen| matches!(seen, Seen::Regained)).await;
+    let next = watched.next().await;
+    assert!(matches!(&next, Seen::Listed(snapshot) if snapshot.entries.len() == 4), "{:?}", watched.reported);
 }
