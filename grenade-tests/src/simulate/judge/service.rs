@@ -1,0 +1,70 @@
+//! One service, as the judge knows it, and what the spec of its upgrade allows.
+
+use crate::simulate::scenario::UpgradePlan;
+use tidegate_proto::record::window::Window;
+
+/// What the spec of an upgrade allows.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::simulate) struct Limits {
+    /// How many health URLs must answer 200.
+    pub min_in_service: u64,
+    /// How long a drain may last, in milliseconds.
+    pub drain_deadline: u64,
+}
+
+impl Limits {
+    /// As people write it.
+    pub(in crate::simulate) fn of(plan: &UpgradePlan) -> Self {
+        let drain_deadline = if plan.fails_on_deadline { u64::MAX } else { plan.drain_deadline };
+        Self { min_in_service: plan.min_in_service, drain_deadline }
+    }
+}
+
+/// One service, as the judge knows it.
+#[derive(Debug, Clone, Default)]
+pub(in crate::simulate) struct ServiceFacts {
+    /// How many instances it has.
+    pub instances: u64,
+    /// How many health URLs must answer 200, by the last upgrade that began and that the store knows.
+    pub min_in_service: u64,
+    /// How long a drain may last.
+    pub drain_deadline: u64,
+    /// Whether an upgrade of it is under way.
+    pub upgrading: bool,
+    /// Floors and ceilings that were committed, each with its time.
+    pub windows: Vec<(u64, u32, u32)>,
+    /// Whether the store took the place of another and has no window.
+    pub has_no_window: bool,
+    /// The lowest version that can serve with what was contracted, by the windows.
+    pub contracted: u32,
+    /// Since when its database lacks the form of the upgrade under way, as far as the judge has looked.
+    pub lacks_since: Option<u64>,
+    /// The lowest version that uses the form which the last rollback of an upgrade of its schema undid, and how many
+    /// admissions there were when that ended.
+    pub undone: Option<(u32, u64)>,
+    /// The same version from when a rollback begins until an upgrade of its schema goes on, and whether the rollback has ended.
+    pub undoing: Option<(u32, bool)>,
+    /// Drains that break rule 1 if the database still lacked the form, each with its time and what to say of it.
+    pub drained_on_lack: Vec<(u64, String)>,
+}
+
+impl ServiceFacts {
+    /// An upgrade begins.
+    pub(in crate::simulate) fn begins(&mut self, plan: &UpgradePlan) {
+        self.is_bound_by(plan);
+        self.upgrading = true;
+    }
+
+    /// A window is committed.
+    pub(in crate::simulate) fn goes_by(&mut self, window: &Window, now: u64) {
+        self.windows.push((now, window.floor.get(), window.ceiling.get()));
+        self.has_no_window = false;
+        self.contracted = window.contracted.map_or(window.floor.get(), |version| version.get());
+    }
+
+    /// Of the upgrades that the store knows, this one began last.
+    pub(in crate::simulate) fn is_bound_by(&mut self, plan: &UpgradePlan) {
+        let limits = Limits::of(plan);
+        (self.min_in_service, self.drain_deadline) = (limits.min_in_service, limits.drain_deadline);
+    }
+}
