@@ -20,6 +20,7 @@ use crate::gate::{Causes, Sample};
 use former::former_release;
 use std::collections::BTreeMap;
 use tidegate_proto::record::directive::OnDeadline;
+use tidegate_proto::record::report::Step;
 use tidegate_proto::record::upgrade::{Former, SchemaBinding};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::{Spec, Strategy};
@@ -92,6 +93,16 @@ fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> 
     let left = former::replaced_leftovers(service, spec);
     let is_left = |node: &NodeId| left.iter().any(|instance| instance.node == *node);
     any(service.unknown().sample_but(is_left, left.len()), "the version that runs is not known on");
+    let is_refused = |i: &Instance| i.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
+    let refused = service.unknown().each.filter(|i| is_refused(i) && !is_left(&i.node));
+    any(
+        Sample::counted(refused.map(|i| &i.node)),
+        &format!(
+            "refused by the window (start a version inside it there, or admit the one that is there: `tidegate fleet \
+             window {} --floor … --ceiling … --why …`)",
+            service.name()
+        ),
+    );
     any(service.below(spec.from).sample(), &format!("below `from` ({}) on", spec.from));
     match is_cut_off(service, spec) {
         true => any(service.above(spec.to).sample(), &format!("above `to` ({}) on", spec.to)),

@@ -139,5 +139,9 @@ fn unknown_version_that_serves_or_was_refused_blocks_a_start() {
     ];
     for found in blocked {
         assert!(found.contains("true pantry-api: the version that runs is not known on: n2"), "{found}");
+        let advised = found.contains("`tidegate fleet window pantry-api --floor … --ceiling … --why …`): n2");
+        assert_eq!(advised, found.contains("refused by the window"), "{found}");
     }
+    let refused = change(&|report| report.step = Step::Refused { reason: "outside".into() });
+    assert!(refused.contains("true pantry-api: refused by the window"), "{refused}");
 }
