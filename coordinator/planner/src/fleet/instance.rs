@@ -176,6 +176,14 @@ impl Instance {
         })
     }
 
+    /// Whether readiness cannot be judged while the disable-file is there, which makes the readiness URL answer 503: that URL is
+    /// the health URL, or the agent was started after the file was put. It is judged once the instance is shown.
+    pub fn is_unjudged(&self) -> bool {
+        let unjudged =
+            |report: &Stored<Report>| report.health == Health::Unknown || report.abilities.ready_by_health;
+        self.report.as_ref().is_some_and(unjudged)
+    }
+
     /// Whether its agent names this release as the one that runs. It names what it has started, whatever that answers.
     pub fn names_release(&self, tag: &ReleaseTag) -> bool {
         self.report.as_ref().is_some_and(|report| report.release.as_ref() == Some(tag))

@@ -3,7 +3,7 @@
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::window::Window;
@@ -220,6 +220,84 @@ fn instance_drained_before_its_wave_waits_for_it() {
     }
     world.run();
     assert_eq!((world.phase(), world.versions()), (Phase::Completed, vec![2; 4]));
+}
+
+/// A roll by one at a time. An instance of the second wave is drained, because its version was changed before the roll.
+fn with_one_drained_early() -> (World, usize) {
+    let mut world = World::at_version_1(4);
+    let canary =
+        json!({"strategy": {"canary": {"steps": [1, "rest"]}}, "max_unavailable": 1, "min_in_service": 2});
+    world.start(spec(canary)).unwrap();
+    world.until_roll();
+    let wave = |n: usize| world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap().wave;
+    let later = (0..4).find(|n| wave(*n) == Some(1)).unwrap();
+    put_back(&mut world, later, 3);
+    let key = Key::Directive(service(), node(later));
+    let Some((Value::Directive(stored), ..)) = world.store.keys.get(&key).cloned() else { panic!() };
+    world.store.put(key, Directive { disposition: Disposition::Drain, ..stored.body });
+    while world.agent_step(&node(later)) {}
+    assert!(matches!(world.agents[&node(later)].report.step, Step::Drained { .. }));
+    (world, later)
+}
+
+/// A person starts version 1 there again.
+fn put_right(world: &mut World, n: usize, health: Health) {
+    let agent = world.agents.get_mut(&node(n)).unwrap();
+    agent.release = release(1);
+    (agent.report.version, agent.report.release) = (Some(release(1).version), Some(release(1).tag));
+    (agent.report.health, agent.unready, agent.idle) = (health, health == Health::Unhealthy, None);
+    world.admit(&node(n));
+    world.publish(&node(n));
+}
+
+fn is_let_back(world: &World, n: usize) -> bool {
+    let Value::Directive(directive) = &world.store.keys[&Key::Directive(service(), node(n))].0 else {
+        panic!()
+    };
+    directive.body.disposition == Disposition::Serve { returning: true }
+}
+
+/// Its agent was started after the disable-file was put, which makes its readiness URL answer 503.
+#[test]
+fn one_drained_early_returns_where_health_is_unknown() {
+    let (mut world, later) = with_one_drained_early();
+    put_right(&mut world, later, Health::Unknown);
+    let last = world.run();
+    assert_eq!((world.phase(), world.versions()), (Phase::Completed, vec![2; 4]), "{:?}", last.waiting);
+}
+
+#[test]
+fn unhealthy_one_drained_early_returns_only_if_unjudged() {
+    let (mut world, later) = with_one_drained_early();
+    put_right(&mut world, later, Health::Unhealthy);
+    let last = world.run();
+    assert!(!is_let_back(&world, later), "its readiness URL fails for another reason than the file");
+    let said: Vec<_> = last.waiting[&upgrade_id()].iter().map(ToString::to_string).collect();
+    let named = format!("not in rotation and healthy: n{later}");
+    assert!(said.iter().any(|reason| reason.starts_with(&named)), "{said:?}");
+    assert!(!said.iter().any(|reason| reason.contains("outside the window")), "{said:?}");
+    world.agents.get_mut(&node(later)).unwrap().report.abilities.ready_by_health = true;
+    world.publish(&node(later));
+    world.until("it goes back", |world| is_let_back(world, later));
+    world.set_unready(&node(later), false);
+    world.run();
+    assert_eq!((world.phase(), world.versions()), (Phase::Completed, vec![2; 4]));
+}
+
+/// Its agent starts nothing while the directive says drain.
+#[test]
+fn one_drained_early_that_ended_is_left_to_its_agent() {
+    let (mut world, later) = with_one_drained_early();
+    let report = &mut world.agents.get_mut(&node(later)).unwrap().report;
+    (report.version, report.health, report.rotation) = (None, Health::Unknown, Rotation::Maintenance);
+    world.publish(&node(later));
+    let last = world.run();
+    assert!(!is_let_back(&world, later), "a person keeps it out");
+    let said: Vec<_> = last.waiting[&upgrade_id()].iter().map(ToString::to_string).collect();
+    assert!(said.contains(&format!("in maintenance: n{later}")), "{said:?}");
+    world.agents.get_mut(&node(later)).unwrap().report.rotation = Rotation::Out;
+    world.publish(&node(later));
+    world.until("it goes back", |world| is_let_back(world, later));
 }
 
 fn contracted_in_window(world: &World) -> Option<ServiceVersion> {

@@ -12,7 +12,8 @@ pub(crate) struct TakenOut<'a> {
     pub(crate) draining: Vec<&'a NodeId>,
     pub(crate) replacing: Vec<&'a NodeId>,
     pub(crate) returning: Vec<&'a NodeId>,
-    /// They report that they serve, and are not healthy in rotation.
+    /// They report that they serve, and are not healthy in rotation; or they were drained before their wave, run a version
+    /// that is admitted, and are not healthy.
     pub(crate) broken: Vec<&'a Instance>,
     /// Nothing that they report counts.
     pub(crate) silent: Vec<&'a NodeId>,
@@ -20,7 +21,7 @@ pub(crate) struct TakenOut<'a> {
     pub(crate) in_maintenance: Vec<&'a NodeId>,
     /// Drained, and not to be stopped now.
     pub(crate) held: Vec<&'a Instance>,
-    /// Drained before their wave, because their version was changed in rotation.
+    /// Drained before their wave, because their version was changed in rotation to one that is not admitted.
     pub(crate) outside: Vec<&'a Instance>,
     /// Those that failed under their directive, with why.
     pub(crate) failed: Vec<(&'a Instance, String)>,

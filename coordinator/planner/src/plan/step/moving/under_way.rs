@@ -158,13 +158,8 @@ fn is_former(instance: &Instance, moving: &Moving<'_>) -> bool {
 
 /// One that is ordered to drain: what follows depends on its health now, and on capacity now.
 fn drained<'a>(found: &mut UnderWay<'a>, moving: &Moving<'a>, budget: &Budget, instance: &'a Instance) {
-    // Drained before its wave, because its version was changed in rotation.
     if instance.wave.is_some_and(|wave| wave > moving.up_to) && !needs_no_wave(instance, moving) {
-        let admitted = instance.runs_admitted(moving.service.window());
-        return match admitted && instance.runs_healthily() {
-            true => found.recall.push(Order::serve(instance)),
-            false => found.out.outside.push(instance),
-        };
+        return drained_early(found, moving, instance);
     }
     let course = if instance.is_drained() { Course::Drained } else { Course::Draining };
     match course {
@@ -179,5 +174,28 @@ fn drained<'a>(found: &mut UnderWay<'a>, moving: &Moving<'a>, budget: &Budget, i
         }
         Course::Drained => found.out.held.push(instance),
         _ => found.out.draining.push(&instance.node),
+    }
+}
+
+/// One that is drained before its wave, because its version was changed in rotation. It goes back once the window admits what
+/// runs, unless that is known to be unhealthy. It also goes back where nothing answers: its agent starts nothing while the
+/// directive says drain, and afterwards only what is admitted.
+fn drained_early<'a>(found: &mut UnderWay<'a>, moving: &Moving<'a>, instance: &'a Instance) {
+    let is_admitted = instance.runs_admitted(moving.service.window());
+    let (is_drained, answers_nothing) = (instance.is_drained(), instance.answers_nothing());
+    let goes_back = match is_admitted {
+        true => instance.runs_healthily() || is_drained && instance.is_unjudged(),
+        false => is_drained && answers_nothing && !instance.is_in_maintenance(),
+    };
+    if goes_back {
+        found.recall.push(Order::serve(instance));
+    } else if instance.is_in_maintenance() {
+        found.out.in_maintenance.push(&instance.node);
+    } else if !is_drained && (is_admitted || answers_nothing) {
+        found.out.draining.push(&instance.node);
+    } else if is_admitted {
+        found.out.broken.push(instance);
+    } else {
+        found.out.outside.push(instance);
     }
 }
