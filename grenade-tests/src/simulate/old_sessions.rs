@@ -18,6 +18,8 @@ pub(super) struct Sessions {
     steps: Option<u64>,
     /// Whether a program of the first version is said to be connected all the time: also of a database that lists none.
     falsified: bool,
+    /// Whether a program that says another version also gives that to the database.
+    pub(super) named_as_said: bool,
 }
 
 /// The program that is not connected and is said to be.

@@ -165,15 +165,25 @@ fn simulated_regressions_break_no_rule() {
     }
 }
 
-#[test]
-fn falsified_runs_are_found_out_by_their_rule() {
-    let done = simulate(&["--judge-the-judge"]);
+/// Each rule is falsified, and the judge finds each out.
+fn is_found_out(arguments: &[&str]) {
+    let done = simulate(arguments);
     let said = text(&done);
     assert!(done.status.success(), "{said}");
     for rule in 0..=12 {
         let of_it = |line: &&str| line.split_whitespace().take(2).eq(["ok", rule.to_string().as_str()]);
         assert!(said.lines().any(|line| of_it(&line)), "nothing was falsified against rule {rule}:\n{said}");
     }
+}
+
+#[test]
+fn falsified_runs_are_found_out_by_their_rule() {
+    is_found_out(&["--judge-the-judge"]);
+}
+
+#[test]
+fn long_falsified_runs_over_real_postgres_are_found_out() {
+    is_found_out(&["--judge-the-judge", "--postgres"]);
 }
 
 /// Twice as many schedules take some 20 s on two cores without optimisation.

@@ -37,6 +37,10 @@ impl FalseAction {
                 world.sessions[0].falsify();
                 Some(())
             }
+            Self::OldProgramAtContract => {
+                world.sessions[0].named_as_said = true;
+                self.apply_to(world, serving(world)?, since)
+            }
             Self::FormerDocumentIsShown => host::show_former_document(&world.testbed, 0),
             Self::DeposedWrites => world.databases[0].deposed_writes().await.ok(),
             Self::RowIsLost => world.databases[0].lose_row().await.ok(),

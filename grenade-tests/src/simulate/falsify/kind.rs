@@ -47,7 +47,7 @@ pub enum FalseAction {
     DeposedWrites,
     /// `explain` names no reason.
     ReasonsAreLost,
-    /// A program of the former version says that it is the new one when contract begins.
+    /// A program of the former version says that it is the new one when contract begins, also to its database.
     OldProgramAtContract,
     /// A row is lost.
     RowIsLost,
