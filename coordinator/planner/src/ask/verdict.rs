@@ -19,10 +19,7 @@ pub(super) fn recorded<T: Clone + Into<Vec<Earlier>>>(
     let (note, who) = (asker.why.clone(), asker.who.clone());
     let new = Earlier { verdict, sha256, note, who, at: moment.wall };
     let before = known.map(|known| known.record.body.clone().into()).unwrap_or_default();
-    // One that cannot be read is replaced.
-    let unread = || fleet.unreadable_revision(key);
-    let at = known.map(|known| known.at).or_else(unread).unwrap_or(Revision::ABSENT);
-    (at, new.after(before))
+    (fleet.replaced_at(key, known.map(|known| known.at)), new.after(before))
 }
 
 /// A verdict in the history of the fleet, with the digest of what it rests on.

@@ -103,8 +103,12 @@ impl Fleet {
         self.unreadable.get(key).map(|(why, _)| why)
     }
 
-    /// The mod_revision of a record that could not be read: what replaces it compares that.
-    pub fn unreadable_revision(&self, key: &Key) -> Option<Revision> {
+    /// What a commit compares that replaces the record of a key, whether that could be read, at `known`, or not.
+    pub fn replaced_at(&self, key: &Key, known: Option<Revision>) -> Revision {
+        known.or_else(|| self.unreadable_revision(key)).unwrap_or(Revision::ABSENT)
+    }
+
+    fn unreadable_revision(&self, key: &Key) -> Option<Revision> {
         self.unreadable.get(key).map(|(_, at)| *at)
     }
 

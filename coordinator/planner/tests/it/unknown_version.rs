@@ -61,14 +61,20 @@ fn skipped_instance_without_a_version_is_named_with_retry() {
     (report.step, report.rotation, report.health) = (Step::Starting, Rotation::Unknown, Health::Unknown);
     world.publish(&node(4));
     skip(&mut world, 4);
+    world.run();
+    assert_eq!(world.versions(), [2, 2, 2, 1], "it holds no other");
+    ends_with_retry(&mut world, 4);
+    assert_eq!(world.versions(), [2; 4]);
+}
+
+/// The roll waits for the instance, names the retry, and ends with it.
+fn ends_with_retry(world: &mut World, n: usize) {
     let at_rest = world.run();
     assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}: {:?}", world.phase(), at_rest.waiting);
-    assert_eq!(world.versions(), [2, 2, 2, 1], "it holds no other");
-    assert!(names_retry(&at_rest, 4), "{:?}", at_rest.waiting);
-    retry(&mut world, 4);
+    assert!(names_retry(&at_rest, n), "{:?}", at_rest.waiting);
+    retry(world, n);
     let last = world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
-    assert_eq!(world.versions(), [2; 4]);
 }
 
 /// Its drain failed within what the spec tolerates. It was let back, and has ended since.
@@ -86,12 +92,7 @@ fn failed_instance_without_a_version_is_named_with_retry() {
     world.run();
     assert_eq!(world.versions(), [2, 1, 2]);
     ends(&mut world, 1, |_| ());
-    let at_rest = world.run();
-    assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}: {:?}", world.phase(), at_rest.waiting);
-    assert!(names_retry(&at_rest, 1), "{:?}", at_rest.waiting);
-    retry(&mut world, 1);
-    let last = world.run();
-    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    ends_with_retry(&mut world, 1);
     assert_eq!(world.versions(), [2; 3]);
 }
 

@@ -55,16 +55,24 @@ impl Line {
 
     /// Waits until a stream was opened as it was set.
     async fn is_opened(&self) {
-        while self.0.lock().unwrap().opens.is_some() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        self.until("a stream is opened", |stores| stores.opens.is_none()).await;
     }
 
     /// Waits until so many streams were opened.
     async fn has_opened(&self, streams: usize) {
-        while self.0.lock().unwrap().streams < streams {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        self.until("streams are opened", |stores| stores.streams >= streams).await;
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&Stores) -> bool) {
+        let looks = async {
+            while !holds(&self.0.lock().unwrap()) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        assert!(
+            tokio::time::timeout(Duration::from_secs(30), looks).await.is_ok(),
+            "not within 30 s: {what}"
+        );
     }
 
     fn store_for(&self, path: &str) -> Embedded {

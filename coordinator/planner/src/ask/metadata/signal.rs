@@ -7,7 +7,7 @@ use crate::metadata;
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::signal::Signal;
-use tidegate_proto::{FailureName, GroupName, Key, MetadataGeneration, NodeId, Revision};
+use tidegate_proto::{FailureName, GroupName, Key, MetadataGeneration, NodeId};
 
 /// What an instance reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,8 +79,7 @@ pub fn signal(
     }
     let key = Key::GroupSignal(name.clone(), node.clone());
     // One that cannot be read is replaced: the last signal counts.
-    let unread = || fleet.unreadable_revision(&key);
-    let at = stands.map(|stored| stored.at).or_else(unread).unwrap_or(Revision::ABSENT);
+    let at = fleet.replaced_at(&key, stands.map(|stored| stored.at));
     // One word a key, so that instances do not wait for each other; the group itself is not compared.
     let commit = Commit::new().when(Precondition::At(key.clone(), at)).put(key, body);
     Ok(Asked { generation: Some(generation), commit: Some(commit) })

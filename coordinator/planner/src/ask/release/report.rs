@@ -13,7 +13,7 @@ use tidegate_proto::key::SignalSubject;
 use tidegate_proto::record::release::ComputeRelease;
 use tidegate_proto::record::signal::Signal;
 use tidegate_proto::record::stream::{MAX_RUNNING_TAGS, Running};
-use tidegate_proto::{ComputeId, Key, ReleaseRevision, ReleaseTag, Revision, StreamName, mutant};
+use tidegate_proto::{ComputeId, Key, ReleaseRevision, ReleaseTag, StreamName, mutant};
 
 /// Whether a waiting release answers. One that stops answering restarts its healthy time.
 pub fn available(
@@ -79,8 +79,7 @@ pub fn signal(
     let (why, who) = (asker.why.clone(), asker.who.clone());
     let body = Signal { generation: None, success, failure: None, why, who, at: moment.wall };
     // One that cannot be read is replaced: the last signal counts.
-    let unread = || fleet.unreadable_revision(&key);
-    let at = known.map(|known| known.at).or_else(unread).unwrap_or(Revision::ABSENT);
+    let at = fleet.replaced_at(&key, known.map(|known| known.at));
     // One word a key, so that computes do not wait for each other; the stream itself is not compared.
     let commit = Commit::new().when(Precondition::At(key.clone(), at)).put(key, body);
     Ok(Asked { stream: name.clone(), revision: Some(revision), commit: Some(commit) })
