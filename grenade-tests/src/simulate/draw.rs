@@ -30,6 +30,7 @@ pub fn scenario(seed: u64) -> Scenario {
     let mut zones: Vec<String> = zones.collect();
     let mut schemas: Vec<SchemaPlan> = (0..dice.within(1, 2)).map(|_| schema(&mut dice)).collect();
     made_by_hand(&mut Dice::of(seed, "baseline"), &mut schemas);
+    many_rows(&mut Dice::of(seed, "rows"), &mut schemas);
     let count = match dice.below(100) {
         0..=88 => 1,
         89..=97 => 2,
@@ -136,6 +137,15 @@ fn forget_unused(schemas: &mut Vec<SchemaPlan>, services: &mut [ServicePlan]) {
             schemas.remove(n);
             let later = services.iter_mut().filter_map(|service| service.schema.as_mut());
             later.filter(|schema| **schema > n).for_each(|schema| *schema -= 1);
+        }
+    }
+}
+
+/// Some tables have more rows than one batch of a fill takes.
+fn many_rows(dice: &mut Dice, schemas: &mut [SchemaPlan]) {
+    for schema in schemas {
+        if dice.percent(8) {
+            schema.rows = dice.within(150, 600);
         }
     }
 }
@@ -251,6 +261,7 @@ mod tests {
             ("several services", share(|one| one.services.len() > 1), 9..=14),
             ("a schema", share(|one| !one.schemas.is_empty()), 66..=76),
             ("generations before", share(|one| one.schemas.iter().any(|s| s.contracted > 0)), 8..=18),
+            ("a fill of several batches", share(|one| one.schemas.iter().any(|s| s.rows > 100)), 4..=10),
             ("two coordinators", share(|one| one.coordinators > 1), 30..=40),
             ("a stream", share(|one| one.stream.is_some()), 20..=30),
             ("a group", share(|one| one.metadata.is_some()), 7..=13),

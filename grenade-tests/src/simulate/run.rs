@@ -147,6 +147,7 @@ impl Run {
         let (mut step, mut next) = (0u64, Instant::now() + STEP);
         let backs_up = self.waiting.iter().any(|fault| fault.what == What::StoreRestored);
         while self.world.testbed.now() < LONGEST {
+            let due = self.next_due().unwrap_or(next).min(next);
             tokio::select! {
                 biased;
                 () = self.world.testbed.changed().notified() => {
@@ -154,8 +155,13 @@ impl Run {
                     self.clients().await;
                     continue;
                 }
-                () = tokio::time::sleep_until(next) => next += STEP,
+                () = tokio::time::sleep_until(due) => {}
             }
+            if due < next {
+                self.let_things_happen().await?;
+                continue;
+            }
+            next += STEP;
             step += 1;
             if step.is_multiple_of(LIES) {
                 tamper::lie(&mut self.world).await;
@@ -207,6 +213,20 @@ impl Run {
         let undo = fault::begin(&mut self.world, id, service, &fault.what, fault.lasts).await;
         let ends = self.world.testbed.now() + fault.lasts;
         self.pending.extend(undo.into_iter().map(|undo| (ends, undo)));
+    }
+
+    /// When the next fault begins or ends: between two looks as well, in the middle of whatever is done then.
+    fn next_due(&self) -> Option<Instant> {
+        let state = self.world.testbed.state();
+        let begins = self.waiting.iter().filter_map(|fault| {
+            let mut current = self.sequences.iter().filter_map(|chain| chain.current.as_ref());
+            let (phase, since) = state.facts.phases.get(&current.find(|one| one.plan == fault.upgrade)?.id)?;
+            (word(*phase) == fault.phase).then_some(since + fault.after)
+        });
+        let ends = self.pending.iter().map(|(ends, _)| *ends);
+        let now = self.world.testbed.now();
+        let due = begins.chain(ends).filter(|due| *due > now).min()?;
+        Some(Instant::now() + Duration::from_millis(due - now))
     }
 
     /// What is due begins, and what is over ends.

@@ -5,14 +5,14 @@ use super::{Asked, Database, Wrong};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// How many rows programs make.
+/// How many rows programs make, where a table has no more from the beginning.
 const ROWS: u64 = 48;
 
 impl Database {
     /// The rows that are there at the beginning, in one statement.
     pub(super) async fn first_rows(&mut self, version: u32) -> Asked<()> {
         let mut rows = Vec::new();
-        for _ in 0..self.plan.rows.min(ROWS) {
+        for _ in 0..self.plan.rows {
             let (id, value) = self.next_row();
             rows.push(self.new_row(version, &id, &value));
             self.rows.insert(id, value);
@@ -26,7 +26,8 @@ impl Database {
     /// The key that is written next, and its value.
     fn next_row(&mut self) -> (String, String) {
         self.next += 1;
-        (format!("row-{}", self.next % ROWS), format!("value-{}", self.next))
+        let keys = ROWS.max(self.plan.rows);
+        (format!("row-{}", self.next % keys), format!("value-{}", self.next))
     }
 
     /// The columns that a program of `version` writes into a new row.
