@@ -140,13 +140,23 @@ impl Context<'_> {
             Alive::Yes | Alive::Unknown => match (&self.journal.refusal, self.seen.probe.version()) {
                 (Some(refusal), Some(_)) => Act::Enter(Phase::refused(&refusal.reason)),
                 (None, Some(_)) if self.journal.admitted.is_some() && !self.seen.readmit => {
-                    Act::Enter(Phase::Verifying)
+                    Act::Enter(self.phase_once_admitted())
                 }
                 _ => Act::Wait,
             },
             // Only the store shows that no other agent manages this instance.
             Alive::No | Alive::Silent if target(self.service, self.journal).is_some() => self.start_again(),
             Alive::No | Alive::Silent => Act::Wait,
+        }
+    }
+
+    /// The phase in which what runs continues once it is admitted. Under an order to drain or to stop it is drained, also where
+    /// that has failed before: the coordinator counts it as out and waits for the end of the drain. Under a replacement,
+    /// verification compares what runs with the release.
+    fn phase_once_admitted(&self) -> Phase {
+        match self.disposition() {
+            Some(Disposition::Drain | Disposition::Stop) => Phase::Draining,
+            Some(Disposition::Replace { .. } | Disposition::Serve { .. }) | None => Phase::Verifying,
         }
     }
 
@@ -173,7 +183,7 @@ impl Context<'_> {
         let next = match self.seen.alive {
             Alive::No | Alive::Silent if again => self.start_again(),
             Alive::Yes | Alive::Unknown if self.journal.refusal.is_none() && !self.seen.readmit => {
-                Act::Enter(Phase::Verifying)
+                Act::Enter(self.phase_once_admitted())
             }
             _ => Act::Wait,
         };

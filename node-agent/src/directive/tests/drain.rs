@@ -1,11 +1,12 @@
 //! What a drain waits for.
 
-use super::super::seen::{Balancers, DisableFile, InFlight, Url};
+use super::super::seen::{Balancers, DisableFile, InFlight, Probed, Url};
 use super::super::timers::Timers;
-use super::story::{Story, order, replace};
+use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
 use crate::host::Alive;
-use crate::journal::Phase;
+use crate::journal::{Phase, Refusal};
+use tidegate_proto::Revision;
 use tidegate_proto::record::directive::{Disposition, OnDeadline};
 use tidegate_proto::record::report::{NOT_LEFT, Rotation};
 
@@ -306,4 +307,46 @@ fn drained_instance_whose_file_was_removed_drains_again() {
     story.ordered(order(10, replace(2)));
     story.seen.file = DisableFile::Absent;
     assert_eq!(story.act(), Act::Enter(Phase::Draining), "balancers may send requests again");
+}
+
+/// Its drain failed and it was let back; then a version answered for a moment that the window does not admit.
+#[test]
+fn refused_instance_drains_again_once_it_is_admitted() {
+    let mut story = Story::serving();
+    story.window(1, 2, 7).ordered(order(9, Disposition::Drain)).disabled();
+    story.enter(Phase::failed("draining", "the health URL was not seen to answer 503", false));
+    assert_eq!(story.act(), Act::Enable);
+    (story.seen.file, story.seen.url) = (DisableFile::Absent, Url::Good);
+    story.seen.probe = Probed::Version(version(3));
+    assert_eq!(story.pass(0).act(), Act::AdmitRunning(version(3), None));
+    let reason = "above the ceiling".to_owned();
+    story.journal.refusal = Some(Refusal { version: version(3), window: Revision(7), reason, bears: false });
+    story.enter(Phase::refused("above the ceiling"));
+    assert_eq!(story.act(), Act::Disable);
+    story.seen.probe = Probed::Version(version(1));
+    assert_eq!(story.disabled().act(), Act::AdmitRunning(version(1), Some(release(1).tag)));
+    story.journal.refusal = None;
+    assert_eq!(story.act(), Act::Enter(Phase::Draining), "the coordinator waits for the end of its drain");
+    story.enter(Phase::Draining);
+    story.seen.in_flight = InFlight::Counted(0);
+    story.pass(6);
+    assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: false }));
+}
+
+#[test]
+fn admitted_instance_is_verified_unless_an_order_drains_it() {
+    for (disposition, next) in [
+        (Disposition::Drain, Phase::Draining),
+        (Disposition::Stop, Phase::Draining),
+        (Disposition::Serve { returning: true }, Phase::Verifying),
+        (replace(1), Phase::Verifying),
+    ] {
+        // Fresh: something else started it after it had been stopped.
+        for phase in [Phase::refused("above the ceiling"), Phase::Fresh] {
+            let mut story = Story::serving();
+            story.ordered(order(9, disposition.clone())).disabled();
+            story.enter(phase.clone());
+            assert_eq!(story.act(), Act::Enter(next.clone()), "{disposition:?}, {phase:?}");
+        }
+    }
 }
