@@ -10,12 +10,12 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, ServiceVersion, Value};
 
-fn in_rotation(world: &World) -> usize {
+pub(crate) fn in_rotation(world: &World) -> usize {
     world.agents.values().filter(|agent| agent.report.rotation == Rotation::In).count()
 }
 
 /// A person starts another version beside the agent, which never sees the service leave rotation.
-fn put_back(world: &mut World, n: usize, version: i64) {
+pub(crate) fn put_back(world: &mut World, n: usize, version: i64) {
     let refused = !world.admits(version);
     let agent = world.agents.get_mut(&node(n)).unwrap();
     agent.release = release(version);
