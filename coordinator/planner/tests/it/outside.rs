@@ -99,6 +99,21 @@ fn unreadable_record_holds_no_other() {
     assert_eq!(world.agents[&node(1)].report.rotation, Rotation::Out, "{:?}", at_rest.waiting);
 }
 
+#[test]
+fn unreadable_upgrade_that_set_the_window_drains_none() {
+    let mut world = completed();
+    let key = Key::Upgrade(upgrade_id());
+    world.store.spoil(&key);
+    put_back(&mut world, 0, 1);
+    let at_rest = world.run();
+    assert_eq!(in_rotation(&world), 3, "its spec says how many must stay");
+    let said = at_rest.waiting[&upgrade_id()][0].to_string();
+    assert!(said.contains(&format!("the record {key} is not UTF-8")), "{said}");
+    world.store.rebuild();
+    world.run();
+    assert_eq!(in_rotation(&world), 2);
+}
+
 /// The window is a person's, so that no upgrade has set it.
 fn window_of_a_person(world: &mut World) {
     let body = Window {

@@ -76,10 +76,12 @@ fn is_moved_by_upgrade(fleet: &Fleet, service: &ServiceFleet) -> bool {
     moves || upgrade.paused.is_some() || upgrade.waves.is_some()
 }
 
-/// A lock or a window that cannot be read is not the same as none.
+/// A lock, a window, or the upgrade that set the window, is not the same as none where it cannot be read.
 fn is_unreadable(fleet: &Fleet, service: &ServiceFleet) -> bool {
+    let set_by = service.window().map(|window| &window.set_by);
     fleet.unreadable().any(|(key, ..)| match key {
         Key::Active(s) | Key::Window(s) | Key::Budget(s) => s == service.name(),
+        Key::Upgrade(id) => set_by == Some(id),
         _ => false,
     })
 }
