@@ -20,6 +20,7 @@ pub enum BudgetGate {
     Domain { domain: String, out: Causes },
     Held { nodes: Sample },
     Outside { service: ServiceName, window: String, nodes: Causes },
+    CapacityUnknown { service: ServiceName, window: String, nodes: Causes },
     Unlabelled { nodes: Sample },
 }
 
@@ -57,6 +58,13 @@ impl BudgetGate {
                     "{service}: the version changed in rotation to one outside the window {window} on {nodes}; these instances are drained one at a time, as far as capacity allows"
                 ),
                 "a person, who starts a version that the window admits on these nodes",
+            )
+            .next_step(waits.upgrade(|_| format!("tidegate fleet list {service}"))),
+            Self::CapacityUnknown { service, window, nodes } => Description::new(
+                format!(
+                    "{service}: the version is outside the window {window} on {nodes}; no instance is drained, because the store was reconciled and has no upgrade of {service} that says how many must stay"
+                ),
+                "a person, who starts a version that the window admits on these nodes, or widens the window",
             )
             .next_step(waits.upgrade(|_| format!("tidegate fleet list {service}"))),
             Self::Unlabelled { nodes } => Description::new(

@@ -10,12 +10,12 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, ServiceVersion, Value};
 
-fn in_rotation(world: &World) -> usize {
+pub(crate) fn in_rotation(world: &World) -> usize {
     world.agents.values().filter(|agent| agent.report.rotation == Rotation::In).count()
 }
 
 /// A person starts another version beside the agent, which never sees the service leave rotation.
-fn put_back(world: &mut World, n: usize, version: i64) {
+pub(crate) fn put_back(world: &mut World, n: usize, version: i64) {
     let refused = !world.admits(version);
     let agent = world.agents.get_mut(&node(n)).unwrap();
     agent.release = release(version);
@@ -97,6 +97,21 @@ fn unreadable_record_holds_no_other() {
     (0..2).for_each(|n| put_back(&mut world, n, 1));
     let at_rest = world.run();
     assert_eq!(world.agents[&node(1)].report.rotation, Rotation::Out, "{:?}", at_rest.waiting);
+}
+
+#[test]
+fn unreadable_upgrade_that_set_the_window_drains_none() {
+    let mut world = completed();
+    let key = Key::Upgrade(upgrade_id());
+    world.store.spoil(&key);
+    put_back(&mut world, 0, 1);
+    let at_rest = world.run();
+    assert_eq!(in_rotation(&world), 3, "its spec says how many must stay");
+    let said = at_rest.waiting[&upgrade_id()][0].to_string();
+    assert!(said.contains(&format!("the record {key} is not UTF-8")), "{said}");
+    world.store.rebuild();
+    world.run();
+    assert_eq!(in_rotation(&world), 2);
 }
 
 /// The window is a person's, so that no upgrade has set it.

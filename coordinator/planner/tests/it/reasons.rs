@@ -106,6 +106,11 @@ fn in_the_roll() -> Vec<Reason> {
             why: "etcdserver: request is too large".into(),
         }),
         Reason::Budget(BudgetGate::Outside { service: service(), window: "[2, 2]".into(), nodes: out() }),
+        Reason::Budget(BudgetGate::CapacityUnknown {
+            service: service(),
+            window: "[2, 2]".into(),
+            nodes: out(),
+        }),
         Reason::Budget(BudgetGate::Unlabelled { nodes: nodes() }),
         Reason::Roll(RollGate::Skipped { nodes: nodes() }),
         Reason::Roll(RollGate::Failed {

@@ -1,6 +1,7 @@
 //! Reconciling in two steps: nothing is applied that was not shown, no instance is refused because of it, and the word
 //! of one node counts for that node.
 
+mod capacity;
 mod contracted;
 mod disregarded;
 mod floors;

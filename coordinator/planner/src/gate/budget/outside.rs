@@ -1,14 +1,15 @@
 //! Instances in rotation at a version outside the window, and those that were drained because of that.
 
 use super::BudgetGate;
-use crate::fleet::{Causes, Exposure, Fleet, Instance, ServiceFleet};
+use crate::fleet::{Causes, Exposure, Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::Reason;
 use tidegate_proto::Key;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::Step;
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::spec::Spec;
 
-/// Why instances of a service are drained, or stay out after that, without a wave of an upgrade.
+/// Why instances of a service are drained, or stay in or out, without a wave of an upgrade.
 pub fn reason(fleet: &Fleet, service: &ServiceFleet) -> Option<Reason> {
     let window = service.window()?;
     let mut concerned = service.out().each.filter(|i| is_left_in_rotation(i) || is_to_drain(i)).peekable();
@@ -16,8 +17,37 @@ pub fn reason(fleet: &Fleet, service: &ServiceFleet) -> Option<Reason> {
     if !is_without_orders(fleet, service) {
         return None;
     }
-    let (service, words) = (service.name().clone(), window.record.body.to_string());
-    Some(Reason::Budget(BudgetGate::Outside { service, window: words, nodes: Causes::counted(concerned) }))
+    let (name, window) = (service.name().clone(), window.record.body.to_string());
+    let nodes = Causes::counted(concerned);
+    let gate = match is_capacity_unknown(fleet, service) {
+        true => BudgetGate::CapacityUnknown { service: name, window, nodes },
+        false => BudgetGate::Outside { service: name, window, nodes },
+    };
+    Some(Reason::Budget(gate))
+}
+
+/// The spec whose capacity holds while no upgrade moves instances: of the active upgrade, of the one that set the window,
+/// or of the last one.
+pub(crate) fn binding_spec<'a>(fleet: &'a Fleet, service: &ServiceFleet) -> Option<&'a Spec> {
+    let of_service = |stored: &&Stored<Upgrade>| stored.spec.service == *service.name();
+    let active = fleet.lock(service.name()).and_then(|(id, _)| fleet.upgrade(id));
+    let setter = service.window().and_then(|window| fleet.upgrade(&window.set_by));
+    let last = || {
+        fleet
+            .upgrades()
+            .map(|(_, stored)| stored)
+            .filter(of_service)
+            .max_by_key(|stored| stored.record.body.at)
+    };
+    let stored = active.or(setter).filter(of_service).or_else(last);
+    stored.map(|stored| &*stored.record.body.spec)
+}
+
+/// Whether there is no such spec, and the store was reconciled with a former one and may have lost it: with instances that
+/// have not reported since, so that no default says how many must stay.
+pub(crate) fn is_capacity_unknown(fleet: &Fleet, service: &ServiceFleet) -> bool {
+    let lost = fleet.reconciliation().is_some_and(|word| word.takes_in_a_former_store());
+    lost && binding_spec(fleet, service).is_none()
 }
 
 /// In rotation with a version that the window does not admit.
@@ -46,10 +76,12 @@ fn is_moved_by_upgrade(fleet: &Fleet, service: &ServiceFleet) -> bool {
     moves || upgrade.paused.is_some() || upgrade.waves.is_some()
 }
 
-/// A lock or a window that cannot be read is not the same as none.
+/// A lock, a window, or the upgrade that set the window, is not the same as none where it cannot be read.
 fn is_unreadable(fleet: &Fleet, service: &ServiceFleet) -> bool {
+    let set_by = service.window().map(|window| &window.set_by);
     fleet.unreadable().any(|(key, ..)| match key {
         Key::Active(s) | Key::Window(s) | Key::Budget(s) => s == service.name(),
+        Key::Upgrade(id) => set_by == Some(id),
         _ => false,
     })
 }

@@ -1,13 +1,16 @@
 //! Instances that came to run a version outside the window while they were in rotation. Their agents leave them there,
-//! because only here is known how many others serve: they are drained within capacity. What was drained goes back once
-//! the window admits what runs; where nothing runs any more, once it is drained, because its agent starts only what is
-//! admitted. An upgrade in a phase in which instances are moved does both by itself.
+//! because only here is known how many others serve: they are drained within capacity, unless the store was reconciled
+//! and has no upgrade that says how many must stay. What was drained goes back once the window admits what runs; where
+//! nothing runs any more, once it is drained, because its agent starts only what is admitted. An upgrade in a phase in which
+//! instances are moved does both by itself.
 
 use crate::action::{Action, PlannedCommit};
 use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::Reason;
 use crate::gate::budget::capacity::Budget;
-use crate::gate::budget::outside::{is_left_in_rotation, is_to_drain, reason};
+use crate::gate::budget::outside::{
+    binding_spec, is_capacity_unknown, is_left_in_rotation, is_to_drain, reason,
+};
 use crate::moment::Moment;
 use crate::plan::directive::{self, Authority};
 use crate::release::floor::follows_needs;
@@ -56,7 +59,7 @@ struct Place<'a> {
     service: &'a ServiceFleet,
     window: &'a Stored<Window>,
     active: Option<(&'a UpgradeId, &'a Stored<Upgrade>)>,
-    /// Of the active upgrade, of the one that set the window, or of the last one: its capacity still holds.
+    /// Its capacity still holds.
     spec: Option<&'a Spec>,
 }
 
@@ -64,18 +67,7 @@ impl<'a> Place<'a> {
     fn of(fleet: &'a Fleet, moment: &'a Moment, service: &'a ServiceFleet) -> Option<Self> {
         let window = service.window()?;
         let active = fleet.lock(service.name()).and_then(|(id, _)| Some((id, fleet.upgrade(id)?)));
-        let setter = fleet.upgrade(&window.set_by);
-        let of_service = |stored: &&Stored<Upgrade>| stored.spec.service == *service.name();
-        let last = || {
-            fleet
-                .upgrades()
-                .map(|(_, stored)| stored)
-                .filter(of_service)
-                .max_by_key(|stored| stored.record.body.at)
-        };
-        let stored = active.map(|(_, upgrade)| upgrade).or(setter).filter(of_service).or_else(last);
-        let spec = stored.map(|stored| &*stored.record.body.spec);
-        Some(Self { fleet, moment, service, window, active, spec })
+        Some(Self { fleet, moment, service, window, active, spec: binding_spec(fleet, service) })
     }
 
     fn recorded_at(&self) -> Option<&'a UpgradeId> {
@@ -90,6 +82,7 @@ impl<'a> Place<'a> {
             None if mutant::is("changed-version-is-never-drained") => None,
             // Another tool upgrades it: what serves below the floor is named, and not taken out.
             None if follows_needs(self.window) => None,
+            None if is_capacity_unknown(self.fleet, self.service) => None,
             None => self.leaving().map(|instance| (instance, Disposition::Drain)),
         }
     }
