@@ -106,9 +106,14 @@ pub(super) struct Facts {
 const KNOWN: u64 = 1_000;
 
 impl Facts {
+    /// Whether a fault disturbed coordinators at `since` or later, or ended less than `OLD` before it.
+    pub(super) fn is_disturbed_since(&self, since: u64) -> bool {
+        since < self.disturbed_until
+    }
+
     /// After how long the leader has read the store, in milliseconds.
     pub(super) fn known_after(&self, now: u64) -> u64 {
-        if now < self.disturbed_until { OLD } else { KNOWN }
+        if self.is_disturbed_since(now) { OLD } else { KNOWN }
     }
 
     /// An upgrade enters a phase.

@@ -1,5 +1,6 @@
 //! What a dry run promises, and what happens then.
 
+use super::judge::Facts;
 use super::line::Place;
 use super::operator::{Answer, Operator};
 use super::world::World;
@@ -15,6 +16,16 @@ pub(super) async fn seen(place: &Place, context: &Context) -> Option<i64> {
     (context.mirror.view().fleet.revision().0 == revision).then_some(revision)
 }
 
+/// Whether the answers to a dry run and to its request, since `begun`, can be compared. An answer that was given without
+/// the store says nothing about the request, where a fault disturbed coordinators then or shortly before.
+pub(super) fn are_comparable<T>(facts: &Facts, begun: u64, both: [&Result<T, OperationError>; 2]) -> bool {
+    use OperationError::{OutcomeUnknown, Store, Unavailable};
+    let without_store = |answer: &Result<T, OperationError>| {
+        matches!(answer, Err(Unavailable(_) | Store { .. } | OutcomeUnknown(_)))
+    };
+    !(facts.is_disturbed_since(begun) && both.into_iter().any(without_store))
+}
+
 /// After a dry run two people start the same upgrade at once: one of them does where the dry run said so, with the same
 /// findings and waves.
 pub(super) async fn start_twice(world: &World, id: &str, spec: &serde_json::Value) -> Answer {
@@ -25,6 +36,7 @@ pub(super) async fn start_twice(world: &World, id: &str, spec: &serde_json::Valu
         who: who.to_owned(),
         dry_run,
     };
+    let begun = world.testbed.now();
     let before = seen(&world.place, context).await;
     let promised = operation::start_upgrade(context, &leadership, asked("one", true)).await;
     let between = seen(&world.place, context).await;
@@ -43,7 +55,8 @@ pub(super) async fn start_twice(world: &World, id: &str, spec: &serde_json::Valu
         Ok(done) => between.is_some_and(|between| done.revision == between + 1),
         Err(_) => seen(&world.place, context).await == between,
     };
-    if before.is_some() && before == between && first && !unclear {
+    let comparable = are_comparable(&world.testbed.state().facts, begun, [&promised, &done]);
+    if comparable && before.is_some() && before == between && first && !unclear {
         match (&promised, &done) {
             (Ok(promised), Ok(done)) if !blocks(promised) => {
                 if (&promised.findings, &promised.waves) != (&done.findings, &done.waves) {
@@ -64,4 +77,23 @@ pub(super) fn blocks(reply: &StartUpgradeReply) -> bool {
     // What an upgrade waits for in preflight refuses no start.
     let waits = |what: &str| what.starts_with("the upgrade waits in preflight: ");
     reply.findings.iter().any(|finding| finding.blocking && !waits(&finding.what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_without_the_store_is_not_compared_after_a_fault() {
+        let facts = Facts { disturbed_until: 20_000, ..Facts::default() };
+        let why = || "no answer to the commit".to_owned();
+        for error in [OperationError::Unavailable(why()), OperationError::OutcomeUnknown(why())] {
+            let lost: Result<(), OperationError> = Err(error);
+            assert!(!are_comparable(&facts, 19_999, [&Ok(()), &lost]), "{lost:?}");
+            assert!(!are_comparable(&facts, 19_999, [&lost, &Ok(())]), "the dry run: {lost:?}");
+            assert!(are_comparable(&facts, 20_000, [&Ok(()), &lost]), "no fault explains {lost:?}");
+        }
+        let refused = Err(OperationError::Refused("the floor 3 is above the ceiling 2".to_owned()));
+        assert!(are_comparable(&facts, 19_999, [&Ok(()), &refused]), "the planner has refused it");
+    }
 }

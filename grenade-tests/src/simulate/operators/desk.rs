@@ -5,7 +5,7 @@ use crate::simulate::accepting::{OldPrograms, says_none_is_old};
 use crate::simulate::dice::Dice;
 use crate::simulate::gate::Gate;
 use crate::simulate::line::Place;
-use crate::simulate::promise::{blocks, seen};
+use crate::simulate::promise::{are_comparable, blocks, seen};
 use crate::simulate::request::{Known, Request, request};
 use crate::simulate::testbed::Testbed;
 use crate::simulate::upgrade_id::place_of;
@@ -153,15 +153,17 @@ impl Desk {
             who: who.to_owned(),
             dry_run,
         };
+        let begun = self.testbed.now();
         let before = self.seen(context).await;
         let promised = operation::start_upgrade(context, leadership, asked(true)).await;
         let between = self.seen(context).await;
         let done = operation::start_upgrade(context, leadership, asked(false)).await;
         let after = self.seen(context).await;
         let accepts = promised.as_ref().is_ok_and(|reply| !blocks(reply));
+        let comparable = are_comparable(&self.testbed.state().facts, begun, [&promised, &done]);
         // A wrong spec may be accepted where no other look came between and the promise was the same: it is a fault all
         // the same.
-        if before.is_some() && before == between && (after == between || done.is_ok()) {
+        if comparable && before.is_some() && before == between && (after == between || done.is_ok()) {
             self.compare(who, accepts, done.is_ok());
         }
         if done.is_ok() {
@@ -172,6 +174,7 @@ impl Desk {
 
     async fn window(&self, context: &Context, leadership: &Leadership, asked: SetWindowRequest) -> Came {
         let who = asked.who.clone();
+        let begun = self.testbed.now();
         let before = self.seen(context).await;
         let promised = operation::preview_window(context, leadership, asked.clone()).await;
         let between = self.seen(context).await;
@@ -181,7 +184,8 @@ impl Desk {
             Ok(done) => between.is_some_and(|between| done.revision == between + 1),
             Err(_) => self.seen(context).await == between,
         };
-        if unmoved && first {
+        let comparable = are_comparable(&self.testbed.state().facts, begun, [&promised, &done]);
+        if comparable && unmoved && first {
             self.compare(&who, promised.is_ok(), done.is_ok());
         }
         Came::of(done.map(|done| done.what))
