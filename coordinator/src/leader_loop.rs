@@ -12,6 +12,7 @@ use crate::turn::turn;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::{Revision, TermId, mutant};
+use tidegate_store::process::spawn;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -111,13 +112,11 @@ async fn lead(context: &Context, leadership: &Arc<Leadership>, falls: u64, cance
     let mut sync_status = context.mirror.sync_status();
     let mut schemas = leadership.schemas().subscribe();
     let recorder = Recorder::begin(context, leadership);
-    let _trimmed = AbortOnDropHandle::new(tokio::spawn(retention::look_after(
-        context.store.clone(),
-        Arc::clone(leadership),
-    )));
+    let _trimmed =
+        AbortOnDropHandle::new(spawn(retention::look_after(context.store.clone(), Arc::clone(leadership))));
     let swept =
         strays::look_after(context.store.clone(), Arc::clone(&context.mirror), Arc::clone(leadership));
-    let _swept = AbortOnDropHandle::new(tokio::spawn(swept));
+    let _swept = AbortOnDropHandle::new(spawn(swept));
     let workers = Workers::new(context.clone(), Arc::clone(leadership));
     loop {
         // Never from a state before the leader's own last commit.

@@ -1,5 +1,6 @@
 //! The agent's connection to the store: one watch and one lease for all of its services. While it is lost, the last
-//! known state is kept. Only this module, `admit`, `report`, `metadata` and `task` use the store.
+//! known state is kept. Only this module, `admit`, `report`, `metadata` and `task` use the store; `staging` takes
+//! `process::spawn` from its crate.
 
 pub mod inputs;
 pub mod lease;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::Chain;
 use tidegate_proto::ServiceName;
+use tidegate_store::process::spawn;
 use tidegate_store::{Lease, Store, StoreError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -63,7 +65,7 @@ impl Link {
         }
         let (ttl, name, cancel, probes) =
             (node.lease_ttl, node.name.clone(), cancel.clone(), hanging.clone());
-        tokio::spawn(async move {
+        spawn(async move {
             let Some(store) = store_found.await else { return };
             tracing::info!(endpoints = store.endpoints(), "connected to the store");
             let _ = store_out.send(Some(store.clone()));

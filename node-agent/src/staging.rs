@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::{Chain, Digest, Generation, Release, ReleaseTag};
+use tidegate_store::process::spawn;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -105,7 +106,7 @@ impl Stager {
             StagingTask::Stage(target) => target.tag.clone(),
             StagingTask::Remove(tag) => tag.clone(),
         };
-        let handle = tokio::spawn(async move {
+        let handle = spawn(async move {
             match task {
                 StagingTask::Stage(target) => driver.stage(&target).await.map(Some),
                 StagingTask::Remove(tag) => driver.remove(&tag).await.map(|()| None),

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidegate_planner::{Action, Plan, Reason, SchemaJob};
 use tidegate_proto::{UpgradeId, mutant};
+use tidegate_store::process::spawn;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -153,7 +154,7 @@ impl Workers {
         held(&self.attempts).entry(upgrade.clone()).or_default().failed();
         let cancel = self.leadership.lost.child_token();
         let ended = Arc::new(AtomicBool::new(false));
-        let handle = tokio::spawn(self.attempt(upgrade.clone(), task, cancel.clone(), Arc::clone(&ended)));
+        let handle = spawn(self.attempt(upgrade.clone(), task, cancel.clone(), Arc::clone(&ended)));
         running.insert(upgrade, Running { task, cancel, ended, handle });
     }
 

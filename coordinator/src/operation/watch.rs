@@ -10,6 +10,7 @@ use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::wire::v1::upgrade_seen::Seen as Message;
 use tidegate_proto::wire::v1::{self, Over, Reasons, UpgradeSeen, WatchUpgradeRequest};
 use tidegate_proto::{Key, UpgradeId, Value};
+use tidegate_store::process::spawn;
 use tidegate_store::{Change, Entry, Scope, Seen};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -37,7 +38,7 @@ pub async fn watch_upgrade(
         last_progress: None,
         last_reasons: None,
     };
-    tokio::spawn(watcher.run());
+    spawn(watcher.run());
     Ok(receiver)
 }
 

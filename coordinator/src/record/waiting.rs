@@ -12,6 +12,7 @@ use tidegate_planner::gate::Waits;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::waiting::{Waiting, WaitingFor};
 use tidegate_proto::{Commit, Key, UpgradeId};
+use tidegate_store::process::spawn;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -41,7 +42,7 @@ impl Recorder {
             leadership: Arc::clone(leadership),
             recorded: BTreeMap::new(),
         };
-        Self { reasons, task: tokio::spawn(writer.write(found)) }
+        Self { reasons, task: spawn(writer.write(found)) }
     }
 
     /// Records what a turn found.

@@ -11,6 +11,7 @@ pub use fence::Fenced;
 use crate::entry::Entry;
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseState};
+use crate::process::spawn;
 use crate::store::{Reader, Store};
 use crate::watch::WatchStream;
 use tidegate_proto::record::leader::Leader;
@@ -41,7 +42,7 @@ impl Leadership {
         watching: DropGuard,
     ) -> Self {
         let lost = CancellationToken::new();
-        tokio::spawn(loss::watch_for_loss(create_revision, lease.watch(), seen, watching, lost.clone()));
+        spawn(loss::watch_for_loss(create_revision, lease.watch(), seen, watching, lost.clone()));
         Self {
             writes: Fenced::by(store, create_revision),
             create_revision,

@@ -4,6 +4,7 @@
 mod keeper;
 
 use crate::error::StoreError;
+use crate::process::spawn;
 use crate::store::Store;
 use keeper::{Keeper, LeaseShared};
 use std::sync::Arc;
@@ -64,7 +65,7 @@ impl Store {
         let shared = Arc::new(LeaseShared::new(confirmed));
         let stop = CancellationToken::new();
         let keeper = Keeper { store: self.clone(), id, ttl, shared: shared.clone(), published };
-        tokio::spawn(keeper.run(stop.clone()));
+        spawn(keeper.run(stop.clone()));
         Lease { id, ttl, store: self.clone(), shared, state, _keeper: stop.drop_guard() }
     }
 }

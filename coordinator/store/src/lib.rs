@@ -19,6 +19,8 @@
 //! store.commit_leased(&Commit, &Lease) -> the same                      its reports and leader key live under the lease
 //! store.lease(Duration) -> Result<Lease, StoreError>                    kept alive in the background
 //!     id() ttl() state() watch() lost().await pause_keep_alive(bool) revoke().await
+//!
+//! process::spawn(future) -> JoinHandle                                  what a simulation can stop
 //! ```
 //!
 //! # Invariants
@@ -34,6 +36,7 @@ pub mod entry;
 pub mod error;
 pub mod leader;
 pub mod lease;
+pub mod process;
 mod read;
 mod retry;
 pub mod scope;

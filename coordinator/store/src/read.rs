@@ -2,6 +2,7 @@
 
 use crate::entry::{self, Entry, Snapshot};
 use crate::error::StoreError;
+use crate::process::spawn;
 use crate::scope::{Range, Scope};
 use crate::store::Reader;
 use etcd_client::{GetOptions, GetResponse, KeyValue, Txn, TxnOp, TxnOpResponse};
@@ -132,7 +133,7 @@ impl Reader {
             }
             let at = into.revision;
             while let Some(from) = next_page(&page) {
-                let reading = tokio::spawn(take_in(self.prefix().clone(), page, std::mem::take(into)));
+                let reading = spawn(take_in(self.prefix().clone(), page, std::mem::take(into)));
                 let next = self.page(range, from, &mut size, at_revision(at));
                 let (next, read) = tokio::join!(next, reading);
                 // Never cancelled; its panic is passed on to the caller.

@@ -19,6 +19,7 @@ mod state;
 
 pub use seen::{Change, Seen};
 
+use crate::process::spawn;
 use crate::scope::{Range, Scope};
 use crate::store::Reader;
 use session::Watcher;
@@ -55,7 +56,7 @@ impl Reader {
             false => listed.clone(),
         };
         let watcher = Watcher::new(self.clone(), listed, watched, sender);
-        tokio::spawn(async move {
+        spawn(async move {
             tokio::select! {
                 () = cancel.cancelled() => {}
                 () = watcher.run() => {}

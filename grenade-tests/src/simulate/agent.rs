@@ -57,23 +57,24 @@ impl Agent {
             Arc::new(Node::new(testbed.clone(), node, gate.clone(), Dice::of(dice.seed(), "host")));
         let identity = Identity { nonce: nonce.to_owned(), boot: format!("boot-{node}") };
         let text = configuration(scenario, testbed, node, nonce);
-        let supervisor = tokio::spawn(supervise(
+        let supervisor = tokio::spawn(gate.run(supervise(
             (testbed.clone(), node),
             text,
             identity,
             host,
             line.clone(),
             (gate.clone(), cancel.clone()),
-        ));
+        )));
         Self { gate, line, cancel, supervisor }
     }
 
     /// kill -9.
     pub(super) fn kill(self) {
-        self.gate.set(Passage::Dead);
+        // Before the gate, which lets the tasks of a stopped process go on: they see first that they are to end.
         self.supervisor.abort();
-        // What it had begun beside its loops ends at the gate.
         self.cancel.cancel();
+        // What it had begun beside its loops ends at the gate.
+        self.gate.set(Passage::Dead);
     }
 }
 
@@ -87,7 +88,7 @@ async fn supervise(
 ) {
     loop {
         let once = cancel.child_token();
-        let ended = once_through(&text, &identity, &host, &line, &once).await;
+        let ended = once_through(&text, &identity, &host, &line, &gate, &once).await;
         once.cancel();
         gate.passes().await;
         let name = testbed.names().nodes[node].clone();
@@ -106,6 +107,7 @@ async fn once_through(
     identity: &Identity,
     host: &Arc<dyn Host>,
     line: &Line,
+    gate: &Gate,
     cancel: &CancellationToken,
 ) -> String {
     let node = match config::parse(text, Path::new("agent.toml")) {
@@ -120,20 +122,20 @@ async fn once_through(
     let mut loops = tokio::task::JoinSet::new();
     for service in node.services.values() {
         match Instance::open(host, &node, service, identity, &link) {
-            Ok(instance) => drop(loops.spawn(instance.run(cancel.clone()))),
+            Ok(instance) => drop(loops.spawn(gate.run(instance.run(cancel.clone())))),
             Err(error) => return error.to_string(),
         }
     }
     for group in node.metadata.values() {
         match Follower::open(host, &node.name, group, &node.state_dir) {
-            Ok(follower) => drop(loops.spawn(follower.run(link.clone(), cancel.clone()).map(Ok))),
+            Ok(follower) => drop(loops.spawn(gate.run(follower.run(link.clone(), cancel.clone())).map(Ok))),
             Err(error) => return error.to_string(),
         }
     }
     // Where no hook is defined nothing is ordered, and worlds without a stream stay as they were.
     if !node.hooks.is_empty() {
         match Worker::open(host, &node, identity) {
-            Ok(worker) => drop(loops.spawn(worker.run(link, cancel.clone()).map(Ok))),
+            Ok(worker) => drop(loops.spawn(gate.run(worker.run(link, cancel.clone())).map(Ok))),
             Err(error) => return error.to_string(),
         }
     }

@@ -125,22 +125,24 @@ impl Coordinator {
         held(&LED).started.push((gate.clone(), context.leadership.clone()));
         let cancel = CancellationToken::new();
         let loops = [
-            tokio::spawn(mirror.follow(store, cancel.clone())),
-            tokio::spawn(leader_loop::run(context.clone(), seats, TTL, cancel.clone())),
+            tokio::spawn(gate.run(mirror.follow(store, cancel.clone()))),
+            tokio::spawn(gate.run(leader_loop::run(context.clone(), seats, TTL, cancel.clone()))),
         ];
         Ok(Self { gate, line, context, cancel, loops })
     }
 
-    /// The leadership, where it leads.
+    /// The leadership, where it leads. One that is stopped answers no request; and to ask whether its leadership lasts
+    /// would show it the end of that before it goes on.
     pub(super) fn leads(&self) -> Option<Arc<Leadership>> {
-        self.context.led_here()
+        if self.gate.is_open() { self.context.led_here() } else { None }
     }
 
     /// kill -9. What it had sent to a database is carried out or taken back by that.
     pub(super) fn kill(self) {
-        self.gate.set(Passage::Dead);
+        // Before the gate, which lets the tasks of a stopped process go on: they see first that they are to end.
         self.cancel.cancel();
         self.loops[0].abort();
+        self.gate.set(Passage::Dead);
     }
 
     /// Its loop ends, as it would where the product broke.

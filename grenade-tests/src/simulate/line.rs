@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
 use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 use tonic::Status;
 use tonic::body::Body;
 use tower::util::BoxCloneSyncService;
@@ -151,15 +152,27 @@ impl Line {
 
     async fn carry(self, request: Request) -> Result<Response, BoxError> {
         self.gate.passes().await;
-        let path = request.uri().path();
-        let streams = path.ends_with("/Watch") || path.ends_with("/LeaseKeepAlive");
         let late = self.throw(|dice, weather| match dice.percent(weather.late) {
             true => dice.within(1, weather.late_ms),
             false => 0,
         });
-        if late > 0 {
-            tokio::time::sleep(Duration::from_millis(late)).await;
+        if late == 0 {
+            return self.arrive(request).await;
         }
+        // It is sent, and arrives also where its process is stopped meanwhile.
+        let sent = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(late)).await;
+            self.arrive(request).await
+        });
+        // Never cancelled; its panic is passed on.
+        let answer = AbortOnDropHandle::new(sent).await;
+        answer.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()))
+    }
+
+    /// Carries out a request that is on its way, as far as the line lets it.
+    async fn arrive(self, request: Request) -> Result<Response, BoxError> {
+        let path = request.uri().path();
+        let streams = path.ends_with("/Watch") || path.ends_with("/LeaseKeepAlive");
         if self.state.borrow().cut || self.throw(|dice, w| u64::from(dice.percent(w.lost_requests))) > 0 {
             // As long as a connection takes to be dropped.
             tokio::time::sleep(Duration::from_millis(500)).await;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::record::report::{Identity, Report};
 use tidegate_proto::{Commit, InstanceId, Key, Precondition, Revision, Value};
+use tidegate_store::process::spawn;
 use tidegate_store::{CommitError, LeaseState, Store, StoreError};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -107,7 +108,7 @@ impl Publisher {
         let own = own.clone();
         let delayed = Arc::new(DelayedReport::new(report));
         self.delayed = Some(Arc::clone(&delayed));
-        self.writing = Some(tokio::spawn(async move {
+        self.writing = Some(spawn(async move {
             let done = match delayed.when_due(pause).await {
                 Some(report) => published.publish(&store, &leased, &own, report, now).await,
                 None => Ok(()),

@@ -81,16 +81,26 @@ impl Desk {
         self.testbed.state().facts.breach(now, 0, text);
     }
 
-    /// Asks for one thing; a process that does not go on is asked all the same.
+    /// The coordinator that leads. Where none does, one that was stopped while it led: a person does not know that. Whether
+    /// that leadership lasts is not asked, which would show its process the end of it before it goes on.
+    fn leader(&self) -> Option<(&Context, &Gate, Arc<Leadership>)> {
+        let mut open = self.contexts.iter().filter(|(_, gate)| gate.is_open());
+        let leads = open.find_map(|(context, gate)| Some((context, gate, context.led_here()?)));
+        leads.or_else(|| {
+            let mut stopped = self.contexts.iter().filter(|(_, gate)| !gate.is_open() && !gate.is_dead());
+            stopped.find_map(|(context, gate)| {
+                let led = context.leadership.borrow().clone();
+                Some((context, gate, led?))
+            })
+        })
+    }
+
+    /// Asks for one thing; a process that does not go on is asked all the same, and answers once it does.
     async fn ask(&self, who: &str, request: Request) {
-        let mut living = self.contexts.iter().filter(|(_, gate)| !gate.is_dead());
-        let Some((context, gate, leadership)) =
-            living.find_map(|(context, gate)| Some((context, gate, context.led_here()?)))
-        else {
-            return;
-        };
+        let Some((context, gate, leadership)) = self.leader() else { return };
         let begun = self.testbed.now();
-        let came = tokio::time::timeout(LIMIT, self.come(context, &leadership, who, &request)).await;
+        let asked = gate.run(self.come(context, &leadership, who, &request));
+        let came = tokio::time::timeout(LIMIT, asked).await;
         let what = format!("{request:?}");
         match came {
             Ok(Came::Done(done)) => self.testbed.log(format!("{who} asks {what}: {done}")),
