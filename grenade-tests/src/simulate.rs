@@ -17,6 +17,7 @@ mod coverage;
 mod current;
 mod database;
 mod databases;
+mod deposed;
 pub mod dice;
 mod document;
 pub mod draw;

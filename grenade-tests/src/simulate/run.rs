@@ -2,6 +2,7 @@
 
 use super::current::MISFORTUNE;
 use super::database::is_slow;
+use super::deposed;
 use super::falsify::Plan;
 use super::fault::{self, Undo};
 use super::form_look;
@@ -79,6 +80,8 @@ struct Run {
     falsify: Plan,
     /// Since when no coordinator is stopped and no database is slow.
     calm: u64,
+    /// When a coordinator last went on after it had been stopped.
+    went_on: Option<u64>,
 }
 
 /// Runs it; its files lie in `directory`.
@@ -95,8 +98,19 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     let metadata = MetadataPeople::of(&world);
     let planned = Steps::of(&world.scenario);
     let (pending, fired) = (Vec::new(), Vec::new());
-    let mut run =
-        Run { world, sequences, stream, metadata, waiting, planned, pending, fired, falsify, calm: 0 };
+    let mut run = Run {
+        world,
+        sequences,
+        stream,
+        metadata,
+        waiting,
+        planned,
+        pending,
+        fired,
+        falsify,
+        calm: 0,
+        went_on: None,
+    };
     // Balancers check also while a person waits for an answer.
     let checks = tokio::spawn(check(run.world.testbed.clone()));
     let played = run.play().await;
@@ -159,6 +173,7 @@ impl Run {
             }
             if due < next {
                 self.let_things_happen().await?;
+                deposed::look(&mut self.world).await;
                 continue;
             }
             next += STEP;
@@ -215,17 +230,20 @@ impl Run {
         self.pending.extend(undo.into_iter().map(|undo| (ends, undo)));
     }
 
-    /// When the next fault begins or ends: between two looks as well, in the middle of whatever is done then.
+    /// When the next fault begins or ends: between two looks as well, in the middle of whatever is done then. Or when it is
+    /// time to look for what a deposed leader writes.
     fn next_due(&self) -> Option<Instant> {
         let state = self.world.testbed.state();
         let begins = self.waiting.iter().filter_map(|fault| {
             let mut current = self.sequences.iter().filter_map(|chain| chain.current.as_ref());
-            let (phase, since) = state.facts.phases.get(&current.find(|one| one.plan == fault.upgrade)?.id)?;
+            let (phase, since) =
+                state.facts.phases.get(&current.find(|one| one.plan == fault.upgrade)?.id)?;
             (word(*phase) == fault.phase).then_some(since + fault.after)
         });
         let ends = self.pending.iter().map(|(ends, _)| *ends);
         let now = self.world.testbed.now();
-        let due = begins.chain(ends).filter(|due| *due > now).min()?;
+        let looks = self.went_on.filter(|at| now < at + deposed::LASTS).map(|_| now + deposed::EVERY);
+        let due = begins.chain(ends).chain(looks).filter(|due| *due > now).min()?;
         Some(Instant::now() + Duration::from_millis(due - now))
     }
 
@@ -269,6 +287,9 @@ impl Run {
         }
         let over: Vec<(u64, Undo)> = self.pending.extract_if(.., |(ends, _)| *ends <= now).collect();
         for (_, undo) in over {
+            if matches!(undo, Undo::ThawCoordinator(_)) {
+                self.went_on = Some(now);
+            }
             if !fault::end(&mut self.world, &undo).await? {
                 self.pending.push((now + 5_000, undo));
             }
@@ -292,15 +313,13 @@ impl Run {
 
     /// What clients do: programs of the versions that are in rotation read and write.
     async fn clients(&mut self) {
+        deposed::look(&mut self.world).await;
         for service in 0..self.world.scenario.services.len() {
             let Some(schema) = self.world.scenario.services[service].schema else { continue };
             if self.world.databases[schema].is_away() {
                 continue;
             }
             let now = self.world.testbed.now();
-            if let Some(text) = self.world.databases[schema].written_by_the_deposed().await {
-                self.world.testbed.state().facts.breach(now, 0, text);
-            }
             self.look_at_form(service).await;
             // Each version that is in rotation, and whether only instances run it that came after a rollback, or unknown.
             let mut versions: BTreeMap<u32, bool> = BTreeMap::new();
