@@ -10,10 +10,14 @@ use crate::moment::{ContractBegun, Moment, SchemaFacts};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::{ServiceName, ServiceVersion, UpgradeId};
 
-/// Where turning back leads, or why it does not exist.
+/// Where turning back leads, or why it does not exist. An upgrade that has not left preflight has moved no instance and set
+/// no window: that the former version may not run does not refuse its end.
 pub(crate) fn rollback_path(view: &View<'_>, because: &str) -> Result<Phase, Refused> {
     let (fleet, upgrade) = (view.fleet, view.upgrade);
     let next = transition(&upgrade.phase, Move::RollBack(because.to_owned()), upgrade.schema.as_ref())?;
+    if upgrade.former.is_none() {
+        return Ok(next);
+    }
     // As long as the floor is the former version's, no certificate that it is gone can exist.
     let window = fleet.service(&upgrade.spec.service).and_then(|service| service.window());
     let raised = window.is_some_and(|window| window.floor > upgrade.spec.from);
@@ -29,10 +33,6 @@ pub(crate) fn rollback_path(view: &View<'_>, because: &str) -> Result<Phase, Ref
 /// upgrade was active, the phase of that upgrade says nothing of its database until the database was seen. What a contract
 /// of a later upgrade required of a service is not in the store either, so that no former version is known to bear it.
 pub(crate) fn databases_allow(view: &View<'_>) -> Result<(), Refused> {
-    // Before preflight was left no instance is moved.
-    if view.upgrade.former.is_none() {
-        return Ok(());
-    }
     let (service, from) = (&view.spec().service, view.spec().from);
     for (id, upgrade) in view.fleet.active_upgrades() {
         let Some(requires) = required_by(upgrade, service) else { continue };

@@ -4,7 +4,8 @@ use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker, Refusal};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
-use tidegate_proto::{Commit, Key, Revision, Value};
+use tidegate_proto::record::window::Window;
+use tidegate_proto::{Commit, Key, Revision, ServiceVersion, Value};
 
 /// Every instance runs version 2 and the floor is in effect: it is in remove.
 fn in_remove() -> World {
@@ -74,6 +75,27 @@ fn unreadable_window_blocks_rollback_except_in_preflight() {
     world.start(spec(json!({}))).unwrap();
     assert_eq!(world.phase(), Phase::Preflight);
     assert!(roll_back(&world).is_ok(), "an upgrade in preflight has no window");
+}
+
+/// The store was restored to preflight after the roll, and reconciling raised the floor to what its agents had obeyed.
+#[test]
+fn preflight_ends_below_a_contracted_version() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    (0..3).for_each(|n| world.join(n, 2));
+    let set_by = "reconciliation".parse().unwrap();
+    let (floor, ceiling) = (release(2).version, ServiceVersion::MAX);
+    world.store.put(Key::Window(service()), Window { floor, ceiling, set_by, contracted: None });
+    world.contract_elsewhere(2);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Preflight);
+    let reasons = &last.waiting[&upgrade_id()];
+    assert!(reasons.iter().any(|r| r.to_string().contains("`from` (1) may not run")), "{reasons:?}");
+    let commit = roll_back(&world).unwrap();
+    assert!(world.store.commit(&commit));
+    assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", world.phase());
+    assert_eq!(world.versions(), [2; 3], "no instance is moved");
+    assert_eq!(window(&world), (2, ServiceVersion::MAX.get()), "nothing admits version 1");
 }
 
 #[test]
