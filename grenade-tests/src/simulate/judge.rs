@@ -60,6 +60,8 @@ pub(super) struct Facts {
     pub ordered_under: BTreeMap<At, Limits>,
     /// Instances whose last directive lets them serve.
     pub let_in: BTreeSet<At>,
+    /// The release with which the last directive of an instance replaces what runs.
+    pub replaced_by: BTreeMap<At, String>,
     /// When the agent of an instance last took it back of its own accord.
     pub taken_back: BTreeMap<At, u64>,
     /// The phase of each upgrade, and since when.
@@ -143,6 +145,10 @@ impl Facts {
             self.let_in.remove(&at);
             self.ordered_out.entry(at).or_insert(now);
         }
+        match disposition {
+            Disposition::Replace { release } => drop(self.replaced_by.insert(at, release.tag.to_string())),
+            _ => drop(self.replaced_by.remove(&at)),
+        }
     }
 
     /// An upgrade, by its place in the scenario, has written this directive. A copy of the store that has it is no new order.
@@ -189,7 +195,8 @@ impl Facts {
     /// all that were out by themselves when this was ordered, for long enough to be known, are counted.
     pub(super) fn taken_out(&mut self, now: u64, at: At, slots: &BTreeMap<At, Slot>, name: &str) {
         let Some(service) = self.services.get(at.0) else { return };
-        let version = slots.get(&at).and_then(|slot| slot.alive(now)).map(|run| run.is.version);
+        let run = slots.get(&at).and_then(|slot| slot.alive(now));
+        let version = run.map(|run| run.is.version);
         if version.is_some_and(|version| version < service.contracted) {
             // It cannot serve any more with what is left of the schema: it is disabled at once.
             return;
@@ -201,12 +208,14 @@ impl Facts {
         }
         let admits =
             |version| service.windows.last().is_none_or(|(_, low, top)| (*low..=*top).contains(&version));
-        // Its agent takes back by itself what it started and has not verified in its time. What it only lets in, maybe within
-        // the millisecond of the order, it takes back before that: where it was shown before its readiness could be known.
+        // Its agent takes back by itself what it started and has not verified in its time. What it only lets in, it takes back
+        // before that: where it was shown before its readiness could be known.
         let let_in = self.let_in.contains(&at);
         let limit = HEALTHY_DEADLINE + if let_in { 0 } else { OLD };
+        // Where the ordered release runs already, nothing is started: it may come in within the millisecond of the order.
+        let at_once = let_in || run.is_some_and(|run| self.replaced_by.get(&at) == Some(&run.tag));
         let is_new = |slot: &Slot| {
-            let came_by_it = slot.came_at > ordered_at || let_in && slot.came_at == ordered_at;
+            let came_by_it = slot.came_at > ordered_at || at_once && slot.came_at == ordered_at;
             came_by_it && now < slot.came_at + limit
         };
         // What comes into rotation outside the window is refused by its agent alone. What was there before the window, or for

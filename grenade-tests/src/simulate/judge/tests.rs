@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::simulate::slot::{Behaviour, Running};
+use tidegate_proto::{Digest, Release, ServiceVersion};
 
 const PLACE: At = (0, 0);
 const NONE: [u8; 0] = [];
@@ -111,6 +112,28 @@ fn let_in_is_not_taken_back_at_the_deadline() {
     assert_eq!(judged(&serve, 60_600), NONE, "it was shown before its readiness could be known");
     assert_eq!(judged(&serve, 90_060), [4], "it was not verified, and stays in rotation");
     assert_eq!(judged(&Disposition::Drain, 60_600), [4], "it was ordered out as it came in");
+}
+
+#[test]
+fn retry_of_what_runs_may_let_it_in_at_once() {
+    let replace = |number: i64| {
+        let tag = format!("pantry-{number}").parse().unwrap();
+        let version = ServiceVersion::new(number).unwrap();
+        Disposition::Replace { release: Release { tag, sha256: Digest::ABSENT, version } }
+    };
+    let judged = |orders: &[Disposition], (came_at, out_at): (u64, u64)| {
+        let place = Slot { came_at, ..out(out_at, Cause::Order) };
+        let slots: BTreeMap<At, Slot> = [(PLACE, place), ((0, 1), runs(1))].into();
+        let mut judged = facts(2, 2);
+        orders.iter().for_each(|order| judged.directs(PLACE, order, 60_000));
+        judged.taken_out(out_at, PLACE, &slots, "pantry/n0");
+        rules(&judged)
+    };
+    assert_eq!(judged(&[replace(1)], (60_000, 90_065)), NONE, "it was not verified in its time");
+    assert_eq!(judged(&[replace(1)], (60_000, 105_000)), [4], "that time was over long before");
+    assert_eq!(judged(&[replace(1)], (59_999, 90_065)), [4], "it came in before the order");
+    assert_eq!(judged(&[replace(2)], (60_000, 90_065)), [4], "the ordered release was never started");
+    assert_eq!(judged(&[replace(1), Disposition::Drain], (60_000, 60_600)), [4], "it was ordered out");
 }
 
 #[test]

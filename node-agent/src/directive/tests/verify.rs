@@ -97,17 +97,31 @@ fn returned_instance_stays_in_rotation_at_its_deadline() {
     }
 }
 
+/// Version 2 was started and not verified. A retry finds it running and shows it again without another start.
+fn shown_by_a_retry() -> Story {
+    let mut story = shown(true);
+    story.journal.release = Some(release(2).tag);
+    story.enter(Phase::failed("verifying", "not healthy", true));
+    story.disabled().ordered(order(10, replace(2)));
+    assert_eq!(story.act(), Act::Enable);
+    story.seen.file = DisableFile::Absent;
+    story.seen.url = Url::Good;
+    story.pass(0);
+    story
+}
+
 #[test]
 fn started_instance_is_disabled_at_its_deadline() {
-    let mut story = shown(true);
-    for second in 1..300 {
-        story.seen.ready = second % 6 != 0;
+    for mut story in [shown(true), shown_by_a_retry()] {
+        for second in 1..300 {
+            story.seen.ready = second % 6 != 0;
+            story.pass(1);
+        }
+        story.seen.ready = false;
         story.pass(1);
+        let Act::Enter(Phase::Failed { hidden, .. }) = story.act() else { panic!("{:?}", story.act()) };
+        assert!(hidden, "a release that is not verified leaves rotation");
     }
-    story.seen.ready = false;
-    story.pass(1);
-    let Act::Enter(Phase::Failed { hidden, .. }) = story.act() else { panic!("{:?}", story.act()) };
-    assert!(hidden, "a release that is not verified leaves rotation");
 }
 
 #[test]
