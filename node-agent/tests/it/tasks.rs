@@ -1,5 +1,6 @@
 //! Tasks: a hook of this node's configuration is run once for each, whatever happens to the agent or the store.
 
+mod reports;
 mod restored;
 
 use crate::world::agent::{Agent, PROGRAM};
