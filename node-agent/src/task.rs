@@ -10,6 +10,7 @@
 //! * A hook runs at most once for a task: each step is journalled before the next, and an agent that starts again asks the
 //!   journal, the runner and what it left, in that order. If none of them knows, the outcome is reported as unknown, and a
 //!   person settles it.
+//! * No hook begins once its task was settled or removed.
 //! * One runs at a time. It continues when the agent ends: its own runner waits for it and keeps its outcome.
 //! * A claim by another agent is left alone. Only the agent that reports the services of the node claims.
 
@@ -224,10 +225,18 @@ impl Worker {
                     RunState::Runs => return Ok(Break(Some(POLL_INTERVAL))),
                     RunState::Ended(end) => end,
                     RunState::Lost(why) => TaskEnd::short(Outcome::Unknown { why }),
-                    RunState::NotBegun => match self.start(&active) {
-                        Ok(()) => return Ok(Break(Some(POLL_INTERVAL))),
-                        Err(why) => TaskEnd::short(Outcome::Failed { why }),
-                    },
+                    RunState::NotBegun => {
+                        let order = Key::Task(self.node.clone(), active.id.clone());
+                        if ordered::is_over(store.get(&order).await?.as_ref()) {
+                            let why = "it was settled or removed before its hook had begun: it is not run";
+                            TaskEnd::short(Outcome::Unknown { why: why.to_owned() })
+                        } else {
+                            match self.start(&active) {
+                                Ok(()) => return Ok(Break(Some(POLL_INTERVAL))),
+                                Err(why) => TaskEnd::short(Outcome::Failed { why }),
+                            }
+                        }
+                    }
                 };
                 tracing::info!(task = %active.id, outcome = end.outcome.word(), "a task has ended");
                 self.keep(Active { stage: Stage::Ended { claim, end }, ..active })?;
