@@ -10,11 +10,13 @@
 //! * A hook runs at most once for a task: each step is journalled before the next, and an agent that starts again asks the
 //!   journal, the runner and what it left, in that order. If none of them knows, the outcome is reported as unknown, and a
 //!   person settles it.
+//! * No hook begins once its task was settled or removed.
 //! * One runs at a time. It continues when the agent ends: its own runner waits for it and keeps its outcome.
-//! * A claim by another agent is left alone.
+//! * A claim by another agent is left alone. Only the agent that reports the services of the node claims.
 
 pub mod ledger;
 mod ordered;
+mod reports;
 pub mod run;
 
 use crate::config::settings::Node;
@@ -57,6 +59,8 @@ enum TaskError {
     Commit(#[from] CommitError),
     #[error("could not journal a task")]
     Journal(#[from] StateError),
+    #[error("{0} is absent or another agent's: only the agent that reports a node claims its tasks")]
+    NotReported(Box<Key>),
 }
 
 /// Runs the tasks of this node, one after the other.
@@ -68,6 +72,7 @@ pub struct Worker {
     ledger: Ledger,
     runs: Arc<dyn TaskRuns>,
     ordered: Ordered,
+    reports: Vec<Key>,
     starts: u32,
     /// As it was logged.
     last_error: Option<String>,
@@ -95,6 +100,7 @@ impl Worker {
             ledger,
             runs,
             ordered: Ordered::new(node.name.clone()),
+            reports: reports::keys(node),
             starts: 0,
             last_error: None,
         })
@@ -219,10 +225,18 @@ impl Worker {
                     RunState::Runs => return Ok(Break(Some(POLL_INTERVAL))),
                     RunState::Ended(end) => end,
                     RunState::Lost(why) => TaskEnd::short(Outcome::Unknown { why }),
-                    RunState::NotBegun => match self.start(&active) {
-                        Ok(()) => return Ok(Break(Some(POLL_INTERVAL))),
-                        Err(why) => TaskEnd::short(Outcome::Failed { why }),
-                    },
+                    RunState::NotBegun => {
+                        let order = Key::Task(self.node.clone(), active.id.clone());
+                        if ordered::is_over(store.get(&order).await?.as_ref()) {
+                            let why = "it was settled or removed before its hook had begun: it is not run";
+                            TaskEnd::short(Outcome::Unknown { why: why.to_owned() })
+                        } else {
+                            match self.start(&active) {
+                                Ok(()) => return Ok(Break(Some(POLL_INTERVAL))),
+                                Err(why) => TaskEnd::short(Outcome::Failed { why }),
+                            }
+                        }
+                    }
                 };
                 tracing::info!(task = %active.id, outcome = end.outcome.word(), "a task has ended");
                 self.keep(Active { stage: Stage::Ended { claim, end }, ..active })?;
@@ -232,19 +246,15 @@ impl Worker {
         }
     }
 
-    /// Claims a task: only one agent can, and only while it is ordered.
+    /// Claims a task: only the agent of the node can, and only while it is ordered.
     async fn claim(&mut self, store: &Store, active: Active) -> Result<Step, TaskError> {
-        let (task, result) = (Key::Task(self.node.clone(), active.id.clone()), self.result(&active.id));
-        let body = self.task_result(TaskEnd::short(Outcome::Claimed));
-        let commit = Commit::new()
-            .when(Precondition::At(task, active.order))
-            .when(Precondition::At(result.clone(), Revision::ABSENT))
-            .put(result.clone(), body);
+        let held = reports::held(store, &self.reports, &self.identity).await?;
+        let commit = self.first_result(&active, TaskEnd::short(Outcome::Claimed), held);
         let claim = match store.commit(&commit).await {
             Ok(committed) => Some(committed.revision),
             // Only this agent has its nonce: a claim with it is this one, whose answer was lost.
-            Err(CommitError::Conflict { .. }) => {
-                store.get(&result).await?.and_then(|entry| match &entry.value {
+            Err(CommitError::Conflict { broken, .. }) if !reports::are_among(&broken) => {
+                store.get(&self.result(&active.id)).await?.and_then(|entry| match &entry.value {
                     Ok(Value::TaskResult(found))
                         if found.body.outcome == Outcome::Claimed && self.is_ours(&found.body) =>
                     {
@@ -296,17 +306,18 @@ impl Worker {
         claim: Revision,
         end: &TaskEnd,
     ) -> Result<Step, TaskError> {
-        let result = self.result(&active.id);
-        let mut commit = Commit::new()
-            .when(Precondition::At(result.clone(), claim))
-            .put(result, self.task_result(end.clone()));
-        if claim == Revision::ABSENT {
-            let task = Key::Task(self.node.clone(), active.id.clone());
-            commit = commit.when(Precondition::At(task, active.order));
-        }
+        let commit = if claim == Revision::ABSENT {
+            let held = reports::held(store, &self.reports, &self.identity).await?;
+            self.first_result(active, end.clone(), held)
+        } else {
+            let result = self.result(&active.id);
+            Commit::new()
+                .when(Precondition::At(result.clone(), claim))
+                .put(result, self.task_result(end.clone()))
+        };
         let conflict = match store.commit(&commit).await {
             Ok(_) => false,
-            Err(CommitError::Conflict { .. }) => true,
+            Err(CommitError::Conflict { broken, .. }) if !reports::are_among(&broken) => true,
             Err(error) => return Err(error.into()),
         };
         self.ledger.note(&active.id, &active.task, end);
@@ -320,6 +331,16 @@ impl Worker {
         }
         self.runs.forget(&active.id);
         Ok(Continue(()))
+    }
+
+    /// What gives a task its first result: while it is ordered as it was, has none yet, and this agent reports the node.
+    fn first_result(&self, active: &Active, end: TaskEnd, held: Vec<Precondition>) -> Commit {
+        let (task, result) = (Key::Task(self.node.clone(), active.id.clone()), self.result(&active.id));
+        let commit = Commit::new()
+            .when(Precondition::At(task, active.order))
+            .when(Precondition::At(result.clone(), Revision::ABSENT))
+            .put(result, self.task_result(end));
+        held.into_iter().fold(commit, Commit::when)
     }
 
     fn task_result(&self, end: TaskEnd) -> TaskResult {

@@ -4,7 +4,7 @@ pub(crate) mod image;
 
 use crate::fleet::Fleet;
 use tidegate_proto::record::stream::Head;
-use tidegate_proto::record::task::{Ended, Outcome};
+use tidegate_proto::record::task::{Ended, Outcome, TaskResult};
 use tidegate_proto::{Digest, NodeId, StreamName, TaskId};
 
 /// How much of an agent's report is repeated, in characters: it ends up in records of the coordinator.
@@ -51,7 +51,7 @@ pub enum TaskState {
     Untaken,
     /// Its agent has claimed it, and reports when it has ended.
     Claimed,
-    /// It was claimed, and its agent cannot find out how it ended: a person states it.
+    /// It was claimed, and its agent cannot find out how it ended, or was replaced by another: a person states it.
     Unknown(String),
     /// It ended well.
     Succeeded,
@@ -74,18 +74,31 @@ impl TaskState {
 /// How far a task is. What its agent has seen counts more than what a person states.
 pub fn state(fleet: &Fleet, node: &NodeId, id: &TaskId) -> TaskState {
     let settled = fleet.task(node, id).and_then(|task| task.record.body.settled.clone());
-    let reported = fleet.task_result(node, id).map(|result| &result.record.body.outcome);
-    match (reported, settled) {
+    let result = fleet.task_result(node, id).map(|result| &result.record.body);
+    match (result.map(|result| &result.outcome), settled) {
         (Some(Outcome::Succeeded), _) => TaskState::Succeeded,
         (Some(Outcome::Failed { why }), _) => TaskState::Failed(short(why)),
         (Some(_), Some(word)) => match word.ended {
             Ended::Succeeded => TaskState::Succeeded,
             Ended::Failed => TaskState::Failed(format!("{} states: {}", word.who, word.why)),
         },
-        (Some(Outcome::Claimed), None) => TaskState::Claimed,
+        (Some(Outcome::Claimed), None) => {
+            let replaced = result.and_then(|claim| replaced(fleet, node, claim));
+            replaced.map_or(TaskState::Claimed, TaskState::Unknown)
+        }
         (Some(Outcome::Unknown { why }), None) => TaskState::Unknown(short(why)),
         (None, _) => TaskState::Untaken,
     }
+}
+
+/// Why the agent that claimed a task may never report how it ended: another one reports the node in its place.
+fn replaced(fleet: &Fleet, node: &NodeId, claim: &TaskResult) -> Option<String> {
+    let nonce = &claim.by.as_ref()?.nonce;
+    let mut reports = fleet.services().filter_map(|service| service.get(node)?.report.as_ref()).peekable();
+    let is_replaced = reports.peek().is_some() && reports.all(|report| report.identity.nonce != *nonce);
+    is_replaced.then(|| {
+        short(&format!("the agent with nonce {nonce} claimed it, and another agent reports the node now"))
+    })
 }
 
 fn short(why: &str) -> String {

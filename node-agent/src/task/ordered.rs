@@ -75,6 +75,15 @@ impl Ordered {
     }
 }
 
+/// Whether no hook may begin for a task: it was removed, or a person has stated how it ended.
+pub(super) fn is_over(found: Option<&Entry>) -> bool {
+    match found.map(|entry| &entry.value) {
+        None => true,
+        Some(Ok(Value::Task(task))) => task.body.settled.is_some(),
+        Some(_) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

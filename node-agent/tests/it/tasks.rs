@@ -1,5 +1,6 @@
 //! Tasks: a hook of this node's configuration is run once for each, whatever happens to the agent or the store.
 
+mod reports;
 mod restored;
 
 use crate::world::agent::{Agent, PROGRAM};
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::report::Identity;
-use tidegate_proto::record::task::{MAX_OUTPUT, Outcome, Task, TaskRelease, TaskResult};
+use tidegate_proto::record::task::{Ended, MAX_OUTPUT, Outcome, Settlement, Task, TaskRelease, TaskResult};
 use tidegate_proto::{Commit, Key, TaskId, Value};
 
 /// A node that has nothing but hooks; each notes that it began. `wait` goes on when the test says so.
@@ -126,6 +127,13 @@ pub(crate) fn task(hook: &str) -> Task {
     Task { hook: hook.parse().unwrap(), release, at: Timestamp(7), settled: None }
 }
 
+/// The same, and a person states that it is done.
+fn settled_by_a_person(hook: &str) -> Task {
+    let (who, why) = ("anna".into(), "done by hand".into());
+    let settled = Settlement { ended: Ended::Succeeded, who, why, at: Timestamp(9) };
+    Task { settled: Some(settled), ..task(hook) }
+}
+
 fn why(result: &TaskResult) -> &str {
     match &result.outcome {
         Outcome::Failed { why } | Outcome::Unknown { why } => why,
@@ -214,17 +222,10 @@ async fn claims_of_others_and_settled_tasks_are_left_alone() {
     let other = Identity { nonce: "another".into(), boot: "b".into() };
     let (claimed, settled): (TaskId, TaskId) = ("t-1".parse().unwrap(), "t-2".parse().unwrap());
     let claim = TaskResult { by: Some(other), ..TaskResult::new(Outcome::Claimed, Timestamp(0)) };
-    let mut word = task("short");
-    word.settled = Some(tidegate_proto::record::task::Settlement {
-        ended: tidegate_proto::record::task::Ended::Succeeded,
-        who: "anna".into(),
-        why: "done by hand".into(),
-        at: Timestamp(9),
-    });
     let commit = Commit::new()
         .put(Key::Task(crate::world::store::node(), claimed.clone()), task("short"))
         .put(Key::TaskResult(crate::world::store::node(), claimed.clone()), claim.clone())
-        .put(Key::Task(crate::world::store::node(), settled.clone()), word);
+        .put(Key::Task(crate::world::store::node(), settled.clone()), settled_by_a_person("short"));
     node.world.store.store.commit(&commit).await.unwrap();
     let _agent = node.agent();
     let last = node.order("t-3", "short").await;
@@ -257,6 +258,22 @@ async fn agent_killed_at_each_step_runs_the_hook_once_and_reports_it() {
             assert_eq!(node.noted("began"), ["t-1", "t-2"], "{place}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hook_that_has_not_begun_is_not_run_once_settled() {
+    let node = Node::new().await;
+    // It ends between its claim and the hook.
+    let mut agent = node.agent_of("state", &[("TIDEGATE_AGENT_CRASH_AT", "task:2:after")]);
+    let id = node.order("t-1", "short").await;
+    agent.wait().await;
+    assert_eq!(node.result(&id).await.unwrap().outcome, Outcome::Claimed);
+    let order = Key::Task(crate::world::store::node(), id.clone());
+    node.world.store.put(order, settled_by_a_person("short")).await;
+    let _again = node.agent();
+    let result = node.end_of(&id).await;
+    assert!(why(&result).contains("settled or removed before its hook had begun"), "{result:?}");
+    assert!(node.noted("began").is_empty(), "the hook was run");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,6 +9,7 @@ use tidegate_planner::ask::{Refusal, RefusalKind, release, settle_task};
 use tidegate_planner::{Reason, plan};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::report::Identity;
 use tidegate_proto::record::task::{Ended, Outcome, TaskResult};
 use tidegate_proto::{Key, NodeId, TaskId, Value};
 
@@ -182,6 +183,30 @@ fn unknown_outcome_waits_for_a_person_without_timeout() {
         (events[0].who.as_str(), events[0].to.as_str()),
         ("anna", &*format!("task {id} on n7 settled as succeeded"))
     );
+}
+
+#[test]
+fn claim_of_a_replaced_agent_waits_for_a_person() {
+    let mut world = World::at_version_1(1);
+    world.configure(json!({"prewarm": {"hook": "pull-image", "nodes": ["n0"]}})).unwrap();
+    world.create(1, json!({})).unwrap();
+    world.settle();
+    let (node, id) = world.task("n0");
+    let runs = "hook pull-image runs on n0";
+    let replaced = "hook pull-image started on n0, and its outcome is not known: \
+                    the agent with nonce another claimed it, and another agent reports the node now";
+    for (nonce, why) in [("nonce0", runs), ("another", replaced)] {
+        let by = Some(Identity { nonce: nonce.into(), boot: "an earlier boot".into() });
+        let claim = TaskResult { by, ..TaskResult::new(Outcome::Claimed, Timestamp(0)) };
+        world.store.put(Key::TaskResult(node.clone(), id.clone()), claim);
+        assert_eq!(world.hook_waits(1), [why]);
+    }
+    let mut silent = world.clone();
+    silent.fall_silent(0);
+    assert_eq!(silent.hook_waits(1), [runs], "the agent that claimed it may be away");
+    world.settle_task("n0", Ended::Succeeded).unwrap();
+    world.settle();
+    assert_eq!(world.deployed(), Some(1));
 }
 
 #[test]
