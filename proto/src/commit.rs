@@ -14,6 +14,10 @@ pub enum Precondition {
     NonePutAfter(Kind, Revision),
     /// The same for the keys of one owner (a service, an upgrade).
     NonePutAfterWithin(Kind, String, Revision),
+    /// No key of this kind was created after this revision. Sees new keys, neither further puts nor what was removed since.
+    NoneCreatedAfter(Kind, Revision),
+    /// The same for the keys of one owner.
+    NoneCreatedAfterWithin(Kind, String, Revision),
 }
 
 /// One key written or removed.

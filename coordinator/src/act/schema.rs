@@ -106,8 +106,9 @@ impl Workers {
         }
     }
 
-    /// Ends the jobs that a turn no longer asks for: the upgrade is paused, or nothing acts. Unfinished work is undone
-    /// or recorded in the database's history, and continues from there when the job is requested again.
+    /// Ends the jobs that a turn no longer asks for: the upgrade is paused, nothing acts, or an instance closes a gate while
+    /// a certificate is made. Unfinished work is undone or recorded in the database's history, and continues from there when
+    /// the job is requested again.
     pub(crate) fn stop_unrequested(&self, plan: &Plan) {
         let wanted: BTreeSet<&UpgradeId> = plan.actions.iter().filter_map(Action::schema_of).collect();
         for (upgrade, running) in held(&self.running).iter() {
@@ -183,14 +184,15 @@ impl Workers {
                     // A job after which the database shows what was known before it rests as one that failed.
                     succeeded && job::known(&leadership, &upgrade) != known
                 }
-                Task::Certify => match certify::certify(&context, &leadership, &upgrade).await {
-                    Ok(()) => {
-                        held(&uncertified).remove(&upgrade);
-                        true
-                    }
-                    Err(reasons) => {
+                Task::Certify => match certify::certify(&context, &leadership, &upgrade, &cancel).await {
+                    Err(reasons) if !cancel.is_cancelled() => {
                         held(&uncertified).insert(upgrade, reasons);
                         false
+                    }
+                    // A cancelled one says nothing of the upgrade.
+                    done => {
+                        held(&uncertified).remove(&upgrade);
+                        done.is_ok()
                     }
                 },
             }

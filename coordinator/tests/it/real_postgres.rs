@@ -1,5 +1,7 @@
 //! A database that goes away in mid-upgrade, and comes back.
 
+mod withdrawn;
+
 use crate::process::Daemon;
 use crate::schema::{MIGRATION, SCHEMA};
 use crate::world::spec;

@@ -214,12 +214,14 @@ fn commits(
     Ok(commits)
 }
 
-/// How many sharing services are compared one by one: three compares each, and room for the upgrade's own.
-const ONE_BY_ONE: usize = 35;
+/// How many sharing services are compared one by one: four compares each, and room for the upgrade's own.
+const ONE_BY_ONE: usize = 25;
 
-/// What the transaction compares with what R saw: windows, schema record, inventory and decommissions. A report that
-/// lapses after R is harmless, because a return needs admission. Where many services share the schema, admissions and
-/// decommissions of all services are compared at once, because a transaction has a bounded number of compares.
+/// What the transaction compares with what R saw: windows, schema record, inventory, decommissions, and who reports. A
+/// report that changes or lapses after R is harmless, because another version and a return need admission. One that was not
+/// there at R is not: an instance that R saw as decommissioned, or did not see at all, counts from its first report. Where
+/// many services share the schema, those of all services are compared at once, because a transaction has a bounded number
+/// of compares.
 fn compared(fleet: &Fleet, binding: &SchemaBinding, schema: &Stored<Schema>, read_at: Revision) -> Commit {
     if mutant::is("certificate-compares-nothing") {
         return Commit::new();
@@ -233,12 +235,15 @@ fn compared(fleet: &Fleet, binding: &SchemaBinding, schema: &Stored<Schema>, rea
     if schema.services.len() > ONE_BY_ONE {
         return kinds
             .into_iter()
-            .fold(windows, |commit, kind| commit.when(Precondition::NonePutAfter(kind, read_at)));
+            .fold(windows, |commit, kind| commit.when(Precondition::NonePutAfter(kind, read_at)))
+            .when(Precondition::NoneCreatedAfter(Kind::Report, read_at));
     }
     schema.services.keys().fold(windows, |commit, service| {
-        kinds.into_iter().fold(commit, |commit, kind| {
-            commit.when(Precondition::NonePutAfterWithin(kind, service.to_string(), read_at))
-        })
+        let name = || service.to_string();
+        kinds
+            .into_iter()
+            .fold(commit, |commit, kind| commit.when(Precondition::NonePutAfterWithin(kind, name(), read_at)))
+            .when(Precondition::NoneCreatedAfterWithin(Kind::Report, name(), read_at))
     })
 }
 

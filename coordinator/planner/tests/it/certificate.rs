@@ -4,14 +4,14 @@ mod altered;
 
 use crate::sim::{World, node, service, sessions, spec, upgrade_id};
 use serde_json::json;
-use tidegate_planner::ask::{Asker, approve};
-use tidegate_planner::certificate::{Sealed, Session, allowed_sessions, forget};
+use tidegate_planner::ask::{Asker, Gone, approve, decommission};
+use tidegate_planner::certificate::{Made, Sealed, Session, allowed_sessions, certify, forget};
 use tidegate_planner::gate::SchemaGate;
 use tidegate_planner::{Reason, SchemaFacts};
 use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Key, Value};
+use tidegate_proto::{InstanceId, Key, Value};
 
 /// A world in which everything is ready for contract, and only the certificate is missing.
 fn ready() -> World {
@@ -23,6 +23,11 @@ fn ready() -> World {
     assert_eq!(world.phase(), Phase::Remove);
     world.evidence.pending_rows = 0;
     world
+}
+
+/// What is made of what the world shows now; nothing is committed.
+fn made(world: &World) -> Made {
+    certify(world.store.fleet(), &world.moment(), &upgrade_id(), world.evidence.clone()).unwrap()
 }
 
 /// The reasons for which no certificate can be made once `spoil` has been at it.
@@ -285,15 +290,13 @@ fn whatever_the_read_saw_must_not_have_moved() {
         |w: &mut World| {
             w.store.put(Key::Schema("s1".parse().unwrap()), schema_record(w));
         },
+        |w: &mut World| {
+            let report = w.agents[&node(1)].report.clone();
+            w.store.put(Key::Report(service(), node(9)), report);
+        },
     ] {
         let mut world = ready();
-        let made = tidegate_planner::certificate::certify(
-            world.store.fleet(),
-            &world.moment(),
-            &upgrade_id(),
-            world.evidence.clone(),
-        )
-        .unwrap();
+        let made = made(&world);
         disturb(&mut world);
         let carried_out: Vec<bool> = made.commits.iter().map(|c| world.store.commit(c)).collect();
         assert_eq!(carried_out.last(), Some(&false));
@@ -305,17 +308,38 @@ fn schema_record(w: &World) -> Value {
     w.store.keys[&Key::Schema("s1".parse().unwrap())].0.clone()
 }
 
+/// It reports under its former admission: neither an admission nor a tombstone is put.
+#[test]
+fn decommissioned_instance_that_reports_voids_the_certificate() {
+    let mut world = ready();
+    world.fall_silent(1);
+    let id = InstanceId::new(service(), node(1));
+    let asker = Asker { who: "op".into(), why: "burnt".into(), accepts: Default::default() };
+    let gone = decommission(world.store.fleet(), &world.moment(), &id, Gone::default(), &asker).unwrap();
+    assert!(world.store.commit(&gone));
+    world.events += 1;
+    let made = made(&world);
+    assert!(made.certificate.services[&service()].decommissioned.contains_key(&node(1)));
+    world.agents.get_mut(&node(1)).unwrap().alive = true;
+    world.publish(&node(1));
+    assert!(made.commits.iter().all(|c| !world.store.commit(c)));
+    assert_eq!(world.phase(), Phase::Remove);
+}
+
 #[test]
 fn a_report_that_lapses_after_the_read_is_harmless() {
     let mut world = ready();
-    let made = tidegate_planner::certificate::certify(
-        world.store.fleet(),
-        &world.moment(),
-        &upgrade_id(),
-        world.evidence.clone(),
-    )
-    .unwrap();
+    let made = made(&world);
     world.fall_silent(1);
+    assert!(made.commits.iter().all(|c| world.store.commit(c)));
+    assert!(matches!(world.phase(), Phase::Contract { .. }));
+}
+
+#[test]
+fn report_that_changes_after_the_read_voids_no_certificate() {
+    let mut world = ready();
+    let made = made(&world);
+    report(&mut world, 2, |r| r.in_flight = Some(3));
     assert!(made.commits.iter().all(|c| world.store.commit(c)));
     assert!(matches!(world.phase(), Phase::Contract { .. }));
 }

@@ -14,12 +14,14 @@ use tidegate_planner::certificate::{DatabaseEvidence, Made, certify as make, for
 use tidegate_planner::gate::schema::uncertified;
 use tidegate_proto::{Key, UpgradeId};
 use tidegate_store::{Scope, Snapshot};
+use tokio_util::sync::CancellationToken;
 
-/// Makes and commits a certificate, or says what is not so.
+/// Makes and commits a certificate, or says what is not so. Once it is cancelled, nothing more is committed.
 pub(super) async fn certify(
     context: &Context,
     leadership: &Leadership,
     id: &UpgradeId,
+    cancel: &CancellationToken,
 ) -> Result<(), Vec<Reason>> {
     let no = |why: String| vec![uncertified(why)];
     // Linearizable, at one revision R, and not from the mirror.
@@ -45,6 +47,9 @@ pub(super) async fn certify(
     let made = leadership.plan(&view, |moment| make(fleet, moment, id, evidence), events)?;
     let forgotten = forget(fleet, id, &former);
     for commit in forgotten.iter().chain(&made.commits) {
+        if cancel.is_cancelled() {
+            return Err(no("the certificate is no longer asked for".to_owned()));
+        }
         if !leadership.is_held() {
             return Err(no("this coordinator no longer leads".to_owned()));
         }

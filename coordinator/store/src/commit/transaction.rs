@@ -63,9 +63,6 @@ impl Sent {
     }
 
     fn compare(&mut self, place: usize, precondition: &Precondition, prefix: &Prefix) {
-        let none_after = |start: &str, revision: &Revision| {
-            Compare::mod_revision(start, CompareOp::Less, revision.0.saturating_add(1)).with_prefix()
-        };
         let (start, compare) = match precondition {
             Precondition::At(key, revision) => {
                 let full = prefix.key(key);
@@ -77,19 +74,17 @@ impl Sent {
                 self.single.push((place, full.clone()));
                 (full.clone(), Compare::create_revision(full, CompareOp::Equal, revision.0))
             }
-            Precondition::NonePutAfter(kind, revision) => match kind.single() {
-                Some(key) => {
-                    let full = prefix.key(&key);
-                    (full.clone(), Compare::mod_revision(full, CompareOp::Less, revision.0.saturating_add(1)))
-                }
-                None => {
-                    let start = prefix.all_of(*kind);
-                    (start.clone(), none_after(&start, revision))
-                }
-            },
+            Precondition::NonePutAfter(kind, revision) => {
+                Range::all_of(prefix, *kind).none_after(Compare::mod_revision, *revision)
+            }
             Precondition::NonePutAfterWithin(kind, owner, revision) => {
-                let start = prefix.all_within(*kind, owner);
-                (start.clone(), none_after(&start, revision))
+                Range::all_within(prefix, *kind, owner).none_after(Compare::mod_revision, *revision)
+            }
+            Precondition::NoneCreatedAfter(kind, revision) => {
+                Range::all_of(prefix, *kind).none_after(Compare::create_revision, *revision)
+            }
+            Precondition::NoneCreatedAfterWithin(kind, owner, revision) => {
+                Range::all_within(prefix, *kind, owner).none_after(Compare::create_revision, *revision)
             }
         };
         self.compare_bytes += 2 * start.len() + FRAME_BYTES;
@@ -138,11 +133,45 @@ impl Sent {
                 let holds = match precondition {
                     Precondition::At(_, revision) => revision.0 == modified,
                     Precondition::CreatedAt(_, revision) => revision.0 == created,
-                    Precondition::NonePutAfter(..) | Precondition::NonePutAfterWithin(..) => true,
+                    Precondition::NonePutAfter(..)
+                    | Precondition::NonePutAfterWithin(..)
+                    | Precondition::NoneCreatedAfter(..)
+                    | Precondition::NoneCreatedAfterWithin(..) => true,
                 };
                 (!holds).then(|| precondition.clone())
             })
             .collect()
+    }
+}
+
+/// Keys that are compared at once.
+struct Range {
+    start: String,
+    /// Whether they are all that begin so; else it is one key.
+    is_prefix: bool,
+}
+
+impl Range {
+    fn all_of(prefix: &Prefix, kind: Kind) -> Self {
+        match kind.single() {
+            Some(key) => Self { start: prefix.key(&key), is_prefix: false },
+            None => Self { start: prefix.all_of(kind), is_prefix: true },
+        }
+    }
+
+    fn all_within(prefix: &Prefix, kind: Kind, owner: &str) -> Self {
+        Self { start: prefix.all_within(kind, owner), is_prefix: true }
+    }
+
+    /// Where it starts, and that none of its keys has a later revision: the one that a put changes, or the one that it was
+    /// created at.
+    fn none_after(
+        self,
+        revision_of: fn(String, CompareOp, i64) -> Compare,
+        revision: Revision,
+    ) -> (String, Compare) {
+        let compare = revision_of(self.start.clone(), CompareOp::Less, revision.0.saturating_add(1));
+        (self.start, if self.is_prefix { compare.with_prefix() } else { compare })
     }
 }
 

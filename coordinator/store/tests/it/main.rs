@@ -21,6 +21,7 @@ macro_rules! run_suite {
             reading: many_keys_are_read_at_one_revision,
             committing: a_commit_is_all_or_nothing_and_names_what_was_broken,
             committing: a_put_in_the_kind_refuses_and_a_removal_does_not,
+            committing: a_new_key_of_the_kind_refuses_and_a_further_put_does_not,
             committing: what_breaks_a_limit_is_refused_before_it_is_sent,
             committing: commit_with_lost_answer_is_read_back_and_never_resent,
             committing: a_commit_that_never_arrived_is_read_back_as_not_applied,

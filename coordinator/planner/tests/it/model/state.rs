@@ -246,7 +246,9 @@ impl State {
             let (Precondition::At(_, revision)
             | Precondition::CreatedAt(_, revision)
             | Precondition::NonePutAfter(_, revision)
-            | Precondition::NonePutAfterWithin(_, _, revision)) = precondition;
+            | Precondition::NonePutAfterWithin(_, _, revision)
+            | Precondition::NoneCreatedAfter(_, revision)
+            | Precondition::NoneCreatedAfterWithin(_, _, revision)) = precondition;
             visit(&mut revision.0);
         }
     }

@@ -1,31 +1,35 @@
 //! The most services that may share a schema.
 
 use super::{acknowledge, runs, shared};
-use crate::sim::{World, binding, upgrade_id};
+use crate::sim::{World, binding, node, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
-use tidegate_proto::ServiceName;
+use tidegate_planner::certificate::{DatabaseEvidence, Made, certify};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
 use tidegate_proto::spec::SpecSchema;
+use tidegate_proto::{Key, ServiceName};
 
-/// A transaction has at most 128 compares, and the store of this simulation refuses more.
+/// A transaction has at most 128 compares, and the store of this simulation refuses more. Up to 25 services are compared one
+/// by one, the upgraded one among them.
 #[test]
 fn sixty_services_may_share_a_schema() {
-    let mut world = World::at_version_1(2);
-    let names: Vec<ServiceName> = (0..60).map(|n| format!("worker-{n:02}").parse().unwrap()).collect();
-    names.iter().for_each(|name| runs(&mut world, name, 7, 2));
-    let with: BTreeMap<&ServiceName, u32> = names.iter().map(|name| (name, 2)).collect();
-    let binding = SchemaBinding { migrate_floors: BTreeMap::new(), ..binding(MigrateOrder::AfterRoll) };
-    world.start_bound(shared(json!({"shared_with": with})), binding).unwrap();
-    world.until("it expands", |world| world.phase() == Phase::Expand);
-    names.iter().for_each(|name| acknowledge(&mut world, name));
-    let last = world.run();
-    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
-    assert_eq!(world.certificate.as_ref().unwrap().services.len(), 61);
+    for count in [24, 60] {
+        let mut world = World::at_version_1(2);
+        let names: Vec<ServiceName> = (0..count).map(|n| format!("worker-{n:02}").parse().unwrap()).collect();
+        names.iter().for_each(|name| runs(&mut world, name, 7, 2));
+        let with: BTreeMap<&ServiceName, u32> = names.iter().map(|name| (name, 2)).collect();
+        let binding = SchemaBinding { migrate_floors: BTreeMap::new(), ..binding(MigrateOrder::AfterRoll) };
+        world.start_bound(shared(json!({"shared_with": with})), binding).unwrap();
+        world.until("it expands", |world| world.phase() == Phase::Expand);
+        names.iter().for_each(|name| acknowledge(&mut world, name));
+        let last = world.run();
+        assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+        assert_eq!(world.certificate.as_ref().unwrap().services.len(), count + 1);
+    }
 }
 
-#[test]
-fn an_admission_of_one_of_sixty_services_voids_the_certificate() {
+/// A world in which sixty other services share the schema, one of them, and what is made of what the world shows.
+fn made_with_sixty() -> (World, ServiceName, Made) {
     let mut world = World::at_version_1(2);
     let names: Vec<ServiceName> = (0..60).map(|n| format!("worker-{n:02}").parse().unwrap()).collect();
     names.iter().for_each(|name| runs(&mut world, name, 7, 2));
@@ -36,12 +40,24 @@ fn an_admission_of_one_of_sixty_services_voids_the_certificate() {
     names.iter().for_each(|name| acknowledge(&mut world, name));
     world.run();
     assert_eq!(world.phase(), Phase::Remove);
-    let evidence =
-        tidegate_planner::certificate::DatabaseEvidence { pending_rows: 0, ..world.evidence.clone() };
-    let made =
-        tidegate_planner::certificate::certify(world.store.fleet(), &world.moment(), &upgrade_id(), evidence);
-    runs(&mut world, &names[59], 8, 1);
-    assert!(made.unwrap().commits.iter().all(|commit| !world.store.commit(commit)));
+    let evidence = DatabaseEvidence { pending_rows: 0, ..world.evidence.clone() };
+    let made = certify(world.store.fleet(), &world.moment(), &upgrade_id(), evidence).unwrap();
+    (world, names[59].clone(), made)
+}
+
+#[test]
+fn an_admission_of_one_of_sixty_services_voids_the_certificate() {
+    let (mut world, other, made) = made_with_sixty();
+    runs(&mut world, &other, 8, 1);
+    assert!(made.commits.iter().all(|commit| !world.store.commit(commit)));
+}
+
+#[test]
+fn a_report_of_one_of_sixty_services_voids_the_certificate() {
+    let (mut world, other, made) = made_with_sixty();
+    let report = world.agents[&node(0)].report.clone();
+    world.store.put(Key::Report(other, node(8)), report);
+    assert!(made.commits.iter().all(|commit| !world.store.commit(commit)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::Fleet;
 use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, MAX_PLANNED_PRECONDITIONS, Precondition, Write};
+use tidegate_proto::key::Kind;
 use tidegate_proto::record::Malformed;
 use tidegate_proto::{Key, Revision, Value};
 
@@ -23,13 +24,27 @@ impl Store {
                 self.keys.get(key).map_or(0, |(_, _, created)| *created) == revision.0
             }
             Precondition::NonePutAfter(kind, revision) => {
-                self.keys.iter().filter(|(k, _)| k.kind() == *kind).all(|(_, (_, m, _))| *m <= revision.0)
+                self.of(*kind, None).all(|(modified, _)| modified <= revision.0)
             }
             Precondition::NonePutAfterWithin(kind, owner, revision) => {
-                let within = |k: &Key| k.kind() == *kind && k.to_string().split('/').nth(1) == Some(owner);
-                self.keys.iter().filter(|(k, _)| within(k)).all(|(_, (_, m, _))| *m <= revision.0)
+                self.of(*kind, Some(owner)).all(|(modified, _)| modified <= revision.0)
+            }
+            Precondition::NoneCreatedAfter(kind, revision) => {
+                self.of(*kind, None).all(|(_, created)| created <= revision.0)
+            }
+            Precondition::NoneCreatedAfterWithin(kind, owner, revision) => {
+                self.of(*kind, Some(owner)).all(|(_, created)| created <= revision.0)
             }
         }
+    }
+
+    /// When each key of a kind was put last and created, of one owner or of all.
+    fn of(&self, kind: Kind, owner: Option<&str>) -> impl Iterator<Item = (i64, i64)> {
+        let is_of = move |key: &Key| {
+            key.kind() == kind && (owner.is_none() || key.to_string().split('/').nth(1) == owner)
+        };
+        let keys = self.keys.iter().filter(move |(key, _)| is_of(key));
+        keys.map(|(_, (_, modified, created))| (*modified, *created))
     }
 
     /// Whether it was carried out.

@@ -71,6 +71,35 @@ pub(crate) async fn a_put_in_the_kind_refuses_and_a_removal_does_not(world: &Wor
     store.commit(&vacant).await.unwrap();
 }
 
+pub(crate) async fn a_new_key_of_the_kind_refuses_and_a_further_put_does_not(world: &World) {
+    let store = world.store().await;
+    let none_created_after = |revision| {
+        let kind = Precondition::NoneCreatedAfter(Kind::Event, revision);
+        let owned = Precondition::NoneCreatedAfterWithin(Kind::Event, "fleet".into(), revision);
+        [kind, owned].map(|when| Commit::new().when(when).put(budget_key("gate"), budget(0)))
+    };
+    let read_at = store.commit(&Commit::new().put(event_key(0), event("first"))).await.unwrap().revision;
+    store.commit(&Commit::new().put(event_key(0), event("changed"))).await.unwrap();
+    for commit in none_created_after(read_at) {
+        store.commit(&commit).await.unwrap();
+    }
+    let later = store.commit(&Commit::new().put(event_key(1), event("new"))).await.unwrap().revision;
+    for commit in none_created_after(read_at) {
+        let refused = store.commit(&commit).await.unwrap_err();
+        assert_eq!(refused, CommitError::Conflict { at: later, broken: vec![] });
+    }
+    // What was removed is a new key when it is put again.
+    store.commit(&Commit::new().delete(event_key(0))).await.unwrap();
+    for commit in none_created_after(later) {
+        store.commit(&commit).await.unwrap();
+    }
+    let again = store.commit(&Commit::new().put(event_key(0), event("again"))).await.unwrap().revision;
+    for commit in none_created_after(later) {
+        let refused = store.commit(&commit).await.unwrap_err();
+        assert_eq!(refused, CommitError::Conflict { at: again, broken: vec![] });
+    }
+}
+
 pub(crate) async fn what_breaks_a_limit_is_refused_before_it_is_sent(world: &World) {
     let store = world.store().await;
     let puts = |count: u32| {
