@@ -8,7 +8,7 @@ pub use faults::{PHASES, kinds};
 use super::dice::Dice;
 use super::metadata_plan;
 use super::scenario::{
-    Change, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
+    Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
 };
 use super::stream_plan;
 use faults::{faults, operators};
@@ -68,6 +68,10 @@ pub fn scenario(seed: u64) -> Scenario {
     let coordinators = if dice.percent(35) { 2 } else { 1 };
     let mut faults = faults(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
     faults.extend(operators(&mut Dice::of(seed, "persons"), &upgrades, &services));
+    while_they_are_filled(&mut Dice::of(seed, "fills"), &mut faults, |upgrade| {
+        let schema = services[upgrades[upgrade].service].schema?;
+        Some(schemas[schema].rows)
+    });
     let narrow = &mut Dice::of(seed, "largest request");
     let max_request = narrow::draw(narrow, &mut zones, &mut services, &mut upgrades, &mut faults);
     let joins = faults.iter().any(|fault| matches!(fault.what, What::NodeJoins(_)));
@@ -144,8 +148,17 @@ fn forget_unused(schemas: &mut Vec<SchemaPlan>, services: &mut [ServicePlan]) {
 /// Some tables have more rows than one batch of a fill takes.
 fn many_rows(dice: &mut Dice, schemas: &mut [SchemaPlan]) {
     for schema in schemas {
-        if dice.percent(8) {
+        if dice.percent(10) {
             schema.rows = dice.within(150, 600);
+        }
+    }
+}
+
+/// Faults of a fill that lasts begin all the time while it does: a row takes some 8 ms.
+fn while_they_are_filled(dice: &mut Dice, faults: &mut [Fault], of: impl Fn(usize) -> Option<u64>) {
+    for fault in faults.iter_mut().filter(|fault| fault.phase == "migrate") {
+        if let Some(rows) = of(fault.upgrade).filter(|rows| *rows > 100) {
+            fault.after = dice.below(8 * rows);
         }
     }
 }
@@ -261,7 +274,7 @@ mod tests {
             ("several services", share(|one| one.services.len() > 1), 9..=14),
             ("a schema", share(|one| !one.schemas.is_empty()), 66..=76),
             ("generations before", share(|one| one.schemas.iter().any(|s| s.contracted > 0)), 8..=18),
-            ("a fill of several batches", share(|one| one.schemas.iter().any(|s| s.rows > 100)), 4..=10),
+            ("a fill of several batches", share(|one| one.schemas.iter().any(|s| s.rows > 100)), 5..=12),
             ("two coordinators", share(|one| one.coordinators > 1), 30..=40),
             ("a stream", share(|one| one.stream.is_some()), 20..=30),
             ("a group", share(|one| one.metadata.is_some()), 7..=13),

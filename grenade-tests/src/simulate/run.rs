@@ -1,24 +1,24 @@
 //! Runs one scenario to its end in simulated time.
 
+mod clients;
+
 use super::current::MISFORTUNE;
 use super::database::is_slow;
 use super::deposed;
 use super::falsify::Plan;
 use super::fault::{self, Undo};
-use super::form_look;
 use super::judge::Breach;
 use super::metadata::{MetadataPeople, judge_falls};
 use super::old_sessions;
 use super::planned::Steps;
 use super::programs;
 use super::scenario::{Fault, Scenario, What};
-use super::slot::At;
 use super::stream::StreamPeople;
 use super::tamper;
 use super::testbed::Testbed;
 use super::upgrades::UpgradeSequence;
 use super::world::World;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use tidegate_proto::record::upgrade::PhaseName;
@@ -309,59 +309,6 @@ impl Run {
             let phase = phase.map(|(phase, _)| word(phase)).unwrap_or_default();
             self.happens(FIRST, phase, id, &step).await;
         }
-    }
-
-    /// What clients do: programs of the versions that are in rotation read and write.
-    async fn clients(&mut self) {
-        deposed::look(&mut self.world).await;
-        for service in 0..self.world.scenario.services.len() {
-            let Some(schema) = self.world.scenario.services[service].schema else { continue };
-            if self.world.databases[schema].is_away() {
-                continue;
-            }
-            let now = self.world.testbed.now();
-            self.look_at_form(service).await;
-            // Each version that is in rotation, and whether only instances run it that came after a rollback, or unknown.
-            let mut versions: BTreeMap<u32, bool> = BTreeMap::new();
-            {
-                let state = self.world.testbed.state();
-                let facts = &state.facts;
-                let is_judged = |at: &At| !facts.byzantine.contains(&at.1) && !facts.unbound.contains(at);
-                let slots = state.slots.iter();
-                let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at));
-                for (at, run) in of.filter_map(|(at, slot)| Some((at, slot.alive(now)?))) {
-                    *versions.entry(run.is.version).or_insert(true) &= facts.is_late(*at, run.is.version);
-                }
-            }
-            for (version, is_late) in versions {
-                let after_roll = self.world.scenario.schemas[schema].meets_unfilled(version);
-                let database = &mut self.world.databases[schema];
-                // The rollback undid what they use, and they came with that version of their own.
-                if is_late && database.has_form(version).await == Ok(false) {
-                    continue;
-                }
-                let unfilled = after_roll || database.lacks_fill(version).await;
-                let mut done = database.write(version).await;
-                if done.is_ok() {
-                    done = database.read_all(version, unfilled).await;
-                }
-                match done {
-                    Err(wrong) if !wrong.is_busy() && !database.older => {
-                        let name = &self.world.scenario.services[service].name;
-                        let text = format!("{name} at version {version}: {}", wrong.0);
-                        self.world.testbed.state().facts.breach(now, 1, text);
-                    }
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// Whether the database has the form that the upgrade under way gave it, and the rows that it filled before the roll.
-    async fn look_at_form(&mut self, service: usize) {
-        let Some(plan) = self.sequences[service].current.as_ref().map(|current| current.plan) else { return };
-        let to = self.world.scenario.upgrades[plan].from + 1;
-        form_look::look(&mut self.world, service, to).await;
     }
 
     async fn look_at_sessions(&mut self) {
