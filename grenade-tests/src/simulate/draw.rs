@@ -15,6 +15,9 @@ use faults::{faults, operators};
 use serde_json::json;
 use tidegate_proto::GateTag;
 
+/// How many rows one batch of a fill takes.
+const BATCH: u64 = 100;
+
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
     let mut dice = Dice::of(seed, "world");
@@ -65,10 +68,12 @@ pub fn scenario(seed: u64) -> Scenario {
     }
     let mut gates = Dice::of(seed, "gates");
     upgrades.iter_mut().for_each(|upgrade| upgrade.requires_gate = required(&mut gates));
-    let coordinators = if dice.percent(35) { 2 } else { 1 };
+    let mut fills = Dice::of(seed, "fills");
+    let lasts = schemas.iter().any(|schema| schema.rows > BATCH);
+    let coordinators = if dice.percent(35) || lasts && fills.percent(60) { 2 } else { 1 };
     let mut faults = faults(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
     faults.extend(operators(&mut Dice::of(seed, "persons"), &upgrades, &services));
-    while_they_are_filled(&mut Dice::of(seed, "fills"), &mut faults, |upgrade| {
+    while_they_are_filled(&mut fills, &mut faults, |upgrade| {
         let schema = services[upgrades[upgrade].service].schema?;
         Some(schemas[schema].rows)
     });
@@ -149,16 +154,17 @@ fn forget_unused(schemas: &mut Vec<SchemaPlan>, services: &mut [ServicePlan]) {
 fn many_rows(dice: &mut Dice, schemas: &mut [SchemaPlan]) {
     for schema in schemas {
         if dice.percent(10) {
-            schema.rows = dice.within(150, 600);
+            schema.rows = dice.within(200, 800);
         }
     }
 }
 
-/// Faults of a fill that lasts begin all the time while it does: a row takes some 8 ms.
+/// Faults of a fill that lasts begin all the time while it does (a row takes some 8 ms), and end soon after another
+/// coordinator may have gone on with it.
 fn while_they_are_filled(dice: &mut Dice, faults: &mut [Fault], of: impl Fn(usize) -> Option<u64>) {
     for fault in faults.iter_mut().filter(|fault| fault.phase == "migrate") {
-        if let Some(rows) = of(fault.upgrade).filter(|rows| *rows > 100) {
-            fault.after = dice.below(8 * rows);
+        if let Some(rows) = of(fault.upgrade).filter(|rows| *rows > BATCH) {
+            (fault.after, fault.lasts) = (dice.below(8 * rows), dice.within(3_200, 6_500));
         }
     }
 }
@@ -274,7 +280,7 @@ mod tests {
             ("several services", share(|one| one.services.len() > 1), 9..=14),
             ("a schema", share(|one| !one.schemas.is_empty()), 66..=76),
             ("generations before", share(|one| one.schemas.iter().any(|s| s.contracted > 0)), 8..=18),
-            ("a fill of several batches", share(|one| one.schemas.iter().any(|s| s.rows > 100)), 5..=12),
+            ("a fill of several batches", share(|one| one.schemas.iter().any(|s| s.rows > BATCH)), 5..=12),
             ("two coordinators", share(|one| one.coordinators > 1), 30..=40),
             ("a stream", share(|one| one.stream.is_some()), 20..=30),
             ("a group", share(|one| one.metadata.is_some()), 7..=13),
