@@ -15,6 +15,7 @@ use super::spec::spec;
 use super::upgrade_id;
 use super::world::World;
 use reasons::follow_reasons;
+use std::collections::BTreeMap;
 use tidegate_proto::record::upgrade::PhaseName;
 
 /// So long after that every upgrade must be over.
@@ -39,6 +40,9 @@ pub(super) struct UpgradeSequence {
     refusals: u32,
     /// How many attempts at the next upgrade have ended without success.
     failed: u32,
+    /// The one that was completed last, where upgrades of another service wait for this one, and how many attempts at it had
+    /// failed before.
+    completed: Option<(Current, u32)>,
 }
 
 impl UpgradeSequence {
@@ -46,7 +50,7 @@ impl UpgradeSequence {
     pub(super) fn of(world: &World, service: usize) -> Self {
         let all = world.scenario.upgrades.iter().enumerate();
         let left = all.filter(|(_, plan)| plan.service == service).map(|(n, _)| n).collect();
-        Self { left, current: None, ended: Vec::new(), looked_at: 0, refusals: 0, failed: 0 }
+        Self { left, current: None, ended: Vec::new(), looked_at: 0, refusals: 0, failed: 0, completed: None }
     }
 
     /// Whether nothing is left to do.
@@ -77,6 +81,12 @@ impl UpgradeSequence {
     }
 
     async fn begin(&mut self, world: &mut World) {
+        let reopened = self.reopened(&world.testbed.state().facts.phases);
+        if let Some(reopened) = reopened {
+            world.testbed.log(format!("{} is not completed any more", reopened.id));
+            let plan = world.scenario.upgrades[reopened.plan].clone();
+            return self.has_begun(world, &plan, reopened);
+        }
         let Some(&place) = self.left.first() else { return };
         let plan = world.scenario.upgrades[place].clone();
         match sharing::turn(world, &plan) {
@@ -137,6 +147,18 @@ impl UpgradeSequence {
                 }
             }
         }
+    }
+
+    /// The upgrade that was completed last, where the store was restored to a copy in which it is unfinished: it is followed
+    /// again before those to come, because it may be rolled back there.
+    fn reopened(&mut self, phases: &BTreeMap<String, (PhaseName, u64)>) -> Option<Current> {
+        let is_open = |(done, _): &mut (Current, u32)| {
+            phases.get(&done.id).is_some_and(|(phase, _)| *phase != PhaseName::Completed)
+        };
+        let (done, failed) = self.completed.take_if(is_open)?;
+        self.failed = failed;
+        self.left.insert(0, done.plan);
+        Some(done)
     }
 
     /// An upgrade is started, on the database that there is now.
@@ -233,9 +255,10 @@ impl UpgradeSequence {
             world.databases[schema].upgrade_ended(ended, leaves).await;
         }
         if over == "completed" {
-            self.failed = 0;
+            let failed = std::mem::take(&mut self.failed);
             self.ended.push((current.plan, over.to_owned()));
             self.left.retain(|place| *place != current.plan);
+            self.completed = world.scenario.is_waited_for(service).then_some((current, failed));
             return;
         }
         as_before(world, &current, over).await;
@@ -269,4 +292,31 @@ fn correct_releases(world: &mut World, current: &mut Current) {
         world.reinstall(other);
     }
     current.corrected = true;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completed_upgrade_undone_by_a_restore_is_followed_again() {
+        let done = Current::new(4, "u4-again".to_owned(), 25_000, None, true);
+        let mut sequence = UpgradeSequence {
+            left: vec![5],
+            current: None,
+            ended: vec![(4, "rolled-back".to_owned()), (4, "completed".to_owned())],
+            looked_at: 50_000,
+            refusals: 0,
+            failed: 0,
+            completed: Some((done, 1)),
+        };
+        let stored = |phase| BTreeMap::from([("u4-again".to_owned(), (phase, 48_000))]);
+        assert!(sequence.reopened(&stored(PhaseName::Completed)).is_none());
+        assert!(sequence.reopened(&BTreeMap::new()).is_none(), "no store has it");
+        let again = sequence.reopened(&stored(PhaseName::RollingBack)).unwrap();
+        assert_eq!((again.id.as_str(), again.since), ("u4-again", 25_000));
+        assert_eq!(sequence.left, [4, 5]);
+        assert_eq!(sequence.failed, 1, "the next attempt gets an id of its own");
+        assert!(sequence.reopened(&stored(PhaseName::RollingBack)).is_none(), "it is followed already");
+    }
 }
