@@ -146,6 +146,9 @@ impl Context<'_> {
             },
             // Only the store shows that no other agent manages this instance.
             Alive::No | Alive::Silent if target(self.service, self.journal).is_some() => self.start_again(),
+            // Only an order says what is started here. Until then it is out of rotation by evidence, and what something else
+            // starts is admitted before it is shown. What is silent may have a supervisor of its own that starts it.
+            Alive::No if self.seen.store => self.keep_disabled(),
             Alive::No | Alive::Silent => Act::Wait,
         }
     }

@@ -1,12 +1,13 @@
 //! The reason that is reported for an instance that stays out.
 
-use super::super::seen::Probed;
+use super::super::seen::{DisableFile, Probed};
 use super::super::standstill::{Standstill, standstill};
-use super::story::{Story, order, replace};
+use super::story::{Story, order, replace, version};
 use crate::directive::act::Act;
 use crate::host::Alive;
 use crate::journal::{Journal, Phase};
 use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::Rotation;
 
 fn of(story: &Story) -> Option<Standstill> {
     standstill(&story.service, &story.journal, &story.seen)
@@ -32,12 +33,34 @@ fn serving_and_starting_instances_have_no_standstill() {
 #[test]
 fn without_a_release_that_belongs_there_it_says_so_and_waits() {
     let mut story = stopped();
-    story.seen.file = super::super::seen::DisableFile::Own;
+    story.seen.file = DisableFile::Own;
     story.journal = Journal { phase: Phase::Stopped, ..Journal::default() };
     story.service.initial_release = None;
     assert_eq!((story.act(), of(&story)), (Act::Wait, Some(Standstill::NoTarget)));
     story.service.driver = None;
     assert_eq!((story.act(), of(&story)), (Act::Wait, Some(Standstill::NoDriver)));
+}
+
+/// Its journal was lost while nothing ran. An upgrade replaces before its wave only what is out of rotation by evidence.
+#[test]
+fn instance_with_nothing_to_start_is_hidden_until_admitted() {
+    let mut story = Story::serving();
+    story.journal = Journal::default();
+    story.service.initial_release = None;
+    let mut by_hooks = story.clone().by_hooks();
+    assert_eq!(by_hooks.silent().act(), Act::Wait, "its own supervisor may start it");
+    story.gone();
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait, "another agent may manage it");
+    story.seen.store = true;
+    assert_eq!(story.act(), Act::Disable);
+    story.seen.file = DisableFile::Own;
+    story.pass(0);
+    assert_eq!((story.act(), of(&story)), (Act::Wait, Some(Standstill::NoTarget)));
+    assert_eq!(story.timers.rotation(&story.seen, &story.service), Rotation::Out);
+    // Something else starts it.
+    (story.seen.alive, story.seen.probe) = (Alive::Yes, Probed::Version(version(1)));
+    assert!(matches!(story.act(), Act::AdmitRunning(running, _) if running == version(1)));
 }
 
 #[test]
