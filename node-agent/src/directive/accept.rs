@@ -88,21 +88,20 @@ pub(crate) fn phase_for(
 ) -> Phase {
     let runs = !seen.nothing_runs(&journal.phase);
     let back = timers.rotation(seen, service) == Rotation::In;
+    let unnoticed = timers.is_unnoticed(seen.now, service.fall_time());
     let true_now = runs && seen.health == Health::Healthy && back && seen.ready;
     match &order.directive.disposition {
         // From here on it cannot be recalled before it has ended.
         _ if journal.phase == Phase::Stopping => Phase::Stopping,
         _ if presumption::fails(order, journal, seen) => presumption::phase_without(journal),
-        Disposition::Serve { .. } => serve(service, journal, seen, true_now),
+        Disposition::Serve { .. } => serve(service, journal, seen, true_now, unnoticed),
         Disposition::Drain => match journal.phase {
             Phase::Drained { .. } => journal.phase.clone(),
             _ => Phase::Draining,
         },
         Disposition::Replace { .. } | Disposition::Stop if !runs => Phase::Stopped,
         // It answers no request and was never sent one: there is nothing to wait for.
-        Disposition::Replace { .. } | Disposition::Stop
-            if is_untouched(journal, seen) && !timers.is_unnoticed(seen.now, service.fall_time()) =>
-        {
+        Disposition::Replace { .. } | Disposition::Stop if is_untouched(journal, seen) && !unnoticed => {
             Phase::Drained { forced: false }
         }
         Disposition::Stop => out_of_rotation(journal),
@@ -125,13 +124,15 @@ pub(super) fn is_untouched(journal: &Journal, seen: &Seen) -> bool {
     journal.unexposed && seen.alive == Alive::Silent && seen.file == DisableFile::Own
 }
 
-fn serve(service: &Service, journal: &Journal, seen: &Seen, true_now: bool) -> Phase {
+fn serve(service: &Service, journal: &Journal, seen: &Seen, true_now: bool, unnoticed: bool) -> Phase {
     match &journal.phase {
         Phase::Serving if true_now => Phase::Serving,
         Phase::Starting { .. } | Phase::Refused { .. } | Phase::Fresh => journal.phase.clone(),
         _ if seen.nothing_runs(&journal.phase) => Phase::Stopped,
-        // What failed and does not answer is started again, and that begins with its stop hook.
-        Phase::Failed { .. } if seen.alive == Alive::Silent && service.driver.is_some() => Phase::Stopping,
+        // What failed and does not answer is started again, and that begins with its stop hook (`start_again`).
+        Phase::Failed { .. } if seen.alive == Alive::Silent && service.driver.is_some() => {
+            if unnoticed { Phase::Fresh } else { Phase::Stopping }
+        }
         _ => Phase::Verifying,
     }
 }

@@ -134,6 +134,11 @@ impl Context<'_> {
         self.service.driver.is_some()
     }
 
+    /// Whether balancers may still send requests to what does not listen.
+    pub(super) fn is_unnoticed(&self) -> bool {
+        self.timers.is_unnoticed(self.seen.now, self.service.fall_time())
+    }
+
     fn fresh(&self) -> Act {
         match self.seen.alive {
             // Its version was admitted above; where it was refused, it is hidden.
@@ -164,11 +169,11 @@ impl Context<'_> {
     }
 
     /// Starts what does not answer again: at once where nothing runs, after the stop hook's end where only that
-    /// confirms it.
+    /// confirms it. That hook is not begun while balancers may send requests to what its own supervisor starts meanwhile.
     pub(super) fn start_again(&self) -> Act {
         match self.seen.alive {
             _ if !self.has_driver() => Act::Wait,
-            Alive::Silent if self.seen.store => Act::Enter(Phase::Stopping),
+            Alive::Silent if self.seen.store && !self.is_unnoticed() => Act::Enter(Phase::Stopping),
             Alive::No if self.seen.store || self.journal.phase != Phase::Fresh => Act::Enter(Phase::Stopped),
             _ => Act::Wait,
         }

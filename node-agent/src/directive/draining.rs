@@ -56,7 +56,7 @@ impl Context<'_> {
         }
         let stops = replace || matches!(self.disposition(), Some(Disposition::Stop));
         if stops && accept::is_untouched(self.journal, self.seen) && !self.timers.has_listened() {
-            let unnoticed = self.timers.is_unnoticed(self.seen.now, self.service.fall_time());
+            let unnoticed = self.is_unnoticed();
             return if unnoticed { Act::Wait } else { Act::Enter(Phase::Drained { forced: false }) };
         }
         let deregistered = self.deregistered(&drain);

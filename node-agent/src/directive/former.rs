@@ -42,7 +42,7 @@ impl Context<'_> {
         match self.seen.alive {
             _ if self.seen.nothing_runs(&self.journal.phase) => Some(Act::Decline(Phase::Stopped)),
             // Only the end of the stop hook confirms it.
-            Alive::Silent if nothing_listens => Some(Act::Decline(Phase::Stopping)),
+            Alive::Silent if nothing_listens && !self.is_unnoticed() => Some(Act::Decline(Phase::Stopping)),
             _ => None,
         }
     }

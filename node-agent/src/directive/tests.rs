@@ -113,7 +113,7 @@ fn unanswering_service_is_stopped_by_hook_before_start() {
         [Phase::Fresh, Phase::refused("below"), Phase::failed("starting", "the start hook failed", true)]
     {
         let mut story = Story::serving().by_hooks();
-        story.disabled().silent();
+        story.disabled().silent().pass(6);
         story.enter(phase.clone());
         story.timers.restart_at = Some(story.seen.now);
         assert_eq!(story.act(), Act::Enter(Phase::Stopping), "{phase:?}");
@@ -124,7 +124,7 @@ fn unanswering_service_is_stopped_by_hook_before_start() {
         assert_eq!(story.journal.phase, Phase::Draining, "{phase:?}");
     }
     let mut story = Story::serving().by_hooks();
-    story.disabled().silent();
+    story.disabled().silent().pass(6);
     story.enter(Phase::failed("verifying", "not healthy", true));
     story.ordered(serve());
     assert_eq!(story.journal.phase, Phase::Stopping);
@@ -145,7 +145,7 @@ fn silent_service_is_disabled_before_its_stop_hook_runs() {
     let let_back = Phase::failed("draining", "2 requests are in flight", false);
     for phase in [Phase::Fresh, let_back.clone()] {
         let mut story = Story::serving().by_hooks();
-        story.silent();
+        story.silent().pass(6);
         story.enter(phase.clone());
         story.timers.restart_at = Some(story.seen.now);
         assert_eq!(story.act(), Act::Enter(Phase::Stopping), "{phase:?}");
@@ -155,7 +155,7 @@ fn silent_service_is_disabled_before_its_stop_hook_runs() {
         assert_eq!(story.act(), Act::Stop, "{phase:?}");
     }
     let mut recalled = Story::serving().by_hooks();
-    recalled.silent();
+    recalled.silent().pass(6);
     recalled.enter(let_back);
     recalled.ordered(order(9, Disposition::Serve { returning: true }));
     assert_eq!((&recalled.journal.phase, recalled.act()), (&Phase::Stopping, Act::Disable));

@@ -39,6 +39,8 @@ pub(crate) struct Timers {
     listened_at: Option<Instant>,
     /// The same, without a disable-file.
     shown_at: Option<Instant>,
+    /// Since when nothing of it listens.
+    silent_since: Option<Instant>,
     unavailable_since: Option<Instant>,
     good_since: Option<Instant>,
     gap: Option<Gap>,
@@ -92,6 +94,7 @@ impl Timers {
             enable_again_at: None,
             listened_at: None,
             shown_at: None,
+            silent_since: None,
             unavailable_since: None,
             good_since: None,
             gap: None,
@@ -127,6 +130,7 @@ impl Timers {
                 self.shown_at = Some(seen.now);
             }
         }
+        since(&mut self.silent_since, seen.alive == Alive::Silent, seen.now);
         // If nothing listens, or nothing runs, no check is answered either.
         let refuses = match seen.url {
             Url::Unavailable | Url::NoListener => true,
@@ -246,11 +250,12 @@ impl Timers {
         self.shown_at.is_some_and(|shown| self.changed_at.is_none_or(|changed| shown > changed))
     }
 
-    /// Whether balancers may still send requests to what refuses them: their checks had no time yet to see that, and none that
-    /// can be asked says so.
+    /// Whether balancers may still send requests to what does not listen: their checks had no time yet to see that, or that it
+    /// refused before, and none that can be asked says so.
     pub(crate) fn is_unnoticed(&self, now: Instant, fall: Duration) -> bool {
         let said = self.asks_balancers && self.is_deregistered();
-        !said && self.unavailable_for(now).is_some_and(|time| time < fall)
+        let refuses_since = [self.unavailable_since, self.silent_since].into_iter().flatten().min();
+        !said && refuses_since.is_none_or(|since| now.saturating_duration_since(since) < fall)
     }
 
     /// Whether nothing was in flight in the last look.

@@ -179,7 +179,8 @@ fn ended_service_is_started_again_under_a_former_order() {
 #[test]
 fn unanswering_service_is_stopped_first_under_a_former_order() {
     let mut story = under_former(Disposition::Drain, &Phase::Drained { forced: false }).by_hooks();
-    story.silent();
+    assert_eq!(story.silent().act(), Act::Wait, "balancers may send requests to what its supervisor starts");
+    story.pass(6);
     assert_eq!(story.act(), Act::Decline(Phase::Stopping), "its stop hook confirms that nothing runs");
     story.seen.url = Url::Other;
     assert_eq!(story.act(), Act::Wait, "it may answer again");

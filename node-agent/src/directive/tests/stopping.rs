@@ -1,9 +1,11 @@
-//! A stop that was journalled, and what its agent finds that did not see the end of its hook.
+//! When a stop hook runs: not before balancers know that its service does not answer, nor beside another hook, nor for what
+//! came into rotation since the stop was journalled.
 
-use super::super::seen::{DisableFile, InFlight, Url};
-use super::story::{Story, order, release, replace, replace_what_is_out};
+use super::super::seen::{Balancers, DisableFile, InFlight, Probed, Url};
+use super::super::timers::Timers;
+use super::story::{Story, order, release, replace, replace_what_is_out, version};
 use crate::directive::act::Act;
-use crate::host::{HookState, Target};
+use crate::host::{Alive, HookState, Target};
 use crate::journal::{Order, Phase};
 use tidegate_proto::record::directive::Disposition;
 
@@ -159,4 +161,78 @@ fn process_that_came_in_before_its_stop_is_drained_again() {
     let mut recalled = stopping(order(9, Disposition::Serve { returning: true }));
     (recalled.seen.file, recalled.seen.url) = (DisableFile::Absent, Url::Good);
     assert_eq!(recalled.pass(0).act(), Act::Enter(Phase::Fresh), "nothing asks for its stop");
+}
+
+/// It was in rotation, and has just crashed, in this phase.
+fn crashed(phase: &Phase) -> Story {
+    let mut story = Story::serving().by_hooks();
+    story.silent();
+    story.enter(phase.clone());
+    story.timers.restart_at = Some(story.seen.now);
+    story
+}
+
+fn let_back() -> Phase {
+    Phase::failed("draining", "2 requests are in flight", false)
+}
+
+fn staying() -> Phase {
+    Phase::Refused { reason: "above the ceiling".to_owned(), stays: Some("this boot".to_owned()) }
+}
+
+#[test]
+fn silent_service_is_stopped_once_balancers_know() {
+    let (refused, starting) = (Phase::refused("above the ceiling"), Target::from(&release(2)));
+    for (phase, next) in [
+        (Phase::Fresh, Phase::Stopping),
+        (let_back(), Phase::Stopping),
+        (staying(), refused.clone()),
+    ] {
+        let mut story = crashed(&phase);
+        story.pass(5);
+        assert_eq!(story.act(), Act::Wait, "{phase:?}: what its supervisor starts is sent requests");
+        story.pass(1);
+        assert_eq!(story.act(), Act::Enter(next), "{phase:?}");
+    }
+    let mut recalled = crashed(&let_back());
+    recalled.ordered(order(9, Disposition::Serve { returning: true }));
+    assert_eq!((&recalled.journal.phase, recalled.act()), (&Phase::Fresh, Act::Wait));
+    recalled.pass(6);
+    assert_eq!(recalled.act(), Act::Enter(Phase::Stopping));
+
+    let mut open = crashed(&refused);
+    assert_eq!(open.act(), Act::Disable, "what its supervisor starts meanwhile is not shown");
+    // The machine was booted during a hook.
+    for phase in [refused.clone(), Phase::Stopped, Phase::Starting { target: starting }] {
+        let mut hidden = crashed(&phase);
+        (hidden.seen.file, hidden.seen.hook) = (DisableFile::Own, HookState::EarlierBoot);
+        hidden.pass(5);
+        assert_eq!(hidden.act(), Act::Wait, "{phase:?}");
+        hidden.pass(1);
+        assert_eq!(hidden.act(), Act::Enter(Phase::Stopping), "{phase:?}");
+    }
+    let mut deregistered = crashed(&refused);
+    deregistered.timers = Timers::new(deregistered.seen.now, true);
+    deregistered.seen.file = DisableFile::Own;
+    deregistered.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, each: Vec::new() };
+    deregistered.pass(0);
+    assert_eq!(deregistered.act(), Act::Enter(Phase::Stopping), "balancers say so");
+}
+
+#[test]
+fn silent_service_that_answers_again_is_not_stopped() {
+    let restarted = |phase: &Phase| {
+        let mut story = crashed(phase);
+        story.pass(5);
+        (story.seen.alive, story.seen.probe) = (Alive::Yes, Probed::Version(version(1)));
+        story.seen.url = Url::Good;
+        story.pass(1);
+        story
+    };
+    for phase in [Phase::Fresh, staying()] {
+        assert_eq!(restarted(&phase).act(), Act::Enter(Phase::Verifying), "{phase:?}: it goes on");
+    }
+    let mut again = restarted(&Phase::Fresh);
+    again.silent().pass(5);
+    assert_eq!(again.act(), Act::Wait, "it crashed again, and balancers may have seen it answer");
 }
