@@ -131,7 +131,11 @@ fn serve(service: &Service, journal: &Journal, seen: &Seen, true_now: bool, unno
         _ if seen.nothing_runs(&journal.phase) => Phase::Stopped,
         // What failed and does not answer is started again, and that begins with its stop hook (`start_again`).
         Phase::Failed { .. } if seen.alive == Alive::Silent && service.driver.is_some() => {
-            if unnoticed { Phase::Fresh } else { Phase::Stopping }
+            if unnoticed {
+                Phase::Fresh
+            } else {
+                Phase::Stopping
+            }
         }
         _ => Phase::Verifying,
     }

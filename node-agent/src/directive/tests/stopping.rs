@@ -183,11 +183,9 @@ fn staying() -> Phase {
 #[test]
 fn silent_service_is_stopped_once_balancers_know() {
     let (refused, starting) = (Phase::refused("above the ceiling"), Target::from(&release(2)));
-    for (phase, next) in [
-        (Phase::Fresh, Phase::Stopping),
-        (let_back(), Phase::Stopping),
-        (staying(), refused.clone()),
-    ] {
+    for (phase, next) in
+        [(Phase::Fresh, Phase::Stopping), (let_back(), Phase::Stopping), (staying(), refused.clone())]
+    {
         let mut story = crashed(&phase);
         story.pass(5);
         assert_eq!(story.act(), Act::Wait, "{phase:?}: what its supervisor starts is sent requests");
