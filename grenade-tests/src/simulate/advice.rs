@@ -55,10 +55,7 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
             }
             command.clone()
         }
-        // A person put it there, and takes it away at the end of what they do; a store that was restored may not know that.
-        Command::Uncordon(_) if !world.store_lost || world.testbed.now() < current.since + MISFORTUNE => {
-            return false;
-        }
+        Command::Uncordon(node) if !is_left_cordoned(world, current, node) => return false,
         Command::Uncordon(_) => command.clone(),
         Command::Resume(id) if bad || current.resumptions >= RESUMPTIONS => Command::RollBack(id.clone()),
         Command::Resume(_) => {
@@ -93,7 +90,17 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
         (_, done) => done,
     };
     world.testbed.log(format!("{kind}: {command:?}: {done:?}"));
+    if let (Command::Uncordon(node), Ok(_)) = (&command, &done) {
+        world.operators.uncordoned(node);
+    }
     done.is_ok()
+}
+
+/// Whether a node may be cordoned although each person uncordons it at the end of what they do: a store that was restored
+/// may not know that, and a cordon whose answer was not waited for may be carried out later.
+fn is_left_cordoned(world: &World, current: &Current, node: &str) -> bool {
+    let is_over = world.testbed.now() >= current.since + MISFORTUNE;
+    is_over && (world.store_lost || world.operators.may_have_cordoned(node))
 }
 
 /// Whether an approval says that no old program is connected, and one is.

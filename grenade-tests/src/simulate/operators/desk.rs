@@ -99,8 +99,12 @@ impl Desk {
     async fn ask(&self, who: &str, request: Request) {
         let Some((context, gate, leadership)) = self.leader() else { return };
         let begun = self.testbed.now();
+        self.asked.sent(who, &request);
         let asked = gate.run(self.come(context, &leadership, who, &request));
         let came = tokio::time::timeout(LIMIT, asked).await;
+        if matches!(came, Ok(Came::Done(_) | Came::Refused(_))) {
+            self.asked.answered(who);
+        }
         let what = format!("{request:?}");
         match came {
             Ok(Came::Done(done)) => self.testbed.log(format!("{who} asks {what}: {done}")),
