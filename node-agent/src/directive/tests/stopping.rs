@@ -198,7 +198,7 @@ fn silent_service_is_stopped_once_balancers_know() {
     recalled.pass(6);
     assert_eq!(recalled.act(), Act::Enter(Phase::Stopping));
 
-    let mut open = crashed(&refused);
+    let open = crashed(&refused);
     assert_eq!(open.act(), Act::Disable, "what its supervisor starts meanwhile is not shown");
     // The machine was booted during a hook.
     for phase in [refused.clone(), Phase::Stopped, Phase::Starting { target: starting }] {
