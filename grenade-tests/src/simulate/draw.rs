@@ -73,10 +73,8 @@ pub fn scenario(seed: u64) -> Scenario {
     let coordinators = if dice.percent(35) || lasts && fills.percent(60) { 2 } else { 1 };
     let mut faults = faults(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
     faults.extend(operators(&mut Dice::of(seed, "persons"), &upgrades, &services));
-    while_they_are_filled(&mut fills, &mut faults, |upgrade| {
-        let schema = services[upgrades[upgrade].service].schema?;
-        Some(schemas[schema].rows)
-    });
+    let rows = |upgrade: usize| Some(schemas[services[upgrades[upgrade].service].schema?].rows);
+    while_they_are_filled(&mut fills, &mut faults, rows);
     let narrow = &mut Dice::of(seed, "largest request");
     let max_request = narrow::draw(narrow, &mut zones, &mut services, &mut upgrades, &mut faults);
     let joins = faults.iter().any(|fault| matches!(fault.what, What::NodeJoins(_)));
