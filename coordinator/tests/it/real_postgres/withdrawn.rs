@@ -6,6 +6,7 @@ use crate::process::Daemon;
 use crate::schema::SCHEMA;
 use crate::world::{LIMIT, spec};
 use sqlx::Connection;
+use std::time::Duration;
 use tidegate_proto::record::report::Report;
 use tidegate_proto::{Commit, Key, Revision, Value};
 use tokio::net::{TcpListener, TcpStream};
@@ -78,14 +79,15 @@ async fn gate_that_closes_meanwhile_ends_the_certificate() {
 
     // Its report was there before, and names the same version: only the window is not acknowledged any more.
     let store = daemon.store().await;
+    let lease = store.lease(Duration::from_secs(60)).await.unwrap();
     let key = Key::Report(service(), node(1));
     let entry = store.get(&key).await.unwrap().unwrap();
     let Ok(Value::Report(record)) = entry.value else { panic!("{key} cannot be read") };
     let before = ended(&daemon);
     let behind = Report { window: Revision::ABSENT, ..record.body.clone() };
-    store.commit(&Commit::new().put(key.clone(), behind)).await.unwrap();
+    store.commit_leased(&Commit::new().put(key.clone(), behind), &lease).await.unwrap();
     daemon.until("it is no longer asked for", &explain, |_| ended(&daemon) > before);
-    let restored = store.commit(&Commit::new().put(key, record.body)).await.unwrap().revision;
+    let restored = store.commit_leased(&Commit::new().put(key, record.body), &lease).await.unwrap().revision;
     door.is_open.send_replace(true);
 
     let watched = daemon.ask(&["upgrade", "watch", "u1"]);
