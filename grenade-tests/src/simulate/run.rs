@@ -84,6 +84,22 @@ struct Run {
     went_on: Option<u64>,
 }
 
+/// An upgrade in one of its phases.
+struct UnderWay {
+    service: usize,
+    plan: usize,
+    phase: String,
+    since: u64,
+}
+
+impl UnderWay {
+    /// When a fault of this phase begins.
+    fn begins(&self, fault: &Fault) -> Option<u64> {
+        let is_here = fault.upgrade == self.plan && fault.phase == self.phase;
+        is_here.then_some(self.since + fault.after)
+    }
+}
+
 /// Runs it; its files lie in `directory`.
 ///
 /// # Errors
@@ -230,16 +246,24 @@ impl Run {
         self.pending.extend(undo.into_iter().map(|undo| (ends, undo)));
     }
 
+    /// The upgrades under way that faults may still strike.
+    fn under_way(&self) -> Vec<UnderWay> {
+        let (state, now) = (self.world.testbed.state(), self.world.testbed.now());
+        let current = |(service, chain): (usize, &UpgradeSequence)| {
+            let current = chain.current.as_ref()?;
+            let (phase, since) = *state.facts.phases.get(&current.id)?;
+            let late = now > current.since + MISFORTUNE || current.is_retry;
+            (!late).then(|| UnderWay { service, plan: current.plan, phase: word(phase), since })
+        };
+        self.sequences.iter().enumerate().filter_map(current).collect()
+    }
+
     /// When the next fault begins or ends: between two looks as well, in the middle of whatever is done then. Or when it is
     /// time to look for what a deposed leader writes.
     fn next_due(&self) -> Option<Instant> {
-        let state = self.world.testbed.state();
-        let begins = self.waiting.iter().filter_map(|fault| {
-            let mut current = self.sequences.iter().filter_map(|chain| chain.current.as_ref());
-            let (phase, since) =
-                state.facts.phases.get(&current.find(|one| one.plan == fault.upgrade)?.id)?;
-            (word(*phase) == fault.phase).then_some(since + fault.after)
-        });
+        let under_way = self.under_way();
+        let begins =
+            self.waiting.iter().filter_map(|fault| under_way.iter().find_map(|one| one.begins(fault)));
         let ends = self.pending.iter().map(|(ends, _)| *ends);
         let now = self.world.testbed.now();
         let looks = self.went_on.filter(|at| now < at + deposed::LASTS).map(|_| now + deposed::EVERY);
@@ -251,23 +275,10 @@ impl Run {
     async fn let_things_happen(&mut self) -> anyhow::Result<()> {
         let now = self.world.testbed.now();
         let mut due = Vec::new();
-        for (service, chain) in self.sequences.iter().enumerate() {
-            let Some(current) = &chain.current else { continue };
-            let phase = self.world.testbed.state().facts.phases.get(&current.id).copied();
-            let Some((phase, since)) = phase else { continue };
-            let name = word(phase);
-            let late = now > current.since + MISFORTUNE || current.is_retry;
-            let plan = current.plan;
-            self.waiting.retain(|fault| {
-                if fault.upgrade != plan {
-                    return true;
-                }
-                let fires = !late && fault.phase == name && now >= since + fault.after;
-                if fires {
-                    due.push((service, name.clone(), fault.clone()));
-                }
-                !fires
-            });
+        for one in self.under_way() {
+            let is_due = |fault: &mut Fault| one.begins(fault).is_some_and(|begins| begins <= now);
+            let faults = self.waiting.extract_if(.., is_due);
+            due.extend(faults.map(|fault| (one.service, one.phase.clone(), fault)));
         }
         for (service, phase, fault) in due {
             let id = self.sequences[service].current.as_ref().map(|current| current.id.clone());
