@@ -14,11 +14,11 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tidegate_migrations::{
-    ContractProof, DatabaseUrl, Engine, Error, InvalidUrl, MigrationSet, Phase, PhaseProgress, PhaseState,
-    SchemaIdentity, SessionKind, Sessions, Status, Term,
+    ContractProof, DatabaseUrl, Engine, Error, InvalidUrl, MigrationSet, Owner, Phase, PhaseProgress,
+    PhaseState, SchemaIdentity, SessionKind, Sessions, Status, Term,
 };
 use tidegate_planner::certificate::{Sealed, joined, sessions_flaws};
-use tidegate_proto::ServiceVersion;
+use tidegate_proto::{ServiceVersion, UpgradeId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +53,15 @@ struct Which {
     to: Option<ServiceVersion>,
 }
 
+/// In whose name it is done.
+#[derive(Debug, clap::Args)]
+struct For {
+    /// Do it in the name of this upgrade, by its ID: a rollback of it takes back what is made. For a database that lost
+    /// what an active upgrade made. Default: by hand, which no rollback takes back.
+    #[arg(long, value_name = "UPGRADE")]
+    made_by: Option<UpgradeId>,
+}
+
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Show the state of the schema and the next phase.
@@ -65,11 +74,15 @@ enum Verb {
     Expand {
         #[command(flatten)]
         which: Which,
+        #[command(flatten)]
+        of: For,
     },
     /// Migrate: fill existing rows in batches. Continues where it stopped.
     Migrate {
         #[command(flatten)]
         which: Which,
+        #[command(flatten)]
+        of: For,
     },
     /// Contract: drop what only the old version needs, on a certificate. Cannot be undone.
     Contract {
@@ -106,17 +119,22 @@ struct Opened {
 impl Args {
     /// Looks, or does it.
     pub(super) async fn run(self, who: String, as_json: bool) -> Result<Outcome, Failure> {
-        let (which, phase, certificate) = match self.verb {
-            Verb::Check { which } => return check(&which.open().await?, as_json).await,
-            Verb::Expand { which } => (which, Phase::Expand, None),
-            Verb::Migrate { which } => (which, Phase::Migrate, None),
-            Verb::Contract { which, certificate } => (which, Phase::Contract, Some(certificate)),
-            Verb::Adopt { which, adopt } => return adopt.run(which, who, as_json).await,
-            Verb::Undo { which, undo } => return undo.run(which, as_json).await,
-        };
-        let opened = which.open().await?;
-        let proof = certificate.map(|path| opened.proof(&path)).transpose()?;
-        opened.run(phase, proof, as_json).await
+        match self.verb {
+            Verb::Check { which } => check(&which.open().await?, as_json).await,
+            Verb::Expand { which, of } => {
+                which.open().await?.made_for(of).run(Phase::Expand, None, as_json).await
+            }
+            Verb::Migrate { which, of } => {
+                which.open().await?.made_for(of).run(Phase::Migrate, None, as_json).await
+            }
+            Verb::Contract { which, certificate } => {
+                let opened = which.open().await?;
+                let proof = opened.proof(&certificate)?;
+                opened.run(Phase::Contract, Some(proof), as_json).await
+            }
+            Verb::Adopt { which, adopt } => adopt.run(which, who, as_json).await,
+            Verb::Undo { which, undo } => undo.run(which, as_json).await,
+        }
     }
 }
 
@@ -142,6 +160,13 @@ impl Which {
 }
 
 impl Opened {
+    /// The same, in the name of the upgrade that is given.
+    fn made_for(self, of: For) -> Opened {
+        let Some(upgrade) = of.made_by else { return self };
+        let set = self.set.owned_by(Owner::upgrade(upgrade.as_str()));
+        Opened { set, ..self }
+    }
+
     /// Only these of its own migrations; all of them where none is named.
     fn choose(&mut self, ids: &[String]) -> Result<(), Failure> {
         if let Some(unknown) = ids.iter().find(|id| !self.set.own().any(|m| m.id == **id)) {

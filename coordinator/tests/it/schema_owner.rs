@@ -160,6 +160,25 @@ async fn undo_by_hand_takes_nothing_that_was_not_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_made_again_for_an_upgrade_is_that_upgrades() {
+    let (place, url) = place().await;
+    let run = |args: &str| schema(place.path(), &url, &args.split(' ').collect::<Vec<_>>());
+    assert_eq!(run("expand --to 1").code, 0);
+    sql(&url, ROWS).await;
+    for args in ["migrate --to 1", "expand --from 1 --made-by u1", "migrate --from 1 --made-by u1"] {
+        assert_eq!(run(args).code, 0, "{args}");
+    }
+    assert_eq!(number(&url, COLOURS).await, Some(50));
+    let undone = run("undo --migration 0002_colour --nothing-new-runs");
+    assert!(undone.out.contains("upgrade u1"), "a person's undo leaves it: {undone:?}");
+    assert_eq!(number(&url, COLOURS).await, Some(50));
+    assert_eq!(run("undo --from 1 --made-by u1 --nothing-new-runs").code, 0);
+    assert_eq!((number(&url, COLOURS).await, number(&url, COUNT).await), (None, Some(50)));
+    let no_id = run("expand --made-by U_1");
+    assert_eq!((no_id.code, no_id.err.contains("--made-by")), (2, true), "{no_id:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn begun_undo_holds_the_start_until_the_advised_command_ends_it() {
     let (place, url) = place().await;
     let run = |args: &str| schema(place.path(), &url, &args.split(' ').collect::<Vec<_>>());

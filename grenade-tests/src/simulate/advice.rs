@@ -32,12 +32,12 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
             reconcile(world, included.clone()).await;
             return true;
         }
-        Command::Schema(from, to) => {
+        Command::Schema(from, to, made_by) => {
             let service = plan.service;
             let Some(schema) = world.scenario.owned_schema(service) else { return false };
             // What was drained before is judged by the form before.
             form_look::look(world, service, to.get()).await;
-            let done = by_hand::expand_and_migrate(world, schema, (*from, *to)).await;
+            let done = by_hand::expand_and_migrate(world, schema, (*from, *to), made_by).await;
             world.testbed.log(format!("{kind}: {command:?}: {done:?}"));
             if let Err(why) = &done {
                 undo_ended_by_hand(world, service, why).await;

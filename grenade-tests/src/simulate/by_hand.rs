@@ -28,7 +28,8 @@ async fn run(
     command.await
 }
 
-/// Runs the migrations above one version up to another again, as far as the database's history does not show them done.
+/// Runs the migrations above one version up to another again in the name of an upgrade, as far as the database's history
+/// does not show them done.
 ///
 /// # Errors
 /// What the engine says.
@@ -36,11 +37,12 @@ pub(super) async fn expand_and_migrate(
     world: &World,
     schema: usize,
     (from, to): (ServiceVersion, ServiceVersion),
+    made_by: &str,
 ) -> Result<String, String> {
     let (teller, cancel) = (watch::Sender::new(PhaseProgress::default()), CancellationToken::new());
     let command = async {
         let (engine, all, term) = opened(world, schema).await?;
-        let set = all.between(from.get(), to.get());
+        let set = all.between(from.get(), to.get()).owned_by(Owner::upgrade(made_by));
         let expanded = engine.expand(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
         let filled = engine.migrate(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
         Ok::<_, String>(format!("{} steps, {} rows", expanded.steps + filled.steps, filled.rows))

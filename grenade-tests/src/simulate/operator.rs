@@ -40,8 +40,8 @@ pub(super) enum Command {
     Window(String, u32, u32),
     /// `fleet reconcile`, with the instances that `--include` names.
     Reconcile(Vec<String>),
-    /// `schema expand --from VERSION --to VERSION`, then `schema migrate` of the same.
-    Schema(ServiceVersion, ServiceVersion),
+    /// `schema expand --from VERSION --to VERSION --made-by ID`, then `schema migrate` of the same.
+    Schema(ServiceVersion, ServiceVersion, String),
     /// `grenade record report.json --from-sha256 DIGEST --to-sha256 DIGEST`.
     Record(String, String),
     /// Something that only shows.
@@ -73,7 +73,7 @@ pub(super) fn understood(text: &str) -> Command {
             _ => Command::Other(text.to_owned()),
         },
         Some(["tidegate", "schema", "expand"]) => match (own(4).parse(), own(6).parse()) {
-            (Ok(from), Ok(to)) => Command::Schema(from, to),
+            (Ok(from), Ok(to)) => Command::Schema(from, to, own(8)),
             _ => Command::Other(text.to_owned()),
         },
         Some(["grenade", "record", _]) => Command::Record(own(4), own(6)),

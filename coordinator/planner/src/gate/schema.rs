@@ -53,8 +53,9 @@ impl SchemaGate {
             .next_step(waits.upgrade(|id| match rollback_path {
                 true => rollback(id),
                 false => {
-                    let run =
-                        |verb| format!("tidegate schema {verb} --from {from} --to {to} --migrations DIR");
+                    let run = |verb| {
+                        format!("tidegate schema {verb} --from {from} --to {to} --made-by {id} --migrations DIR")
+                    };
                     format!("{}, then {}", run("expand"), run("migrate"))
                 }
             }))

@@ -186,7 +186,7 @@ fn restored_database_without_rollback_lists_migrations() {
         world.database = Database::default();
         let last = world.run();
         let explained = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
-        let again = "tidegate schema expand --from 1 --to 2 --migrations DIR, then tidegate schema migrate --from 1 --to 2 --migrations DIR";
+        let again = "tidegate schema expand --from 1 --to 2 --made-by u1 --migrations DIR, then tidegate schema migrate --from 1 --to 2 --made-by u1 --migrations DIR";
         assert_eq!(
             (explained.kind.as_str(), explained.next_step.as_deref()),
             ("schema-lost", Some(again)),
