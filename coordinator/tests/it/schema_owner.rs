@@ -174,7 +174,7 @@ async fn what_is_made_again_for_an_upgrade_is_that_upgrades() {
     assert_eq!(number(&url, COLOURS).await, Some(50));
     assert_eq!(run("undo --from 1 --made-by u1 --nothing-new-runs").code, 0);
     assert_eq!((number(&url, COLOURS).await, number(&url, COUNT).await), (None, Some(50)));
-    let no_id = run("expand --made-by U_1");
+    let no_id = run("expand --made-by u/1");
     assert_eq!((no_id.code, no_id.err.contains("--made-by")), (2, true), "{no_id:?}");
 }
 
