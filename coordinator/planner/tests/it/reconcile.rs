@@ -2,6 +2,7 @@
 //! of one node counts for that node.
 
 mod capacity;
+mod ceiling;
 mod contracted;
 mod disregarded;
 mod floors;

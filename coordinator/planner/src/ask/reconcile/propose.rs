@@ -290,7 +290,8 @@ impl<'a> Claims<'a> {
     }
 
     /// A window is raised to what this plan applies, and leaves room for what runs. An earlier plan raised it to what it
-    /// applied, and a rollback may have lowered it since.
+    /// applied, and a rollback may have lowered it since. An instance that is out of rotation gets room only where its claim
+    /// is applied: the former store admitted what it runs. One without a claim may have joined this store without a window.
     fn window(&self, service: &ServiceName, witnesses: &[Witness]) -> WindowChange {
         let of = self.fleet.service(service);
         let stored = of.and_then(|of| of.window());
@@ -306,7 +307,8 @@ impl<'a> Claims<'a> {
         let counted = of.into_iter().flat_map(|of| of.instances());
         let counted: Vec<&Instance> = counted
             .filter(|i| {
-                !names(&self.choices.disregard, service, &i.node) && (!i.contradicts || applied(&i.node))
+                !names(&self.choices.disregard, service, &i.node)
+                    && (!i.contradicts && !is_out(i) || applied(&i.node))
             })
             .collect();
         let highest = counted.iter().filter_map(|i| Running::of(i).known()).max();
