@@ -25,7 +25,7 @@ pub struct Journal {
     /// The last directive that was accepted.
     pub order: Option<Order>,
     /// That directive is not carried out: it presumes that the instance is out of rotation, and it was not; or it is of a
-    /// former store, and nothing of the service ran any more.
+    /// former store, and nothing of the service answered any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
     /// The last window that was seen; absent where there was none.

@@ -9,7 +9,7 @@ use crate::host::{Alive, HookState, Target};
 use crate::journal::{Journal, Phase, Refusal};
 use std::time::Duration;
 use tidegate_proto::record::directive::{Directive, Disposition};
-use tidegate_proto::{ReleaseTag, ServiceVersion};
+use tidegate_proto::{Release, ReleaseTag, ServiceVersion};
 
 /// The next act.
 pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen: &Seen) -> Act {
@@ -99,15 +99,18 @@ pub(super) fn target(service: &Service, journal: &Journal) -> Option<Target> {
     listed.map(Target::from).or(known)
 }
 
-/// What is started instead of what ran last, where the window does not admit that and a declined directive of a former store
-/// names it: the release that this directive names beside it, from or to which it was moved.
+/// What is started instead of what ran last, where a declined directive of a former store names that: the first release of the
+/// directive that the window admits, which is the former one unless that is refused. What ran last gives way where the window
+/// does not admit it, and where the directive was to replace the instance with it, which has failed then.
 fn instead_of(last: &ReleaseTag, journal: &Journal) -> Option<Target> {
     let order = journal.order.as_ref().filter(|_| journal.declined && journal.obeys_former_store())?;
-    let window = &journal.window.as_ref()?.window;
-    let releases = &order.directive.releases;
+    let window = journal.window.as_ref().map(|known| &known.window);
+    let admits = |release: &Release| window.is_none_or(|window| window.admits(release.version));
+    let Directive { disposition, releases, .. } = &order.directive;
     let last = releases.iter().find(|release| release.tag == *last)?;
-    let admitted = releases.iter().find(|release| window.admits(release.version))?;
-    (!window.admits(last.version)).then(|| Target::from(admitted))
+    let has_failed = matches!(disposition, Disposition::Replace { release } if release.tag == last.tag);
+    let instead = releases.iter().find(|release| admits(release))?;
+    (has_failed || !admits(last)).then(|| Target::from(instead))
 }
 
 pub(super) struct Context<'a> {

@@ -4,23 +4,26 @@
 //! # Invariants
 //! * Nothing stays stopped because of such a directive. This store may have no upgrade that orders anything, and none begins
 //!   while the version of an instance is not known. The directive is declined, and the service is started again as one that
-//!   ended by itself without a directive: what ran last, once it is admitted; where the window does not admit that, the other
-//!   release of the directive.
-//! * What runs stays as it is: only a directive of this store lets it back into rotation.
+//!   ended by itself without a directive: what ran last, once it is admitted. Where the window does not admit that, or the
+//!   directive was to replace the instance with it and that failed, it is the first release of the directive that the window
+//!   admits.
+//! * What runs stays as it is: only a directive of this store lets it back into rotation. A release that was started, and has
+//!   failed without ever having answered a version, is stopped: its version does not become known otherwise. It was never
+//!   shown, so no request is in flight.
 
 use super::act::Act;
 use super::decide::Context;
-use super::seen::Url;
+use super::seen::{DisableFile, Url};
 use crate::host::{Alive, HookState};
 use crate::journal::Phase;
 use tidegate_proto::record::directive::Disposition;
 
 /// Why the directive is not carried out any more.
 pub(crate) const DECLINED: &str =
-    "directive declined: it is of a former store, nothing of the service runs, and nothing would start it";
+    "directive declined: it is of a former store, nothing of the service answers, and nothing would start it";
 
 impl Context<'_> {
-    /// Declines the directive of a former store where nothing runs and the directive starts nothing.
+    /// Declines the directive of a former store where nothing answers and the directive starts nothing.
     pub(super) fn declines_former(&self) -> Option<Act> {
         let hook_runs = self.seen.hook == HookState::Runs;
         if !self.journal.obeys_former_store() || !self.seen.store || hook_runs || !self.has_driver() {
@@ -41,9 +44,21 @@ impl Context<'_> {
         let nothing_listens = self.seen.gone || self.seen.url == Url::NoListener;
         match self.seen.alive {
             _ if self.seen.nothing_runs(&self.journal.phase) => Some(Act::Decline(Phase::Stopped)),
+            _ if self.is_unnoticed() => None,
             // Only the end of the stop hook confirms it.
-            Alive::Silent if nothing_listens && !self.is_unnoticed() => Some(Act::Decline(Phase::Stopping)),
+            Alive::Silent if nothing_listens => Some(Act::Decline(Phase::Stopping)),
+            Alive::Yes | Alive::Unknown if self.has_failed_unidentified() => {
+                Some(Act::Decline(Phase::Stopping))
+            }
             _ => None,
         }
+    }
+
+    /// Whether what was started has failed without having answered a version, and was never shown.
+    fn has_failed_unidentified(&self) -> bool {
+        let has_failed = matches!(self.journal.phase, Phase::Failed { .. });
+        let was_never_shown = self.journal.unexposed && self.seen.file == DisableFile::Own;
+        let was_identified = self.journal.unidentified.is_none() || self.seen.probe.version().is_some();
+        has_failed && was_never_shown && !was_identified
     }
 }

@@ -15,7 +15,7 @@ pub struct Directive {
     /// What the instance should be doing.
     pub disposition: Disposition,
     /// The releases that should be present on the node: missing ones are staged, others that the agent staged
-    /// are removed, the running one never.
+    /// are removed, the running one never. The former one is before the one that an upgrade goes to.
     #[serde(default)]
     pub releases: Vec<Release>,
     /// How to drain.

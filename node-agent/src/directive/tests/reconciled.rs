@@ -1,7 +1,7 @@
 //! A store that was restored: what is taken from it, and from when on.
 
 use super::super::accept;
-use super::super::seen::Url;
+use super::super::seen::{DisableFile, Probed, Url};
 use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
 use crate::journal::{Journal, Known, Phase, Refusal};
@@ -227,9 +227,70 @@ fn refused_release_of_a_former_order_gives_way_to_the_other() {
     story.journal.refusal = refusal(1);
     assert_eq!(story.act(), Act::Wait, "that is refused as well");
     story.journal.refusal = None;
-    story.window(1, 2, 80);
-    assert_eq!(admits(&mut story), release(2).tag, "the window admits what ran last");
+    story.window(2, 2, 80);
+    assert_eq!(admits(&mut story), release(2).tag, "the window admits what ran last, and nothing else");
     story.window(1, 1, 90).journal.declined = false;
     story.journal.order.as_mut().unwrap().generation = Revision(91);
     assert_eq!(admits(&mut story), release(2).tag, "a directive of this store decides");
+}
+
+/// As [`under_former`], with both releases named, of which this one ran last, and under this window of the new store.
+fn with_both(disposition: Disposition, last: i64, window: Option<Known>) -> Story {
+    let mut story = under_former(disposition, &Phase::failed("verifying", "not healthy", true));
+    story.journal.order.as_mut().unwrap().directive.releases = vec![release(1), release(2)];
+    story.journal.release = Some(release(last).tag);
+    story.journal.window.clone_from(&window);
+    story.seen.window = Some(window);
+    story
+}
+
+#[test]
+fn failed_release_of_a_former_order_gives_way_under_any_window() {
+    let (open, both) = (None, Some(window(70, 1)));
+    for (disposition, last, started, why) in [
+        (replace(2), 2, 1, "the new release has failed"),
+        (replace(2), 1, 1, "the new release was not started"),
+        (replace(1), 1, 1, "a rollback goes on"),
+        (Disposition::Drain, 2, 2, "nothing says that it has failed"),
+    ] {
+        for window in [&open, &both] {
+            let mut story = with_both(disposition.clone(), last, window.clone()).by_hooks();
+            story.silent().pass(6);
+            assert_eq!(story.act(), Act::Decline(Phase::Stopping), "{why}: {window:?}");
+            story.journal.declined = true;
+            story.enter(Phase::Stopped);
+            let Act::AdmitTarget(target) = story.act() else { panic!("{why}: {:?}", story.act()) };
+            assert_eq!(target.tag, release(started).tag, "{why}: {window:?}");
+        }
+    }
+}
+
+#[test]
+fn failed_release_that_never_answered_is_stopped() {
+    let mut story = with_both(replace(2), 2, None);
+    story.journal.unidentified = Some(release(2).tag);
+    story.journal.unexposed = true;
+    story.seen.probe = Probed::Failed("nothing listens".to_owned());
+    (story.seen.ready, story.seen.url) = (false, Url::NoListener);
+    assert_eq!(story.act(), Act::Wait, "balancers may not have noticed that it refuses");
+    story.pass(6);
+    assert_eq!(story.act(), Act::Decline(Phase::Stopping));
+    let others: [(&str, fn(&mut Story)); 4] = [
+        ("requests may have been sent to it", |story| story.journal.unexposed = false),
+        ("a person keeps it out", |story| story.seen.file = DisableFile::Foreign),
+        ("it has answered a version", |story| story.journal.unidentified = None),
+        ("its deadline has not passed", |story| story.journal.phase = Phase::Verifying),
+    ];
+    for (why, change) in others {
+        let mut other = story.clone();
+        change(&mut other);
+        assert_eq!(other.act(), Act::Wait, "{why}");
+    }
+    story.journal.declined = true;
+    story.enter(Phase::Stopping);
+    assert_eq!(story.act(), Act::Stop);
+    story.gone();
+    story.enter(Phase::Stopped);
+    let Act::AdmitTarget(target) = story.act() else { panic!("{:?}", story.act()) };
+    assert_eq!(target.tag, release(1).tag);
 }
