@@ -33,7 +33,7 @@ fn digests(output: &Output) -> Vec<String> {
 
 #[test]
 fn simulated_worlds_break_no_rule() {
-    let done = simulate(&["--schedules", "120", "--seed", "2"]);
+    let done = simulate(&["--schedules", "400", "--seed", "2"]);
     assert!(done.status.success(), "{}", text(&done));
     let said = text(&done);
     for phase in ["roll", "contract", "completed", "rolled-back"] {

@@ -69,7 +69,8 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
         .refusal
         .as_ref()
         .is_some_and(|r| r.version == version && r.window >= journal.window_revision());
-    if admitted && !seen.readmit && journal.refusal.is_none() || refused {
+    let stands = admitted && !seen.readmit && !would_return_outside(journal, seen, version);
+    if stands && journal.refusal.is_none() || refused {
         return None;
     }
     // Where another version came behind the agent's back, the configuration may say which release that is. What was started
@@ -78,6 +79,18 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
     let same = started || journal.admitted.as_ref().is_none_or(|a| a.version == version);
     let release = journal.release.clone().filter(|_| same);
     Some(Act::AdmitRunning(version, release.or_else(|| service.release_of(version))))
+}
+
+/// Whether what is hidden would come into rotation outside the window that is obeyed, as one that a person reconciled after
+/// it was admitted.
+fn would_return_outside(journal: &Journal, seen: &Seen, version: ServiceVersion) -> bool {
+    let returns = matches!(journal.phase, Phase::Verifying | Phase::Failed { hidden: false, .. });
+    let refused = seen
+        .window
+        .iter()
+        .flatten()
+        .any(|known| known.revision >= journal.window_revision() && !known.window.admits(version));
+    returns && seen.file == DisableFile::Own && refused
 }
 
 /// What is to be started when nothing runs.
