@@ -9,7 +9,7 @@ use super::document::Fall;
 use super::moves::Moves;
 use super::record_size::CommitSizes;
 use super::silence::SilentInstances;
-use super::slot::{At, Cause, Slot};
+use super::slot::{At, Cause, Running, Slot};
 use super::stream_facts::StreamFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::directive::Disposition;
@@ -306,6 +306,14 @@ impl Facts {
         let undoing = self.services.get(at.0).and_then(|service| service.undoing);
         let uses_it = undoing.is_some_and(|(needs, _)| version >= needs);
         self.late.contains(&at) || uses_it && !self.silent.is_known(at)
+    }
+
+    /// Whether a decommissioned instance came back only after a rollback had ended, and its agent may still be moving it: what
+    /// runs was started since then, not `OLD` ago, and the last directive replaces it with another release.
+    pub(super) fn is_being_moved(&self, at: At, run: &Running, ended: u64, now: u64) -> bool {
+        let is_ordered = self.replaced_by.get(&at).is_some_and(|tag| *tag != run.tag);
+        let is_new = ended < run.since && now < run.since + OLD;
+        self.silent.is_decommissioned(at) && is_ordered && is_new
     }
 
     /// The agent of an instance starts without its journal: it knows of no window that the one before it acknowledged.

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct SilentInstances {
     /// Those that were admitted, and not decommissioned since; each with the number of its first admission.
     admitted: BTreeMap<At, u64>,
+    /// Those that a person decommissioned, and that were not admitted since.
+    decommissioned: BTreeSet<At>,
     /// How many admissions there were, in all stores.
     admissions: u64,
     /// Those that a store has admitted, also one that was lost.
@@ -44,12 +46,19 @@ impl SilentInstances {
     pub(super) fn admitted(&mut self, at: At) {
         self.admissions += 1;
         self.known.insert(at);
+        self.decommissioned.remove(&at);
         self.admitted.entry(at).or_insert(self.admissions);
     }
 
     /// A person decommissioned it.
     pub(super) fn decommissioned(&mut self, at: At) {
         self.admitted.remove(&at);
+        self.decommissioned.insert(at);
+    }
+
+    /// Whether a person decommissioned it, and it was not admitted since.
+    pub(super) fn is_decommissioned(&self, at: At) -> bool {
+        self.decommissioned.contains(&at)
     }
 
     /// Whether it counts: it was admitted once, and not decommissioned.
@@ -120,8 +129,10 @@ mod tests {
         assert!(silent.came_after((0, 2), end));
         silent.decommissioned((0, 1));
         assert!(!silent.came_after((0, 1), end), "it was admitted before");
+        assert!(silent.is_decommissioned((0, 1)));
         silent.admitted((0, 1));
         assert!(silent.came_after((0, 1), end), "it did not count meanwhile");
+        assert!(!silent.is_decommissioned((0, 1)), "it counts again");
     }
 
     #[test]
