@@ -26,6 +26,9 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
         return Act::Acknowledge(known.clone());
     }
     let context = Context { service, journal, timers, seen };
+    if let Some(taken_up) = context.takes_up_stop() {
+        return taken_up;
+    }
     if let (Phase::Starting { target }, HookState::Runs) = (&journal.phase, seen.hook) {
         // Nothing else is begun before it has ended.
         return context.starting(target);

@@ -47,7 +47,7 @@ pub(crate) struct Seen {
     pub readmit: bool,
     /// The state of staging.
     pub staging: Staging,
-    /// Where hooks replace code: the stop hook while it stops, else the start hook.
+    /// Where hooks replace code: the stop hook while it stops, is fresh or refused; else the start hook.
     pub hook: HookState,
 }
 

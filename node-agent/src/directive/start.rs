@@ -37,6 +37,17 @@ impl Context<'_> {
         }
     }
 
+    /// Continues the stop whose hook an earlier agent began and whose journal is lost. The hook is not taken back: what it
+    /// stops must not come into rotation.
+    pub(super) fn takes_up_stop(&self) -> Option<Act> {
+        let is_unknown = matches!(self.journal.phase, Phase::Fresh | Phase::Refused { .. });
+        if !is_unknown || self.seen.hook != HookState::Runs {
+            return None;
+        }
+        // Only the store shows that no other agent manages this instance.
+        Some(if self.seen.store { Act::Enter(Phase::Stopping) } else { Act::Wait })
+    }
+
     /// Whether it came into rotation after this phase was journalled and before it was stopped: the agent or the machine
     /// ended in between. Without hooks the agent itself stops it, to its end, in one act: if it still runs in a look, the
     /// stop was not begun, or its agent ended meanwhile. A stop hook that runs is not taken back; one that has ended has not

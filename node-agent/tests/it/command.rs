@@ -201,6 +201,34 @@ async fn end_of_the_stop_hook_confirms_the_stop_for_a_restarted_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn running_stop_hook_is_found_without_the_journal() {
+    let mut world = World::new().await;
+    let stop = format!("{HELD} {KILL}");
+    world.driver = Some(hooks_that(&world, &stop, "", 60));
+    started_by_hand(&world, 1).await;
+    let agent = world.agent();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    let (old, new) = (release(&world, 1), release(&world, 2));
+    let replace = Disposition::Replace { release: new.clone() };
+    world.store.direct(directive(replace, vec![old.clone(), new.clone()])).await;
+    wait_for_hook_log(&world, &["begun"]).await;
+    agent.kill();
+    for file in world.journal_files() {
+        std::fs::remove_file(file).unwrap();
+    }
+    // The rollback finds the former release still running.
+    let back = Disposition::Replace { release: old.clone() };
+    let generation = world.store.direct(directive(back, vec![old, new])).await;
+    let _again = world.agent();
+    let stops = |report: &Report| report.step == Step::Replacing && report.generation == generation;
+    world.store.wait_for_report(&world, "stopping", stops).await;
+    assert!(world.disable_file().exists(), "it was shown while its stop hook ran");
+    std::fs::write(world.path().join("go"), "").unwrap();
+    world.store.wait_for_serving(&world, 1, generation).await;
+    assert_eq!(world.starts().iter().map(|(v, _)| *v).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn foreign_process_is_adopted_and_not_stopped_by_guess() {
     let world = World::new().await;
     started_by_hand(&world, 1).await;

@@ -50,6 +50,30 @@ fn running_stop_hook_is_awaited_before_another_one() {
     assert_eq!(unhidden.act(), Act::EndHook, "the file could not be put");
 }
 
+/// The agent ended while the stop hook ran, and its journal is lost: what still answers is admitted, and is hidden.
+#[test]
+fn running_stop_hook_is_taken_up_without_the_journal() {
+    for phase in [Phase::Fresh, Phase::refused("above the ceiling")] {
+        let mut story = Story::serving().by_hooks();
+        story.disabled().enter(phase.clone());
+        for hook in [HookState::NotBegun, HookState::OtherRuns, HookState::Ended] {
+            story.seen.hook = hook;
+            assert_eq!(story.act(), Act::Enter(Phase::Verifying), "{phase:?}, {hook:?}: nothing stops it");
+        }
+        story.seen.hook = HookState::Runs;
+        story.seen.wanted = Some(order(9, replace(1)));
+        story.seen.store = false;
+        assert_eq!(story.act(), Act::Wait, "{phase:?}: another agent may manage it");
+        story.seen.store = true;
+        assert_eq!(story.act(), Act::Enter(Phase::Stopping), "{phase:?}: it is being stopped");
+        story.enter(Phase::Stopping);
+        story.ordered(order(9, replace(1)));
+        assert_eq!((&story.journal.phase, story.act()), (&Phase::Stopping, Act::Wait), "the hook runs");
+        story.seen.hook = HookState::Ended;
+        assert_eq!(story.act(), Act::Stop, "{phase:?}: how the hook ended is not known");
+    }
+}
+
 #[test]
 fn shown_while_its_stop_hook_ran_is_drained_again() {
     let shown_beside = |asked: Order| {
