@@ -34,8 +34,10 @@ pub(super) struct Instance {
     pub(super) last_report: Option<At<Report>>,
     /// The revision at which its last report went, because the lease lapsed.
     pub(super) lapsed: i64,
-    /// Whether a report since then named an admission and the version that was admitted.
+    /// Whether a report since then named an admission and the version that was admitted, and was not of a refused one.
     pub(super) is_back: bool,
+    /// Whether a report since then was of a refused instance.
+    is_refused: bool,
     /// The revision since which it is out by itself; 0 where it is not, or an order took it out.
     fell_out: i64,
     pub(super) inventory: Option<At<Inventory>>,
@@ -102,9 +104,11 @@ impl Seen {
     fn put(&mut self, key: &Key, put: &Put, revision: i64) {
         match (key, put.value.clone()) {
             (Key::Report(service, node), Value::Report(report)) => {
-                let is_admitted = self.is_admitted(service, node, &report.body);
+                let is_refused = self.is_refused(service, node, &report.body);
+                let is_back = self.is_admitted(service, node, &report.body) && !is_refused;
                 let instance = self.instance(service, node);
-                instance.is_back |= is_admitted;
+                instance.is_back |= is_back;
+                instance.is_refused |= is_refused;
                 instance.last_report = Some(At { revision, body: report.body.clone() });
                 // Who reports again was not gone.
                 instance.decommissioned = false;
@@ -156,7 +160,7 @@ impl Seen {
                 // One that was overwritten with nonsense is removed by hand, and its agent's lease is still held.
                 if instance.report.take().is_some() && written.gone {
                     instance.lapsed = revision;
-                    instance.is_back = false;
+                    (instance.is_back, instance.is_refused) = (false, false);
                 }
             }
             Key::Inventory(service, node) => self.instance(service, node).inventory = None,
@@ -181,6 +185,20 @@ impl Seen {
         let inventory = known.and_then(|instance| instance.inventory.as_ref());
         let admitted = inventory.filter(|at| at.body.at != LIE).map(|at| at.body.version);
         report.version.is_some() && report.version == admitted && report.admission.exists()
+    }
+
+    /// Whether a report is of an instance that was refused: hidden, at a version outside the window that it has acknowledged,
+    /// or hidden still since it was. It is not in service, and every gate that needs that window is closed for it. It is out
+    /// of rotation only once balancers had time to notice.
+    pub(super) fn is_refused(&self, service: &ServiceName, node: &NodeId, report: &Report) -> bool {
+        let known = self.instances.get(&(service.clone(), node.clone()));
+        let was_refused = known.is_some_and(|instance| instance.is_refused);
+        let is_outside = |version| {
+            let window = self.windows.get(service);
+            window.is_some_and(|at| at.revision == report.window.0 && !at.body.admits(version))
+        };
+        let is_hidden = matches!(report.rotation, Rotation::Leaving | Rotation::Out | Rotation::Maintenance);
+        is_hidden && (was_refused || report.version.is_some_and(is_outside))
     }
 
     /// The instances of a service that count: admitted once, and not decommissioned or heard of since.

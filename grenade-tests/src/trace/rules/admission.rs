@@ -1,7 +1,6 @@
 //! Admissions and reports: an instance is admitted within the window, reports only what was admitted, and an agent forgets
 //! nothing that it has reported (rules 1 to 3).
 
-use tidegate_proto::record::report::Rotation;
 use tidegate_proto::{InstanceId, Key, Value};
 
 use super::Judge;
@@ -39,14 +38,9 @@ impl Judge<'_> {
             };
             let Some(before) = self.before.instances.get(&(service.clone(), node.clone())) else { continue };
             let (report, lapsed) = (&report.body, before.lapsed);
-            // One that is out of rotation at a version outside the window that it has acknowledged was refused: every gate
-            // that needs that window is closed for it.
-            let is_outside = |version| {
-                let window = self.before.windows.get(service);
-                window.is_some_and(|at| at.revision == report.window.0 && !at.body.admits(version))
-            };
-            let refused = report.rotation == Rotation::Out && report.version.is_some_and(is_outside);
-            let returns = !before.is_back && self.before.is_admitted(service, node, report) && !refused;
+            // One that was refused is not back before it is shown.
+            let is_refused = self.before.is_refused(service, node, report);
+            let returns = !before.is_back && self.before.is_admitted(service, node, report) && !is_refused;
             self.holds(3, !returns || report.admission.0 > lapsed, || {
                 format!(
                     "{key} is back after it lapsed at {lapsed}, on the former admission {}",
@@ -133,6 +127,26 @@ mod tests {
         assert!(!broke_rule_3(&comes_back("out", 5)));
         assert!(broke_rule_3(&comes_back("in", 5)), "it is in rotation below the floor, unadmitted");
         assert!(broke_rule_3(&comes_back("out", 1)), "it has not asked under the window that refuses it");
+    }
+
+    #[test]
+    fn refused_instance_that_is_hidden_is_not_back() {
+        for rotation in ["leaving", "maintenance"] {
+            assert!(!broke_rule_3(&comes_back(rotation, 5)), "{rotation}: its agent has hidden it");
+            assert!(broke_rule_3(&comes_back(rotation, 1)), "{rotation}: this window does not refuse it");
+        }
+        for rotation in ["returning", "unknown"] {
+            assert!(broke_rule_3(&comes_back(rotation, 5)), "{rotation}: it has no disable-file");
+        }
+    }
+
+    #[test]
+    fn refused_instance_is_back_once_it_is_shown() {
+        let admitted_by_window = |rotation| {
+            silent_and_then(&[floor(2), report("1", "leaving", 5), floor(1), report("1", rotation, 7)])
+        };
+        assert!(!broke_rule_3(&admitted_by_window("out")), "it is hidden until it is admitted again");
+        assert!(broke_rule_3(&admitted_by_window("in")), "it is shown on its former admission");
     }
 
     #[test]
