@@ -44,7 +44,7 @@ pub enum Standing {
     /// It may get requests and is not seen serving them well: unhealthy in rotation, or neither proved to be in nor
     /// out. It is drained before it is replaced.
     Unhealthy,
-    /// It is out of rotation, and neither an order nor a person is the reason.
+    /// It is out of rotation, and neither an order nor a person is the reason; or its directive cannot be read.
     OutOfRotation,
 }
 

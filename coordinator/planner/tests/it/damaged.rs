@@ -5,8 +5,10 @@ use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker, Gone, Refusal};
 use tidegate_planner::{Action, Fleet, Known, Moment, Plan, Reason, plan};
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::maintenance::Maintenance;
 use tidegate_proto::record::need::Need;
+use tidegate_proto::record::report::Rotation;
 use tidegate_proto::record::task::{Outcome, TaskResult};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::window::Window;
@@ -104,6 +106,54 @@ fn others_go_back_beside_a_damaged_directive() {
     assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
     let ended = restored(&mut world);
     assert!(matches!(ended, Phase::RolledBack { .. }), "{ended:?}");
+}
+
+/// A roll in which one instance at a time may be out.
+fn three_of_which_two_must_stay() -> World {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 2}))).unwrap();
+    world.until_roll();
+    world
+}
+
+/// Its agent obeys the restored directive as a new order, and takes the instance out where it is unhealthy then.
+#[test]
+fn no_unhealthy_one_is_drained_beside_a_damaged_directive() {
+    let mut world = three_of_which_two_must_stay();
+    let serves_new = |world: &World, n: usize| {
+        let pantry = world.store.fleet().service(&service()).unwrap();
+        pantry.get(&node(n)).unwrap().serves(&release(2))
+    };
+    world.until("one serves the new version", |world| (0..3).any(|n| serves_new(world, n)));
+    let moved = (0..3).find(|n| serves_new(&world, *n)).unwrap();
+    let (key, other) = (Key::Directive(service(), node(moved)), node((moved + 1) % 3));
+    world.store.spoil(&key);
+    world.set_unready(&other, true);
+    let last = world.run();
+    assert_named(&last, &key);
+    assert!(world.agents.values().all(|agent| agent.report.rotation == Rotation::In));
+    world.set_unready(&other, false);
+    assert_eq!(restored(&mut world), Phase::Completed);
+}
+
+#[test]
+fn drain_is_withdrawn_beside_a_damaged_directive() {
+    let mut world = three_of_which_two_must_stay();
+    let disposition = |world: &World, n: usize| {
+        let pantry = world.store.fleet().service(&service()).unwrap();
+        let directive = pantry.get(&node(n)).unwrap().directive.as_ref();
+        directive.map(|directive| directive.disposition.clone())
+    };
+    let is_drained = |world: &World, n: usize| disposition(world, n) == Some(Disposition::Drain);
+    world.until("one is drained", |world| (0..3).any(|n| is_drained(world, n)));
+    let drained = (0..3).find(|n| is_drained(&world, *n)).unwrap();
+    let key = Key::Directive(service(), node((drained + 1) % 3));
+    world.store.spoil(&key);
+    world.turn();
+    assert_eq!(disposition(&world, drained), Some(Disposition::Serve { returning: true }));
+    let last = world.run();
+    assert_named(&last, &key);
+    assert_eq!(restored(&mut world), Phase::Completed);
 }
 
 /// It has a window that admits every version, as far as is known: it would be given another one.

@@ -18,7 +18,7 @@ pub enum Exposure {
     Possible,
     /// On its way in or out by its agent's own decision, with requests or without.
     Between,
-    /// Out by evidence, by a person or by an order; or silent, so that nothing is known of it.
+    /// Out by evidence, by a person or by an order; silent, or with a directive that cannot be read.
     Away,
 }
 
@@ -41,11 +41,12 @@ impl Instance {
         good && matches!(self.known(), Known::At(_)) && !self.cordoned && !self.is_ordered_out()
     }
 
-    /// Whether requests can reach it. An instance that an order takes out is away from the commit of its directive.
+    /// Whether requests can reach it. An instance that an order takes out is away from the commit of its directive. One whose
+    /// directive cannot be read is away too: its agent obeys the restored record as a new order, which may take it out.
     pub fn exposure(&self) -> Exposure {
         let Some(report) = self.report.as_ref().filter(|_| !self.contradicts) else { return Exposure::Away };
         match report.rotation {
-            _ if self.cordoned || self.is_ordered_out() => Exposure::Away,
+            _ if self.cordoned || self.is_ordered_out() || !self.can_be_ordered() => Exposure::Away,
             Rotation::In => Exposure::In,
             Rotation::Out | Rotation::Maintenance => Exposure::Away,
             Rotation::Returning if report.step == Step::Serving => Exposure::Unconfirmed,
