@@ -27,8 +27,13 @@ pub(crate) fn put_back(world: &mut World, n: usize, version: i64) {
 }
 
 fn completed() -> World {
-    let mut world = World::at_version_1(3);
-    world.start(spec(json!({"min_in_service": 2, "max_unavailable": 1}))).unwrap();
+    completed_by(1)
+}
+
+/// Of two instances and so many more, so many may be out.
+fn completed_by(unavailable: usize) -> World {
+    let mut world = World::at_version_1(2 + unavailable);
+    world.start(spec(json!({"min_in_service": 2, "max_unavailable": unavailable}))).unwrap();
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     world
@@ -91,12 +96,14 @@ fn version_put_back_while_rows_are_migrated_is_moved() {
 
 #[test]
 fn unreadable_record_holds_no_other() {
-    let mut world = completed();
-    let key = Key::Directive(service(), node(0));
-    world.store.spoil(&key);
-    (0..2).for_each(|n| put_back(&mut world, n, 1));
-    let at_rest = world.run();
-    assert_eq!(world.agents[&node(1)].report.rotation, Rotation::Out, "{:?}", at_rest.waiting);
+    // It counts as out itself, because the restored record may take it out.
+    for (unavailable, rotation) in [(2, Rotation::Out), (1, Rotation::In)] {
+        let mut world = completed_by(unavailable);
+        world.store.spoil(&Key::Directive(service(), node(0)));
+        (0..2).for_each(|n| put_back(&mut world, n, 1));
+        let at_rest = world.run();
+        assert_eq!(world.agents[&node(1)].report.rotation, rotation, "{unavailable}: {:?}", at_rest.waiting);
+    }
 }
 
 #[test]
