@@ -55,7 +55,7 @@ struct Which {
 
 /// In whose name it is done.
 #[derive(Debug, clap::Args)]
-struct For {
+struct MadeBy {
     /// Do it in the name of this upgrade, by its ID: a rollback of it takes back what is made. For a database that lost
     /// what an active upgrade made. Default: by hand, which no rollback takes back.
     #[arg(long, value_name = "UPGRADE")]
@@ -75,14 +75,14 @@ enum Verb {
         #[command(flatten)]
         which: Which,
         #[command(flatten)]
-        of: For,
+        owner: MadeBy,
     },
     /// Migrate: fill existing rows in batches. Continues where it stopped.
     Migrate {
         #[command(flatten)]
         which: Which,
         #[command(flatten)]
-        of: For,
+        owner: MadeBy,
     },
     /// Contract: drop what only the old version needs, on a certificate. Cannot be undone.
     Contract {
@@ -121,11 +121,11 @@ impl Args {
     pub(super) async fn run(self, who: String, as_json: bool) -> Result<Outcome, Failure> {
         match self.verb {
             Verb::Check { which } => check(&which.open().await?, as_json).await,
-            Verb::Expand { which, of } => {
-                which.open().await?.made_for(of).run(Phase::Expand, None, as_json).await
+            Verb::Expand { which, owner } => {
+                which.open().await?.owned_by(owner).run(Phase::Expand, None, as_json).await
             }
-            Verb::Migrate { which, of } => {
-                which.open().await?.made_for(of).run(Phase::Migrate, None, as_json).await
+            Verb::Migrate { which, owner } => {
+                which.open().await?.owned_by(owner).run(Phase::Migrate, None, as_json).await
             }
             Verb::Contract { which, certificate } => {
                 let opened = which.open().await?;
@@ -161,8 +161,8 @@ impl Which {
 
 impl Opened {
     /// The same, in the name of the upgrade that is given.
-    fn made_for(self, of: For) -> Opened {
-        let Some(upgrade) = of.made_by else { return self };
+    fn owned_by(self, owner: MadeBy) -> Opened {
+        let Some(upgrade) = owner.made_by else { return self };
         let set = self.set.owned_by(Owner::upgrade(upgrade.as_str()));
         Opened { set, ..self }
     }

@@ -77,6 +77,15 @@ fn schema(place: &Path, url: &str, verb: &[&str]) -> Said {
         .env("DATABASE_URL", url))
 }
 
+/// A person makes what version 1 has, with 50 rows.
+async fn version_1_by_hand(place: &Path, url: &str) {
+    for verb in ["expand", "migrate"] {
+        let done = schema(place, url, &[verb, "--to", "1"]);
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+    sql(url, ROWS).await;
+}
+
 fn daemon(place: &Path, url: &str) -> Daemon {
     Daemon::embedded(|command, _| {
         command.arg("--migrations").arg(place.join("migrations")).env("THINGS_URL", url);
@@ -99,11 +108,7 @@ fn upgrade(daemon: &Daemon) -> Said {
 #[tokio::test(flavor = "multi_thread")]
 async fn rollback_keeps_what_version_1_made_by_hand() {
     let (place, url) = place().await;
-    for verb in ["expand", "migrate"] {
-        let done = schema(place.path(), &url, &[verb, "--to", "1"]);
-        assert_eq!(done.code, 0, "{done:?}");
-    }
-    sql(&url, ROWS).await;
+    version_1_by_hand(place.path(), &url).await;
     let daemon = daemon(place.path(), &url);
     let end = herd(&daemon).await;
     let waited = upgrade(&daemon);
@@ -141,9 +146,8 @@ async fn undo_by_hand_takes_nothing_that_was_not_named() {
     let (place, url) = place().await;
     std::fs::write(place.path().join("migrations/things/0003_more.toml"), MORE).unwrap();
     let run = |args: &str| schema(place.path(), &url, &args.split(' ').collect::<Vec<_>>());
-    assert_eq!(run("expand --to 1").code, 0);
-    sql(&url, ROWS).await;
-    for args in ["migrate --to 1", "expand", "migrate"] {
+    version_1_by_hand(place.path(), &url).await;
+    for args in ["expand", "migrate"] {
         assert_eq!(run(args).code, 0, "{args}");
     }
     let all = run("undo --to 2 --nothing-new-runs");
@@ -163,9 +167,8 @@ async fn undo_by_hand_takes_nothing_that_was_not_named() {
 async fn what_is_made_again_for_an_upgrade_is_that_upgrades() {
     let (place, url) = place().await;
     let run = |args: &str| schema(place.path(), &url, &args.split(' ').collect::<Vec<_>>());
-    assert_eq!(run("expand --to 1").code, 0);
-    sql(&url, ROWS).await;
-    for args in ["migrate --to 1", "expand --from 1 --made-by u1", "migrate --from 1 --made-by u1"] {
+    version_1_by_hand(place.path(), &url).await;
+    for args in ["expand --from 1 --made-by u1", "migrate --from 1 --made-by u1"] {
         assert_eq!(run(args).code, 0, "{args}");
     }
     assert_eq!(number(&url, COLOURS).await, Some(50));
@@ -182,11 +185,8 @@ async fn what_is_made_again_for_an_upgrade_is_that_upgrades() {
 async fn begun_undo_holds_the_start_until_the_advised_command_ends_it() {
     let (place, url) = place().await;
     let run = |args: &str| schema(place.path(), &url, &args.split(' ').collect::<Vec<_>>());
-    assert_eq!(run("expand --to 1").code, 0);
-    sql(&url, ROWS).await;
-    for args in ["migrate --to 1", "expand --to 2"] {
-        assert_eq!(run(args).code, 0, "{args}");
-    }
+    version_1_by_hand(place.path(), &url).await;
+    assert_eq!(run("expand --to 2").code, 0);
     sql(&url, "CREATE VIEW colours AS SELECT colour FROM things").await;
     assert_eq!(run("undo --from 1 --nothing-new-runs").code, 1, "the view needs the column");
     let daemon = daemon(place.path(), &url);

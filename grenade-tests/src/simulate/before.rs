@@ -79,18 +79,18 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
             world.testbed.state().facts.breach(now, 10, text);
         }
     }
-    let end = ended_at(world, current);
+    let ended = ended_at(world, current);
     let mut state = world.testbed.state();
     // Without its journal, no agent can know what a program is that reports another version.
     let lied = |(_, node): &At, slot: &Running| {
         state.facts.journals_lost.contains(node) && slot.is.says == Some(plan.from)
     };
-    let ended = state.facts.rolled_back.get(&current.id).copied().unwrap_or(u64::MAX);
+    let admissions = state.facts.rolled_back.get(&current.id).copied().unwrap_or(u64::MAX);
     // The window admits what it did before the upgrade: what was admitted only then came after the rollback, and so does what
     // was not admitted until now, because its agent is cut off.
-    let came_later = |at: &At| state.facts.silent.came_after(*at, ended);
+    let came_later = |at: &At| state.facts.silent.came_after(*at, admissions);
     // What came back since, and was decommissioned, is moved to the former release by the order that waited for it.
-    let is_moved = |at: &At, run: &Running| state.facts.is_being_moved(*at, run, end, now);
+    let is_moved = |at: &At, run: &Running| state.facts.is_being_moved(*at, run, ended, now);
     let others: Vec<String> = (state.slots.iter())
         .filter(|((service, node), _)| *service == plan.service && !state.facts.byzantine.contains(node))
         .filter_map(|(at, slot)| Some((at, slot.alive(now)?)))

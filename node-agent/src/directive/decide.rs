@@ -84,16 +84,16 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
     Some(Act::AdmitRunning(version, release.or_else(|| service.release_of(version))))
 }
 
-/// Whether what is hidden would come into rotation outside the window that is obeyed, as one that a person reconciled after
-/// it was admitted.
+/// Whether a hidden instance would come into rotation outside the window that its agent obeys. A person may have reconciled
+/// that window after the version was admitted.
 fn would_return_outside(journal: &Journal, seen: &Seen, version: ServiceVersion) -> bool {
     let returns = matches!(journal.phase, Phase::Verifying | Phase::Failed { hidden: false, .. });
-    let refused = seen
+    let is_outside = seen
         .window
         .iter()
         .flatten()
         .any(|known| known.revision >= journal.window_revision() && !known.window.admits(version));
-    returns && seen.file == DisableFile::Own && refused
+    returns && seen.file == DisableFile::Own && is_outside
 }
 
 /// What is to be started when nothing runs.

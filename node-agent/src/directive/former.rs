@@ -57,8 +57,8 @@ impl Context<'_> {
     /// Whether what was started has failed without having answered a version, and was never shown.
     fn has_failed_unidentified(&self) -> bool {
         let has_failed = matches!(self.journal.phase, Phase::Failed { .. });
+        let is_unidentified = self.journal.unidentified.is_some() && self.seen.probe.version().is_none();
         let was_never_shown = self.journal.unexposed && self.seen.file == DisableFile::Own;
-        let was_identified = self.journal.unidentified.is_none() || self.seen.probe.version().is_some();
-        has_failed && was_never_shown && !was_identified
+        has_failed && is_unidentified && was_never_shown
     }
 }

@@ -234,7 +234,7 @@ fn refused_release_of_a_former_order_gives_way_to_the_other() {
     assert_eq!(admits(&mut story), release(2).tag, "a directive of this store decides");
 }
 
-/// As [`under_former`], with both releases named, of which this one ran last, and under this window of the new store.
+/// The same, failed. The order names both releases, and `last` ran last. `window` is that of the new store.
 fn with_both(disposition: Disposition, last: i64, window: Option<Known>) -> Story {
     let mut story = under_former(disposition, &Phase::failed("verifying", "not healthy", true));
     story.journal.order.as_mut().unwrap().directive.releases = vec![release(1), release(2)];
