@@ -28,8 +28,12 @@ struct Disregarded;
 impl Instance {
     /// Looks at the service and at what the store has.
     pub(super) async fn look(&mut self) -> Result<Seen, Fatal> {
+        match self.journal.phase {
+            // The stop follows at once: what comes into rotation while the disk writes is seen by this look.
+            Phase::Stopping => self.writer.flush_first(&self.journal).await?,
+            _ => self.writer.begin(&self.journal).await?,
+        }
         let store = self.look_at_the_store().await?;
-        self.writer.begin(&self.journal).await?;
         let look = self.observer.look(&self.journal.phase, Instant::now()).await;
         self.note_hanging(&look.probe);
         let mut seen = Seen {

@@ -14,12 +14,23 @@ fn a_look_stands_for_what_follows_unless_that_asks_for_more() {
     let mut story = Story::serving();
     let (serving, draining, drained) = (Phase::Serving, Phase::Draining, Phase::Drained { forced: false });
     assert!(still_valid(&story, &serving, &draining), "the file is put first, and that asks for nothing");
-    assert!(still_valid(&story, &drained, &Phase::Stopping));
     story.disabled();
     assert!(!still_valid(&story, &serving, &draining), "what is in flight was not counted");
     assert!(still_valid(&story, &draining, &drained));
     story.silent();
     assert!(!still_valid(&story, &Phase::Stopping, &Phase::Starting { target: Target::from(&release(2)) }));
+}
+
+#[test]
+fn stop_asks_for_a_look_after_it_was_journalled() {
+    let failed = Phase::failed("draining", "2 requests are in flight", false);
+    for from in [Phase::Drained { forced: false }, Phase::Fresh, failed, Phase::Stopping] {
+        let mut story = Story::serving().by_hooks();
+        story.disabled();
+        assert!(!still_valid(&story, &from, &Phase::Stopping), "{from:?}: it may have been shown since");
+        story.silent();
+        assert!(!still_valid(&story, &from, &Phase::Stopping), "{from:?}: it may answer by now");
+    }
 }
 
 #[test]
