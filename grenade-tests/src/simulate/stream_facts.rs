@@ -22,8 +22,18 @@ pub(super) struct StreamFacts {
     pub lost: bool,
 }
 
-fn in_use(status: ReleaseStatus) -> bool {
-    matches!(status, ReleaseStatus::Deployed | ReleaseStatus::Canary | ReleaseStatus::Superseded)
+/// Whether computes start with a release of a stream, did so, or can be rolled back to it. One that was superseded while
+/// it waited is nothing to go back to: its image counts for its pins only.
+fn in_use(stream: &Stream, head: &Head) -> bool {
+    let release = &head.release;
+    match release.status {
+        ReleaseStatus::Deployed | ReleaseStatus::Canary => true,
+        ReleaseStatus::Superseded => {
+            let went_out = release.deployed_at.is_some() || head.canary_ms > 0;
+            went_out || stream.pins.values().any(|pin| pin.revision == release.revision)
+        }
+        _ => false,
+    }
 }
 
 impl Facts {
@@ -32,13 +42,49 @@ impl Facts {
         if self.streams.lost {
             return;
         }
-        let bears = |head: &&Head| head.release.tag.as_str() == tag && in_use(head.release.status);
         let found = self.streams.now.iter().find_map(|(name, stream)| {
-            let head = stream.heads().find(bears)?;
+            let mut of_tag = stream.heads().filter(|head| head.release.tag.as_str() == tag);
+            let head = of_tag.find(|head| in_use(stream, head))?;
             Some(format!("revision {} of {name} is {}", head.release.revision, head.release.status))
         });
         if let Some(found) = found {
             self.breach(now, 7, format!("{node} removed image {tag}, and {found}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn superseded(deployed_at: Option<u64>, canary_ms: u64) -> Stream {
+        let digest = "0".repeat(64);
+        let release = json!({
+            "revision": 3, "version": 1, "tag": "release-1", "branch": "b", "manifest": digest,
+            "digest": digest, "rollback_of": 1, "status": "superseded", "by": "op", "created_at": 0,
+            "deployed_at": deployed_at,
+        });
+        let head = json!({"release": release, "canary_ms": canary_ms});
+        serde_json::from_value(json!({"kept": [head]})).unwrap()
+    }
+
+    /// The rules that the removal of its image breaks.
+    fn rules(stream: Stream) -> Vec<u8> {
+        let mut judged = Facts::default();
+        judged.streams.now.insert("compute".to_owned(), stream);
+        judged.image_removed(0, "n02", "release-1");
+        judged.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    #[test]
+    fn image_of_a_release_overtaken_while_it_waited_may_go() {
+        assert!(rules(superseded(None, 0)).is_empty(), "nothing can go back to it");
+        assert_eq!(rules(superseded(Some(0), 0)), [7], "it was deployed");
+        assert_eq!(rules(superseded(None, 1)), [7], "it was in canary");
+        let mut pinned = superseded(None, 0);
+        let pin = json!({"revision": 3, "who": "op", "why": "it stays", "at": 0});
+        pinned.pins.insert("ep-4".parse().unwrap(), serde_json::from_value(pin).unwrap());
+        assert_eq!(rules(pinned), [7], "a compute is pinned to it");
     }
 }

@@ -91,16 +91,24 @@ pub fn roll_back(
     }
 }
 
-/// Refuses what would have computes start with a rollback whose image may be gone.
+/// Refuses what would have computes start with a rollback whose image may be gone: one that has not gone out.
 pub(super) fn is_warmed_up(name: &StreamName, head: &Head) -> Result<(), Refusal> {
     let (revision, status) = (head.release.revision, head.release.status);
-    match head.release.rollback_of.filter(|_| status == ReleaseStatus::Pending) {
-        Some(target) => Err(Refusal::state(format!(
-            "revision {revision} of {name} goes back to revision {target} and goes out by itself once its image is there (`tidegate release explain {revision} --stream {name}`). {}",
-            emergency(name, target)
-        ))),
-        None => Ok(()),
-    }
+    let Some(target) = head.release.rollback_of.filter(|_| head.release.deployed_at.is_none()) else {
+        return Ok(());
+    };
+    let state = match status {
+        ReleaseStatus::Pending => format!(
+            "goes out by itself once its image is there (`tidegate release explain {revision} --stream {name}`)"
+        ),
+        _ => format!(
+            "is {status}: it never went out, and its image may be gone. To have its image warmed up: `tidegate release rollback {target} --stream {name} --why …`"
+        ),
+    };
+    Err(Refusal::state(format!(
+        "revision {revision} of {name} goes back to revision {target} and {state}. {}",
+        emergency(name, target)
+    )))
 }
 
 /// Whether the image of a release may have been removed: it was collected, where collected images are or were removed,

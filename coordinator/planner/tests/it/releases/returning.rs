@@ -66,6 +66,27 @@ fn pin_to_a_returning_release_is_refused() {
 }
 
 #[test]
+fn pin_to_an_overtaken_rollback_is_refused() {
+    let mut world = World::with_first_removed();
+    let mut settings = with_prewarm();
+    settings["rollback_window"] = json!("1h");
+    world.configure(settings).unwrap();
+    world.go_back(1).unwrap();
+    world.settle();
+    world.create(7, json!({})).unwrap();
+    world.promote(7, None).unwrap();
+    world.settle();
+    assert_eq!((world.deployed(), world.status(6)), (Some(7), ReleaseStatus::Superseded));
+    let refused = world.pin("c1", 6).unwrap_err();
+    assert!(refused.message.contains("its image may be gone"), "{refused}");
+    assert!(refused.message.contains("rollback 1 --stream compute --why …`"), "{refused}");
+    world.go_back(1).unwrap();
+    world.settle_warmed();
+    assert_eq!(world.deployed(), Some(8));
+    world.pin("c1", 8).unwrap();
+}
+
+#[test]
 fn failed_rollback_lets_nothing_before_it_go_out() {
     let mut world = World::returning_over_a_waiting_one();
     world.prewarm_fails();
