@@ -40,9 +40,18 @@ pub(super) struct UpgradeSequence {
     refusals: u32,
     /// How many attempts at the next upgrade have ended without success.
     failed: u32,
-    /// The one that was completed last, where upgrades of another service wait for this one, and how many attempts at it had
-    /// failed before.
-    completed: Option<(Current, u32)>,
+    /// The attempts that have ended, by id, where upgrades of another service wait for this one.
+    over: BTreeMap<String, Over>,
+}
+
+/// An attempt that has ended.
+#[derive(Debug)]
+struct Over {
+    attempt: Current,
+    /// The phase in which it ended.
+    phase: PhaseName,
+    /// How many attempts at the same upgrade had failed before.
+    failed: u32,
 }
 
 impl UpgradeSequence {
@@ -50,7 +59,8 @@ impl UpgradeSequence {
     pub(super) fn of(world: &World, service: usize) -> Self {
         let all = world.scenario.upgrades.iter().enumerate();
         let left = all.filter(|(_, plan)| plan.service == service).map(|(n, _)| n).collect();
-        Self { left, current: None, ended: Vec::new(), looked_at: 0, refusals: 0, failed: 0, completed: None }
+        let over = BTreeMap::new();
+        Self { left, current: None, ended: Vec::new(), looked_at: 0, refusals: 0, failed: 0, over }
     }
 
     /// Whether nothing is left to do.
@@ -83,7 +93,7 @@ impl UpgradeSequence {
     async fn begin(&mut self, world: &mut World) {
         let reopened = self.reopened(&world.testbed.state().facts.phases);
         if let Some(reopened) = reopened {
-            world.testbed.log(format!("{} is not completed any more", reopened.id));
+            world.testbed.log(format!("{} is not over any more", reopened.id));
             let plan = world.scenario.upgrades[reopened.plan].clone();
             return self.has_begun(world, &plan, reopened);
         }
@@ -149,16 +159,18 @@ impl UpgradeSequence {
         }
     }
 
-    /// The upgrade that was completed last, where the store was restored to a copy in which it is unfinished: it is followed
-    /// again before those to come, because it may be rolled back there.
+    /// An attempt that had ended, where the store was restored to a copy in which it is unfinished: it is followed again
+    /// before anything is started. A completed one may be rolled back there, and one that failed holds up the next.
     fn reopened(&mut self, phases: &BTreeMap<String, (PhaseName, u64)>) -> Option<Current> {
-        let is_open = |(done, _): &mut (Current, u32)| {
-            phases.get(&done.id).is_some_and(|(phase, _)| *phase != PhaseName::Completed)
-        };
-        let (done, failed) = self.completed.take_if(is_open)?;
+        let phase = |id: &str| phases.get(id).map(|(phase, _)| *phase);
+        let is_open = |over: &&Over| phase(&over.attempt.id).is_some_and(|now| now != over.phase);
+        let id = self.over.values().find(is_open)?.attempt.id.clone();
+        let Over { attempt, failed, .. } = self.over.remove(&id)?;
         self.failed = failed;
-        self.left.insert(0, done.plan);
-        Some(done)
+        if !self.left.contains(&attempt.plan) {
+            self.left.insert(0, attempt.plan);
+        }
+        Some(attempt)
     }
 
     /// An upgrade is started, on the database that there is now.
@@ -173,13 +185,7 @@ impl UpgradeSequence {
     async fn follow(&mut self, world: &mut World, mut current: Current) {
         let now = world.testbed.now();
         let phase = world.testbed.state().facts.phases.get(&current.id).map(|(phase, _)| *phase);
-        let over = match phase {
-            Some(PhaseName::Completed) => Some("completed"),
-            Some(PhaseName::RolledBack) => Some("rolled-back"),
-            Some(PhaseName::Failed) => Some("failed"),
-            _ => None,
-        };
-        if let Some(over) = over {
+        if let Some(over @ (PhaseName::Completed | PhaseName::RolledBack | PhaseName::Failed)) = phase {
             self.end(world, current, over).await;
             return;
         }
@@ -235,7 +241,8 @@ impl UpgradeSequence {
         self.left.clear();
     }
 
-    async fn end(&mut self, world: &mut World, current: Current, over: &str) {
+    async fn end(&mut self, world: &mut World, current: Current, phase: PhaseName) {
+        let over = phase.word();
         self.current = None;
         world.testbed.log(format!("{} is over: {over}", current.id));
         let service = world.scenario.upgrades[current.plan].service;
@@ -254,16 +261,19 @@ impl UpgradeSequence {
             let leaves = (over != "completed").then_some(to - 1);
             world.databases[schema].upgrade_ended(ended, leaves).await;
         }
+        let shares = world.scenario.is_waited_for(service);
+        if shares {
+            let over = Over { attempt: current.clone(), phase, failed: self.failed };
+            self.over.insert(current.id.clone(), over);
+        }
         if over == "completed" {
-            let failed = std::mem::take(&mut self.failed);
+            self.failed = 0;
             self.ended.push((current.plan, over.to_owned()));
             self.left.retain(|place| *place != current.plan);
-            self.completed = world.scenario.is_waited_for(service).then_some((current, failed));
             return;
         }
         as_before(world, &current, over).await;
         self.failed += 1;
-        let shares = world.scenario.is_waited_for(service);
         let attempts = match world.scenario.upgrades[current.plan].tried_once {
             true => 1,
             false if shares => ATTEMPTS,
@@ -298,18 +308,22 @@ fn correct_releases(world: &mut World, current: &mut Current) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn completed_upgrade_undone_by_a_restore_is_followed_again() {
-        let done = Current::new(4, "u4-again".to_owned(), 25_000, None, true);
-        let mut sequence = UpgradeSequence {
-            left: vec![5],
+    fn ended(attempt: Current, phase: PhaseName, failed: u32, left: Vec<usize>) -> UpgradeSequence {
+        UpgradeSequence {
+            left,
             current: None,
-            ended: vec![(4, "rolled-back".to_owned()), (4, "completed".to_owned())],
+            ended: vec![(attempt.plan, phase.word().to_owned())],
             looked_at: 50_000,
             refusals: 0,
             failed: 0,
-            completed: Some((done, 1)),
-        };
+            over: BTreeMap::from([(attempt.id.clone(), Over { attempt, phase, failed })]),
+        }
+    }
+
+    #[test]
+    fn completed_upgrade_undone_by_a_restore_is_followed_again() {
+        let done = Current::new(4, "u4-again".to_owned(), 25_000, None, true);
+        let mut sequence = ended(done, PhaseName::Completed, 1, vec![5]);
         let stored = |phase| BTreeMap::from([("u4-again".to_owned(), (phase, 48_000))]);
         assert!(sequence.reopened(&stored(PhaseName::Completed)).is_none());
         assert!(sequence.reopened(&BTreeMap::new()).is_none(), "no store has it");
@@ -318,5 +332,21 @@ mod tests {
         assert_eq!(sequence.left, [4, 5]);
         assert_eq!(sequence.failed, 1, "the next attempt gets an id of its own");
         assert!(sequence.reopened(&stored(PhaseName::RollingBack)).is_none(), "it is followed already");
+    }
+
+    #[test]
+    fn failed_attempt_undone_by_a_restore_is_followed_again() {
+        let attempt = || Current::new(3, "u3".to_owned(), 55_000, None, false);
+        let stored = |phase| BTreeMap::from([("u3".to_owned(), (phase, 61_000))]);
+        let mut tried = ended(attempt(), PhaseName::RolledBack, 0, vec![3, 4]);
+        tried.failed = 1;
+        assert!(tried.reopened(&stored(PhaseName::RolledBack)).is_none());
+        let again = tried.reopened(&stored(PhaseName::RollingBack)).unwrap();
+        assert_eq!((again.id.as_str(), again.is_retry), ("u3", false));
+        assert_eq!(tried.left, [3, 4], "it is still to come");
+        assert_eq!(tried.failed, 0, "the next attempt gets the id that the copy does not have");
+        let mut given_up = ended(attempt(), PhaseName::RolledBack, 3, Vec::new());
+        assert!(given_up.reopened(&stored(PhaseName::Roll)).is_some());
+        assert_eq!((given_up.left, given_up.failed), (vec![3], 3), "its last attempt stays the last");
     }
 }
