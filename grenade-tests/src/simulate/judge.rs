@@ -316,6 +316,18 @@ impl Facts {
         self.silent.is_decommissioned(at) && is_ordered && is_new
     }
 
+    /// Whether a decommissioned instance came back only after a rollback that undid what it uses, and may still be moved: it
+    /// was started not `OLD` ago, and the last directive replaces it with another release.
+    pub(super) fn is_returning(&self, at: At, run: &Running, now: u64) -> bool {
+        let undone = self.services.get(at.0).and_then(|service| service.undone);
+        let came_after = undone.is_some_and(|(needs, admissions)| {
+            let is_back = self.silent.is_decommissioned(at) || self.silent.came_after(at, admissions);
+            run.is.version >= needs && is_back
+        });
+        let is_ordered = self.replaced_by.get(&at).is_some_and(|tag| *tag != run.tag);
+        came_after && is_ordered && now < run.since + OLD
+    }
+
     /// The agent of an instance starts without its journal: it knows of no window that the one before it acknowledged.
     pub(super) fn starts_without_journal(&mut self, at: At) {
         self.bound.remove(&at);

@@ -83,6 +83,7 @@ pub(super) struct Index {
     pub(super) faulty: Groups<()>,
     /// Those that report although a tombstone is still there.
     pub(super) returned: Groups<()>,
+    pub(super) declined: Groups<()>,
 }
 
 /// An instance's group in each index: computed from the instance alone, compared to move it between groups.
@@ -105,6 +106,7 @@ pub(super) struct Facets {
     domain: Option<Arc<str>>,
     faulty: bool,
     returned: bool,
+    declined: bool,
 }
 
 /// What is present on a node, by the report alone.
@@ -188,6 +190,7 @@ impl Facets {
             domain,
             faulty: instance.fault().is_some(),
             returned: instance.has_returned(),
+            declined: instance.has_declined(),
         }
     }
 
@@ -313,6 +316,8 @@ impl Index {
         self.faulty.shift(place, was, now);
         let (was, now) = given(|f| f.returned);
         self.returned.shift(place, was, now);
+        let (was, now) = given(|f| f.declined);
+        self.declined.shift(place, was, now);
         self.domains_out.shift(before.and_then(Facets::domain_out), after.and_then(Facets::domain_out));
         self.domains_away.shift(before.and_then(Facets::domain_away), after.and_then(Facets::domain_away));
         self.domains_unwell

@@ -86,7 +86,7 @@ fn failed_new_release_is_replaced_after_a_rollback() {
 }
 
 /// One instance is replaced, falls silent and is decommissioned; then the upgrade is rolled back.
-fn decommissioned_before_the_rollback(order: Disposition) -> World {
+fn decommissioned_before_the_rollback(order: Disposition) -> (World, usize) {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
     let is_new = |world: &World| world.versions().contains(&2) && world.really_in_service() == 3;
@@ -108,17 +108,35 @@ fn decommissioned_before_the_rollback(order: Disposition) -> World {
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", last.waiting);
     let agent = world.agents.get_mut(&node(n)).unwrap();
     (agent.alive, agent.idle) = (true, None);
-    (agent.report.version, agent.report.step) = (None, Step::Stopped);
-    (agent.report.rotation, agent.report.health) = (Rotation::Out, Health::Unhealthy);
-    world.publish(&node(n));
-    world
+    (world, n)
 }
 
 #[test]
 fn decommissioned_one_returns_to_the_former_release() {
     for order in [Disposition::Replace { release: release(2) }, Disposition::Serve { returning: false }] {
-        let mut world = decommissioned_before_the_rollback(order.clone());
+        let (mut world, n) = decommissioned_before_the_rollback(order.clone());
+        let report = &mut world.agents.get_mut(&node(n)).unwrap().report;
+        (report.version, report.step) = (None, Step::Stopped);
+        (report.rotation, report.health) = (Rotation::Out, Health::Unhealthy);
+        world.publish(&node(n));
         assert!(world.admits(2), "the window is as it was, and keeps no version out");
+        world.run();
+        assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3), "{order:?}");
+    }
+}
+
+#[test]
+fn returned_one_in_rotation_is_replaced_within_capacity() {
+    for order in [Disposition::Replace { release: release(2) }, Disposition::Serve { returning: false }] {
+        let (mut world, n) = decommissioned_before_the_rollback(order.clone());
+        let other = node((n + 1) % 3);
+        world.set_unready(&other, true);
+        world.admit(&node(n));
+        world.publish(&node(n));
+        world.run();
+        let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap();
+        assert!(instance.has_declined() && instance.is_in_service(), "{order:?}: one is out already");
+        world.set_unready(&other, false);
         world.run();
         assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3), "{order:?}");
     }

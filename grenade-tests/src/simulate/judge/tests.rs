@@ -276,6 +276,28 @@ fn returned_instance_is_not_judged_before_it_is_moved() {
 }
 
 #[test]
+fn returned_instance_may_use_what_is_undone_until_it_is_moved() {
+    let mut judged = facts(1, 0);
+    let is_returning = |judged: &Facts, version: u32, now: u64| {
+        let run = Running { since: 14_000, ..runs(version).running.unwrap() };
+        judged.is_returning(PLACE, &run, now)
+    };
+    judged.replaced_by.insert(PLACE, "pantry-1".to_owned());
+    judged.silent.admitted(PLACE);
+    judged.services[0].undone = Some((2, judged.silent.admissions()));
+    assert!(!is_returning(&judged, 2, 14_000), "it counts: the rollback had to move it");
+    judged.silent.decommissioned(PLACE);
+    for is_admitted in [false, true] {
+        assert!(is_returning(&judged, 2, 14_000 + OLD - 1), "{is_admitted}");
+        assert!(!is_returning(&judged, 2, 14_000 + OLD), "{is_admitted}: there was time to move it");
+        assert!(!is_returning(&judged, 1, 14_000), "{is_admitted}: it uses nothing of it");
+        judged.silent.admitted(PLACE);
+    }
+    judged.replaced_by.remove(&PLACE);
+    assert!(!is_returning(&judged, 2, 14_000), "no order moves it");
+}
+
+#[test]
 fn upgrade_ended_in_preflight_was_never_staged() {
     use PhaseName::{Failed, Preflight, RolledBack, RollingBack, Stage};
     let is_staged = |phases: &[PhaseName]| {

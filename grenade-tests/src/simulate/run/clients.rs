@@ -25,7 +25,8 @@ impl Run {
                 let slots = state.slots.iter();
                 let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at));
                 for (at, run) in of.filter_map(|(at, slot)| Some((at, slot.alive(now)?))) {
-                    *versions.entry(run.is.version).or_insert(true) &= facts.is_late(*at, run.is.version);
+                    let is_late = facts.is_late(*at, run.is.version) || facts.is_returning(*at, run, now);
+                    *versions.entry(run.is.version).or_insert(true) &= is_late;
                 }
             }
             for (version, is_late) in versions {

@@ -193,6 +193,11 @@ impl ServiceFleet {
         matching(self, &self.index.returned, ..)
     }
 
+    /// Those whose agents have declined the last directive.
+    pub fn declined(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.declined, ..)
+    }
+
     /// The failure domains with at least one instance that is out, by the label that the active upgrade names; under
     /// `NO_DOMAIN` those without it.
     pub fn domains_out(&self) -> impl Iterator<Item = &str> {

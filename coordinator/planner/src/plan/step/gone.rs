@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //! * The order costs no capacity: it presumes that the instance is out of rotation, and its agent declines it where that is
-//!   not so. One that reports meanwhile is moved as the others are.
+//!   not so, and `left_behind.rs` replaces it within capacity. One that reports meanwhile is moved as the others are.
 
 use super::super::Draft;
 use super::super::draft::BATCH;

@@ -3,13 +3,18 @@
 //! where a person has built the node again. No upgrade orders them anything else, and an upgrade of another service that
 //! shares the schema waits for their version. They are replaced with the release that the last upgrade has left.
 //!
+//! So are those in rotation above that release whose agents declined this replacement: what they run may use a form of the
+//! schema that the rollback has undone.
+//!
 //! # Invariants
-//! * Nothing of such an instance runs, as far as its agent says, and the order presumes that: its agent declines it where the
-//!   instance is in rotation. So it costs no capacity.
+//! * Where nothing of such an instance runs, as far as its agent says, the order presumes that: its agent declines it where
+//!   the instance is in rotation. So it costs no capacity.
+//! * One in rotation is replaced within the capacity of the last upgrade, one a turn.
 //! * An upgrade that has left preflight moves its instances by itself.
 
+use super::outside::{first_within_capacity, taking_one};
 use crate::action::{Action, PlannedCommit};
-use crate::fleet::{Exposure, Fleet, Instance, ServiceFleet, Stored};
+use crate::fleet::{Exposure, Fleet, Instance, Known, ServiceFleet, Stored};
 use crate::gate::budget::outside::is_without_orders;
 use crate::moment::Moment;
 use crate::plan::directive::{self, Authority};
@@ -28,14 +33,20 @@ pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, number: u64) -> Vec<
     let mut actions = Vec::new();
     for service in fleet.services() {
         let mut held = service.out().each.filter(|i| cannot_be_replaced(i)).peekable();
-        if held.peek().is_none() || is_moved(fleet, service) {
+        let mut declined = service.declined().each.filter(|i| i.exposure() == Exposure::In).peekable();
+        if held.peek().is_none() && declined.peek().is_none() || is_moved(fleet, service) {
             continue;
         }
         let Some(last) = Last::of(fleet, service) else { continue };
         let so_far = actions.len();
-        let orders = held.filter_map(|i| Some((i, last.former_order(i)?))).take(AT_ONCE - so_far);
+        let room = AT_ONCE.saturating_sub(so_far);
+        let orders = held.filter_map(|i| Some((i, last.former_order(i)?))).take(room);
         let numbered = orders.zip(number + so_far as u64..);
-        actions.extend(numbered.map(|((i, former), number)| last.order(moment, i, former, number)));
+        actions.extend(numbered.map(|((i, former), number)| last.order_back(moment, i, former, number)));
+        let next = number + actions.len() as u64;
+        let leaving = declined.filter(|i| last.is_declined_by(i));
+        let leaving = first_within_capacity(service, Some(&last.upgrade.spec), leaving);
+        actions.extend(leaving.map(|i| last.take_out(moment, i, next)));
     }
     actions
 }
@@ -92,31 +103,65 @@ impl<'a> Last<'a> {
     /// What an instance was to be replaced with, where that is another release than the one that was left and its agent can
     /// start that one.
     fn former_order<'i>(&self, instance: &'i Instance) -> Option<&'i Release> {
-        let abilities = &instance.report.as_ref()?.abilities;
-        let can = abilities.replace.is_some() && abilities.artifacts.contains(&self.release.tag);
+        let can = self.can_be_started_by(instance);
         replacement(instance).filter(|release| can && **release != self.release)
     }
 
-    fn order(&self, moment: &Moment, instance: &Instance, former: &Release, number: u64) -> Action {
+    fn can_be_started_by(&self, instance: &Instance) -> bool {
+        let abilities = instance.report.as_ref().map(|report| &report.abilities);
+        abilities.is_some_and(|can| can.replace.is_some() && can.artifacts.contains(&self.release.tag))
+    }
+
+    /// Whether its agent declined to replace what runs above the release that was left with that one.
+    fn is_declined_by(&self, instance: &Instance) -> bool {
+        let is_above = matches!(instance.known(), Known::At(version) if version > self.release.version);
+        is_above && replacement(instance) == Some(&self.release) && self.can_be_started_by(instance)
+    }
+
+    /// Replaces one where nothing runs.
+    fn order_back(&self, moment: &Moment, instance: &Instance, former: &Release, number: u64) -> Action {
+        let because = format!(
+            "it could not be replaced with {}, nothing runs there, and upgrade {} has left {}",
+            former.tag, self.id, self.release.tag
+        );
+        self.order(moment, instance, (Commit::new(), true), (&because, number))
+    }
+
+    /// Replaces one in rotation.
+    fn take_out(&self, moment: &Moment, instance: &Instance, number: u64) -> Action {
+        let because = format!(
+            "it was in rotation when its agent came back, and upgrade {} has left {}; capacity allows it",
+            self.id, self.release.tag
+        );
+        let commit = taking_one(Commit::new(), self.service, moment);
+        self.order(moment, instance, (commit, false), (&because, number))
+    }
+
+    /// Adds the order to a commit, with its event.
+    fn order(
+        &self,
+        moment: &Moment,
+        instance: &Instance,
+        (commit, presumes_out): (Commit, bool),
+        (because, number): (&str, u64),
+    ) -> Action {
         let (name, node) = (self.service.name(), &instance.node);
         let (release, spec) = (self.release.clone(), &*self.upgrade.spec);
         let by = Authority { upgrade: self.id, spec: Some(spec), moment };
-        let body = by.directive(Disposition::Replace { release: release.clone() }, vec![release], true);
+        let replace = Disposition::Replace { release: release.clone() };
+        let body = by.directive(replace, vec![release], presumes_out);
         let report_key = Key::Report(name.clone(), node.clone());
         let report_at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
-        let commit = Commit::new()
+        let commit = commit
             .when(Precondition::At(Key::Window(name.clone()), self.service.window_at()))
             .when(self.same_upgrade())
             .when(Precondition::At(Key::Maintenance(node.clone()), Revision::ABSENT))
             .when(Precondition::At(report_key, report_at));
         let commit = directive::put(commit, name, instance, body);
         let what = format!("replace {name}/{node}");
-        let because = format!(
-            "it could not be replaced with {}, nothing runs there, and upgrade {} has left {}",
-            former.tag, self.id, self.release.tag
-        );
-        let words = ["out of rotation".to_owned(), what.clone()];
-        let commit = moment.with_event(commit, (Subject::Fleet, number), words, "coordinator", &because);
+        let from = if presumes_out { "out of rotation" } else { "in rotation" };
+        let words = [from.to_owned(), what.clone()];
+        let commit = moment.with_event(commit, (Subject::Fleet, number), words, "coordinator", because);
         Action::Commit(PlannedCommit { subject: Subject::Fleet, what, commit })
     }
 

@@ -96,20 +96,8 @@ impl<'a> Place<'a> {
 
     /// The first that is in rotation, and may be taken out.
     fn leaving(&self) -> Option<&'a Instance> {
-        let one = Amount::Count(1);
-        let (min, max) = self.spec.map_or((one, one), |spec| (spec.min_in_service, spec.max_unavailable));
-        let mut budget = Budget::within(self.service, min, max, false);
-        let label = self.spec.and_then(|spec| spec.failure_domain.as_deref());
-        let domain = |i: &Instance| label.map(|label| i.label(label).unwrap_or_default().to_owned());
-        let away = self.service.out().each.filter(|i| i.exposure().is_away());
-        let away: BTreeSet<_> = away.filter_map(domain).collect();
-        // Beside one without the label, which may be in any domain, nothing else goes.
-        let fits = |i: &Instance| match domain(i) {
-            None => true,
-            Some(own) => away.iter().all(|out| *out == own && !own.is_empty()),
-        };
-        let mut leaving = self.service.out().each.filter(|i| is_left_in_rotation(i));
-        leaving.find(|i| fits(i) && budget.take_unhealthy(i, None))
+        let leaving = self.service.out().each.filter(|i| is_left_in_rotation(i));
+        first_within_capacity(self.service, self.spec, leaving)
     }
 
     fn order(&self, instance: &Instance, disposition: Disposition, number: u64) -> Action {
@@ -148,11 +136,39 @@ impl<'a> Place<'a> {
     }
 
     fn taking_out(&self, commit: Commit, instance: &Instance) -> Commit {
-        let name = self.service.name();
-        let taken = BudgetRecord { term: self.moment.leader.term.clone(), taken: 1 };
-        commit
-            .when(Precondition::At(Key::Maintenance(instance.node.clone()), Revision::ABSENT))
-            .when(Precondition::At(Key::Budget(name.clone()), self.service.budget_at()))
-            .put(Key::Budget(name.clone()), taken)
+        let cordon = Key::Maintenance(instance.node.clone());
+        taking_one(commit.when(Precondition::At(cordon, Revision::ABSENT)), self.service, self.moment)
     }
+}
+
+/// The first of these that may be taken out by the capacity of a spec; without one, one at a time.
+pub(super) fn first_within_capacity<'a>(
+    service: &ServiceFleet,
+    spec: Option<&Spec>,
+    mut leaving: impl Iterator<Item = &'a Instance>,
+) -> Option<&'a Instance> {
+    let one = Amount::Count(1);
+    let (min, max) = spec.map_or((one, one), |spec| (spec.min_in_service, spec.max_unavailable));
+    let mut budget = Budget::within(service, min, max, false);
+    let label = spec.and_then(|spec| spec.failure_domain.as_deref());
+    let domain = |i: &Instance| label.map(|label| i.label(label).unwrap_or_default().to_owned());
+    let away = service.out().each.filter(|i| i.exposure().is_away());
+    let away: BTreeSet<_> = away.filter_map(domain).collect();
+    // Beside one without the label, which may be in any domain, nothing else goes.
+    let fits = |i: &Instance| match domain(i) {
+        None => true,
+        Some(own) => away.iter().all(|out| *out == own && !own.is_empty()),
+    };
+    leaving.find(|i| match i.is_in_service() {
+        _ if !fits(i) => false,
+        true => budget.take(i, None),
+        false => budget.take_unhealthy(i, None),
+    })
+}
+
+/// Adds to a commit that it takes one instance out of the budget, if no other decision did since the one that was read.
+pub(super) fn taking_one(commit: Commit, service: &ServiceFleet, moment: &Moment) -> Commit {
+    let key = Key::Budget(service.name().clone());
+    let taken = BudgetRecord { term: moment.leader.term.clone(), taken: 1 };
+    commit.when(Precondition::At(key.clone(), service.budget_at())).put(key, taken)
 }
