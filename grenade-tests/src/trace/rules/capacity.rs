@@ -12,9 +12,12 @@ impl Judge<'_> {
     pub(super) fn capacity(&mut self) {
         for Written { key, put, .. } in &self.revision.writes {
             let (Key::Directive(service, node), Some(put)) = (key, put) else { continue };
-            if matches!(&put.value, Value::Directive(d) if matches!(d.body.disposition, Disposition::Serve { .. }))
-            {
-                // It lets in, and takes nothing out.
+            let order = match &put.value {
+                Value::Directive(order) => Some(&order.body),
+                _ => None,
+            };
+            // What lets in takes nothing out.
+            if order.is_some_and(|order| matches!(order.disposition, Disposition::Serve { .. })) {
                 continue;
             }
             let at = (service.clone(), node.clone());
@@ -24,8 +27,10 @@ impl Judge<'_> {
             }
             let taken = self.revision.writes.iter().any(|w| w.key == Key::Budget(service.clone()));
             self.holds(4, taken, || format!("{node} was taken out beside the budget"));
-            let spec = self.after.active.get(service).and_then(|id| self.after.upgrades.get(id));
-            let Some(spec) = spec.map(|upgrade| &upgrade.spec) else {
+            // Beside none that is active, one that is over may still move what it left behind.
+            let by = self.after.active.get(service).or(order.map(|order| &order.upgrade));
+            let by = by.and_then(|id| self.after.upgrades.get(id)).map(|upgrade| &upgrade.spec);
+            let Some(spec) = by.filter(|spec| spec.service == *service) else {
                 self.holds(4, false, || format!("{node} was taken out by no upgrade"));
                 continue;
             };
@@ -88,9 +93,15 @@ mod tests {
 
     /// Whether the drain breaks the rule, after what became of n1 at each of these times.
     fn drain_breaks_it(fates: &[(u64, Fate)]) -> bool {
+        drain_of_breaks_it("u1", true, fates)
+    }
+
+    /// The same for a drain on behalf of this upgrade, where u1 is active or over.
+    fn drain_of_breaks_it(by: &str, is_active: bool, fates: &[(u64, Fate)]) -> bool {
+        let active = Some(r#"{"schema":1,"upgrade":"u1"}"#).filter(|_| is_active);
         let mut writes = vec![
             vec![written(1, "upgrades/u1", Some(UPGRADE))],
-            vec![written(2, "active/pantry-api", Some(r#"{"schema":1,"upgrade":"u1"}"#))],
+            vec![written(2, "active/pantry-api", active)],
         ];
         writes.extend((1..=3).map(|n| vec![admitted(n + 2, n)]));
         writes.extend((1..=3).map(|n| vec![reported(n + 5, n, "in")]));
@@ -108,6 +119,7 @@ mod tests {
         let drains = i64::try_from(writes.len()).unwrap() + 1;
         let mut order: serde_json::Value = serde_json::from_str(DIRECTIVE).unwrap();
         order["disposition"] = json!({"name": "drain"});
+        order["upgrade"] = json!(by);
         let budget = r#"{"schema":1,"term":"t1","taken":1}"#;
         times.push(DRAIN);
         writes.push(vec![
@@ -135,5 +147,12 @@ mod tests {
         assert!(drain_breaks_it(&[(since, Fate::IsOut), (DRAIN - 1, Fate::IsOut)]));
         assert!(drain_breaks_it(&[(since, Fate::IsUnreadable), (DRAIN - 1, Fate::Lapses)]));
         assert!(drain_breaks_it(&[(since, Fate::Lapses), (DRAIN - 1, Fate::IsAdmittedAgain)]));
+    }
+
+    #[test]
+    fn upgrade_that_is_over_moves_within_its_capacity() {
+        assert!(!drain_of_breaks_it("u1", false, &[]));
+        assert!(drain_of_breaks_it("u1", false, &[(DRAIN - 3_000, Fate::IsOut)]), "two must stay");
+        assert!(drain_of_breaks_it("u2", false, &[]), "there is no such upgrade");
     }
 }
