@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How many inputs each border gets. `PROPTEST_CASES` can only raise it.
 pub const INPUTS: u32 = 10_000;
@@ -174,13 +174,13 @@ impl Border {
         read: &mut dyn FnMut(&[u8]),
     ) {
         let mut time_of = |bytes: &[u8], reads: usize| {
-            let begun = Instant::now();
+            let begun = processor_time();
             (0..reads).for_each(|_| read(bytes));
-            begun.elapsed()
+            processor_time() - begun
         };
         let (mut few, mut many) = (Duration::ZERO, Duration::MAX);
-        // As many small inputs as make up the large one, right before it: a busy machine delays both alike. Where it
-        // has delayed one of them alone, another round is taken.
+        // As many small inputs as make up the large one, right before it: a busy machine makes both slower alike. Where
+        // that was one of them alone, another round is taken.
         for _ in 0..8 {
             few = time_of(small, ratio.ceil() as usize);
             many = time_of(large, 1);
@@ -196,6 +196,12 @@ impl Border {
             large.len()
         );
     }
+}
+
+/// How long processors have worked for this process. What others keep them busy with is not in it.
+fn processor_time() -> Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    spent.try_into().expect("no process has worked for less than nothing")
 }
 
 /// The last input in a file, for what ends the process before anything can be said: a stack that overflows, memory that
