@@ -49,9 +49,11 @@ pub struct Trace {
     pub lies: BTreeSet<i64>,
     /// When the auditor saw each revision, in milliseconds. Empty in a history that was read afterwards.
     pub seen_at: BTreeMap<i64, u64>,
+    /// When a leader was stopped and when it went on, in milliseconds, one after the other: it led all that time.
+    pub stops: Vec<(u64, u64)>,
 }
 
-/// How much later than the auditor a coordinator may see a revision, in milliseconds.
+/// How much later than the auditor a coordinator that is not stopped may see a revision, in milliseconds.
 const LATE: u64 = 2_000;
 
 /// Why a history could not be had.
@@ -178,9 +180,11 @@ impl Trace {
         self.revisions.last().map_or(0, |revision| revision.number)
     }
 
-    /// Takes over the starts of agents that came after this history was kept, from the history of the store that followed.
-    pub(crate) fn take_over_starts(&mut self, later: &Self) {
+    /// Takes over the starts of agents and the stops of leaders that came after this history was kept, from the history of
+    /// the store that followed.
+    pub(crate) fn take_over_processes(&mut self, later: &Self) {
         self.restarts.clone_from(&later.restarts);
+        self.stops.clone_from(&later.stops);
         let since = later.without_journal.iter().skip(self.without_journal.len());
         // They were after all that is kept, whatever the revision in the other store.
         self.without_journal.extend(since.map(|(instance, _)| (instance.clone(), i64::MAX)));
@@ -197,10 +201,16 @@ impl Trace {
         self.without_journal.iter_mut().for_each(|(_, at)| *at = (*at).min(made));
     }
 
-    /// The last revision that a coordinator had seen for certain when it wrote this one.
+    /// The last revision that a coordinator had seen for certain when it wrote this one. A leader sees nothing while it is
+    /// stopped: that time does not count.
     fn known_at(&self, number: i64) -> i64 {
         let Some(now) = self.seen_at.get(&number) else { return number - 1 };
-        let known = |(_, at): &(&i64, &u64)| *at + LATE <= *now;
+        let before = self.stops.iter().rev().filter(|(_, ended)| ended <= now);
+        let late = before.fold(LATE, |late, (began, ended)| match ended + late > *now {
+            true => late + (ended - began),
+            false => late,
+        });
+        let known = |(_, at): &(&i64, &u64)| *at + late <= *now;
         self.seen_at.range(..number).rev().find(known).map_or(0, |(number, _)| *number)
     }
 
@@ -242,9 +252,32 @@ mod tests {
         later.go_back_to(1);
         later.note_lost_journal(instance("n3"));
         let mut copied = kept;
-        copied.take_over_starts(&later);
+        copied.take_over_processes(&later);
         copied.go_back_to(60);
         let lost = [("n1", 40), ("n2", 60), ("n3", 60)].map(|(node, at)| (instance(node), at));
         assert_eq!(copied.without_journal, lost);
+    }
+
+    #[test]
+    fn stopped_leader_knows_what_it_had_seen_before() {
+        // Each revision is seen a second after the one before it, and the tenth is judged.
+        let known_after = |stops: &[(u64, u64)]| {
+            let seen_at = (1..=12).zip((1..=12).map(|n| n * 1_000)).collect();
+            Trace { seen_at, stops: stops.to_vec(), ..Trace::default() }.known_at(10)
+        };
+        assert_eq!(known_after(&[]), 8);
+        assert_eq!(known_after(&[(7_000, 10_000)]), 5);
+        assert_eq!(known_after(&[(8_500, 9_500)]), 7);
+        assert_eq!(known_after(&[(5_000, 8_000)]), 8, "it has had its two seconds since then");
+        assert_eq!(known_after(&[(9_000, 11_000)]), 8, "the stop ends later");
+        assert_eq!(known_after(&[(4_500, 6_500), (7_500, 9_500)]), 4, "half a second, one, and half of one");
+    }
+
+    #[test]
+    fn leader_stopped_before_its_store_was_lost_is_late_after_it() {
+        let mut copied = Trace::default();
+        copied.take_over_processes(&Trace { stops: vec![(7_000, 9_000)], ..Trace::default() });
+        copied.seen_at.extend([(1, 6_500), (2, 9_500)]);
+        assert_eq!(copied.known_at(2), 0);
     }
 }

@@ -150,6 +150,11 @@ impl Auditor {
         self.trace().note_lost_journal(instance);
     }
 
+    /// A leader was stopped at `began`, went on at `ended`, and has led all that time.
+    pub(super) fn note_stop(&self, began: u64, ended: u64) {
+        self.trace().stops.push((began, ended));
+    }
+
     /// In this revision something else wrote in place of an agent.
     pub(super) fn note_lie(&self, revision: i64) {
         self.trace().lies.insert(revision);

@@ -91,6 +91,8 @@ pub(super) struct Coordinator {
     pub line: Line,
     /// The context of its operations.
     pub context: Context,
+    /// Since when it is stopped, where it led then, in milliseconds.
+    pub stopped_at: Option<u64>,
     cancel: CancellationToken,
     loops: [JoinHandle<()>; 2],
 }
@@ -128,7 +130,7 @@ impl Coordinator {
             tokio::spawn(gate.run(mirror.follow(store, cancel.clone()))),
             tokio::spawn(gate.run(leader_loop::run(context.clone(), seats, TTL, cancel.clone()))),
         ];
-        Ok(Self { gate, line, context, cancel, loops })
+        Ok(Self { gate, line, context, stopped_at: None, cancel, loops })
     }
 
     /// The leadership, where it leads. One that is stopped answers no request; and to ask whether its leadership lasts

@@ -2,9 +2,10 @@
 
 use super::undo::Undo;
 use crate::simulate::agent::{Agent, IMPOSTOR};
-use crate::simulate::coordinator::Coordinator;
+use crate::simulate::coordinator::{Coordinator, TTL};
 use crate::simulate::gate::Passage;
 use crate::simulate::world::World;
+use std::time::Duration;
 
 pub(super) fn kill_coordinator(world: &mut World, n: usize) -> Vec<Undo> {
     let n = n % world.coordinators.len();
@@ -12,14 +13,24 @@ pub(super) fn kill_coordinator(world: &mut World, n: usize) -> Vec<Undo> {
     vec![Undo::StartCoordinator(n)]
 }
 
-pub(super) fn stall_coordinator(world: &World, n: usize) -> Vec<Undo> {
-    let n = n % world.coordinators.len();
-    world.coordinators[n].iter().for_each(|one| one.gate.set(Passage::Stalled));
+pub(super) fn stall_coordinator(world: &mut World, n: usize) -> Vec<Undo> {
+    let (n, now) = (n % world.coordinators.len(), world.testbed.now());
+    if let Some(one) = &mut world.coordinators[n] {
+        // One that is stopped already was stopped earlier.
+        one.stopped_at = one.leads().map(|_| now).or(one.stopped_at);
+        one.gate.set(Passage::Stalled);
+    }
     vec![Undo::ThawCoordinator(n)]
 }
 
-pub(super) fn resume_coordinator(world: &World, n: usize) {
-    world.coordinators[n].iter().for_each(|one| one.gate.set(Passage::Open));
+pub(super) fn resume_coordinator(world: &mut World, n: usize) {
+    let now = world.testbed.now();
+    let Some(one) = &mut world.coordinators[n] else { return };
+    one.gate.set(Passage::Open);
+    // One that was stopped for longer leads no more, and the next leader was not stopped.
+    if let Some(since) = one.stopped_at.take().filter(|since| Duration::from_millis(now - since) < TTL) {
+        world.auditor.note_stop(since, now);
+    }
 }
 
 pub(super) fn kill_agent(world: &mut World, node: usize) -> Vec<Undo> {
