@@ -206,8 +206,7 @@ impl Facts {
             // It was ordered while a person kept it out, or before a coordinator could know that they no longer do.
             return;
         }
-        let admits =
-            |version| service.windows.last().is_none_or(|(_, low, top)| (*low..=*top).contains(&version));
+        let admits = |version: u32| service.admitted().contains(&version);
         // Its agent takes back by itself what it started and has not verified in its time. What it only lets in, it takes back
         // before that: where it was shown before its readiness could be known.
         let let_in = self.let_in.contains(&at);

@@ -287,20 +287,20 @@ impl World {
     /// an operator reinstalls it with the lowest that runs and may run.
     pub(super) fn reinstall(&mut self, service: usize) {
         let now = self.testbed.now();
-        let window = {
+        let admitted = {
             let state = self.testbed.state();
             let facts = &state.facts.services[service];
-            facts.windows.last().copied().filter(|_| !facts.upgrading)
+            (!facts.upgrading).then(|| facts.admitted())
         };
-        let Some((_, floor, ceiling)) = window else { return };
+        let Some(admitted) = admitted else { return };
         // Below what runs, the schema may lack the form of a version that the window admits, and no release may be left.
-        let Some(first) = self.testbed.built_again(service, &(floor..=ceiling)) else { return };
+        let Some(first) = self.testbed.built_again(service, &admitted) else { return };
         let too_old: Vec<usize> = {
             let state = self.testbed.state();
             let nodes =
                 self.scenario.services[service].nodes.iter().filter(|node| self.agents[**node].is_some());
             let slots = nodes.filter_map(|node| Some((*node, state.slots.get(&(service, *node))?)));
-            let stands = |slot: &Slot| slot.alive(now).is_none_or(|run| run.is.version < floor);
+            let stands = |slot: &Slot| slot.alive(now).is_none_or(|run| run.is.version < *admitted.start());
             slots.filter(|(_, slot)| stands(slot)).map(|(node, _)| node).collect()
         };
         let name = self.scenario.services[service].name.clone();

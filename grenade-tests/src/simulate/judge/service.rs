@@ -1,6 +1,7 @@
 //! One service, as the judge knows it, and what the spec of its upgrade allows.
 
 use crate::simulate::scenario::UpgradePlan;
+use std::ops::RangeInclusive;
 use tidegate_proto::record::window::Window;
 
 /// What the spec of an upgrade allows.
@@ -60,6 +61,11 @@ impl ServiceFacts {
         self.windows.push((now, window.floor.get(), window.ceiling.get()));
         self.has_no_window = false;
         self.contracted = window.contracted.map_or(window.floor.get(), |version| version.get());
+    }
+
+    /// The versions that the last committed window admits: all, where none was ever committed.
+    pub(in crate::simulate) fn admitted(&self) -> RangeInclusive<u32> {
+        self.windows.last().map_or(1..=u32::MAX, |(_, floor, ceiling)| *floor..=*ceiling)
     }
 
     /// Of the upgrades that the store knows, this one began last.

@@ -196,6 +196,14 @@ fn version_outside_the_window_that_comes_in_breaks_rule_2() {
 }
 
 #[test]
+fn before_the_first_window_every_version_may_run() {
+    let mut judged = facts(1, 0);
+    assert_eq!(judged.services[0].admitted(), 1..=u32::MAX);
+    judged.services[0].windows = vec![(0, 1, 2), (10_000, 2, 2)];
+    assert_eq!(judged.services[0].admitted(), 2..=2, "the last one counts");
+}
+
+#[test]
 fn blank_store_binds_only_who_has_acknowledged_a_window() {
     let mut judged = facts(1, 0);
     judged.services[0].windows = vec![(0, 2, 2)];

@@ -96,8 +96,8 @@ impl Testbed {
             let slot = state.slots.get(&at).filter(|slot| slot.supervised && slot.running.is_none());
             let tag = slot.and_then(|slot| slot.last.clone());
             let version = tag.as_ref().and_then(|tag| state.releases.get(tag)).map(|is| is.version);
-            let window = state.facts.services.get(at.0).and_then(|service| service.windows.last().copied());
-            let admits = |version| window.is_none_or(|(_, floor, top)| floor <= version && version <= top);
+            let service = state.facts.services.get(at.0);
+            let admits = |version: u32| service.is_none_or(|service| service.admitted().contains(&version));
             tag.filter(|_| version.is_some_and(admits))
         };
         if let Some(tag) = starts {
