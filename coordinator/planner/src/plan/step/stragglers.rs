@@ -79,16 +79,21 @@ fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
 
 /// Whether its agent knows of nothing that ran there, and it was never admitted or has answered nothing well for some
 /// seconds (a journal may be lost); or it is not healthy or stopped, and was last admitted as another version, or by no
-/// record of this store: its agent and its own supervisor may not start that version, and its directive may not name it.
+/// record of this store: its agent and its own supervisor may not start that version, and its directive may not name it;
+/// or it failed verifying, and another program has admitted the version since: its agent knows of no such release to start.
 fn is_not_started(instance: &Instance, version: ServiceVersion) -> bool {
     let Some(report) = &instance.report else { return false };
+    let last = instance.inventory.as_ref();
     let unhealthy = report.health == Health::Unhealthy;
-    let unanswered = instance.inventory.is_none() || unhealthy && instance.reports_answers();
+    let unanswered = last.is_none() || unhealthy && instance.reports_answers();
     let is_new = report.step == Step::Starting && unanswered;
-    let was_elsewhere = instance.inventory.as_ref().is_none_or(|last| last.version != version);
+    let was_elsewhere = last.is_none_or(|last| last.version != version);
+    let is_anothers = last.is_some_and(|last| last.at > report.admission);
+    let has_failed = instance.has_failed_verifying();
     let lasts = instance.fault().is_some_and(|fault| fault.lasting);
     // Under a directive that it has had for long it is not verified again, so that no failure is reported.
-    let ails = instance.has_failed_verifying() || lasts && unhealthy;
+    let ails = has_failed || lasts && unhealthy;
     let is_stopped = report.step == Step::Stopped;
-    is_new || was_elsewhere && (ails || is_stopped) && instance.unreadable.is_empty()
+    let starts_nothing = was_elsewhere && (ails || is_stopped) || is_anothers && has_failed;
+    is_new || starts_nothing && instance.unreadable.is_empty()
 }
