@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tidegate_migrations::{
     ContractProof, DatabaseUrl, Engine, Error, InvalidUrl, MigrationSet, Owner, Phase, PhaseProgress,
-    PhaseState, SchemaIdentity, SessionKind, Sessions, Status, Term,
+    PhaseState, SchemaIdentity, SessionKind, Sessions, Status, Term, UNRECORDED,
 };
 use tidegate_planner::certificate::{Sealed, joined, sessions_flaws};
 use tidegate_proto::{ServiceVersion, UpgradeId};
@@ -58,8 +58,15 @@ struct Which {
 struct MadeBy {
     /// Do it in the name of this upgrade, by its ID: a rollback of it takes back what is made. For a database that lost
     /// what an active upgrade made. Default: by hand, which no rollback takes back.
-    #[arg(long, value_name = "UPGRADE")]
+    #[arg(long, value_name = "UPGRADE", value_parser = upgrade)]
     made_by: Option<UpgradeId>,
+}
+
+fn upgrade(text: &str) -> Result<UpgradeId, String> {
+    match text {
+        UNRECORDED => Err("no upgrade: `undo` calls an owner so that was not recorded".to_owned()),
+        id => id.parse::<UpgradeId>().map_err(|error| error.to_string()),
+    }
 }
 
 #[derive(Debug, Subcommand)]

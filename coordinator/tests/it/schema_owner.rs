@@ -177,8 +177,32 @@ async fn what_is_made_again_for_an_upgrade_is_that_upgrades() {
     assert_eq!(number(&url, COLOURS).await, Some(50));
     assert_eq!(run("undo --from 1 --made-by u1 --nothing-new-runs").code, 0);
     assert_eq!((number(&url, COLOURS).await, number(&url, COUNT).await), (None, Some(50)));
-    let no_id = run("expand --made-by u/1");
-    assert_eq!((no_id.code, no_id.err.contains("--made-by")), (2, true), "{no_id:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_names_no_upgrade_is_refused_as_owner() {
+    let (place, url) = place().await;
+    let run = |args: &[&str]| schema(place.path(), &url, args);
+    version_1_by_hand(place.path(), &url).await;
+    for owner in ["u/1", "unrecorded", "by hand"] {
+        let refused = run(&["expand", "--from", "1", "--made-by", owner]);
+        assert_eq!((refused.code, refused.err.contains("--made-by")), (2, true), "{refused:?}");
+    }
+    assert_eq!(number(&url, COLOURS).await, None);
+    for owner in ["u/1", "by hand", "adopted by hand"] {
+        let refused = run(&[
+            "undo",
+            "--to",
+            "1",
+            "--migration",
+            "0001_things",
+            "--nothing-new-runs",
+            "--made-by",
+            owner,
+        ]);
+        assert_eq!((refused.code, refused.err.contains("--made-by")), (2, true), "{refused:?}");
+    }
+    assert_eq!(number(&url, COUNT).await, Some(50));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 use super::{Which, failed};
 use crate::cli::exit::{Failure, Outcome};
 use tidegate_migrations::{MigrationStatus, Owner, Phase, UNRECORDED};
+use tidegate_proto::UpgradeId;
 
 pub(super) const AFTER: &str = "\
 Name what is undone: with --migration, or with --from the version that still runs. By --from a migration that is
@@ -24,8 +25,16 @@ pub(super) struct UndoArgs {
     nothing_new_runs: bool,
     /// Take back what this upgrade expanded instead, by its ID; `unrecorded`: what a coordinator expanded before
     /// owners were recorded.
-    #[arg(long, value_name = "UPGRADE")]
-    made_by: Option<String>,
+    #[arg(long, value_name = "UPGRADE", value_parser = maker)]
+    made_by: Option<Owner>,
+}
+
+fn maker(text: &str) -> Result<Owner, String> {
+    if text == UNRECORDED {
+        return Ok(Owner::by_hand().with_unrecorded());
+    }
+    let upgrade = text.parse::<UpgradeId>().map_err(|error| error.to_string())?;
+    Ok(Owner::upgrade(upgrade.as_str()))
 }
 
 impl UndoArgs {
@@ -33,11 +42,7 @@ impl UndoArgs {
     pub(super) async fn run(self, which: Which, as_json: bool) -> Result<Outcome, Failure> {
         let mut opened = which.open().await?;
         opened.choose(&self.ids)?;
-        opened.set = opened.set.owned_by(match self.made_by.as_deref() {
-            None => Owner::by_hand(),
-            Some(UNRECORDED) => Owner::by_hand().with_unrecorded(),
-            Some(upgrade) => Owner::upgrade(upgrade),
-        });
+        opened.set = opened.set.owned_by(self.made_by.unwrap_or_else(Owner::by_hand));
         if self.ids.is_empty() {
             let status = opened.engine.status_by_history(&opened.set).await.map_err(failed)?;
             let finished: Vec<&str> =
