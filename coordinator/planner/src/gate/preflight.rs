@@ -209,10 +209,7 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
     match former_release(service, spec) {
         // What `cut_off` finds.
         Err(_) if is_cut_off(service, spec) && service.below(spec.to).count == 0 => {}
-        Ok(release) if release.tag == spec.release.tag => found.push(blocker(format!(
-            "{} runs already, and says version {} where the spec says {}: there is nothing to move to, and nothing to return to",
-            release.tag, spec.from, spec.to
-        ))),
+        Ok(release) if release.tag == spec.release.tag => found.push(blocker(runs_already(service, spec))),
         Ok(release) => {
             let no_way_back = lacking(&|i| {
                 i.report.as_ref().is_some_and(|r| !r.abilities.artifacts.contains(&release.tag))
@@ -227,6 +224,17 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
         Err(why) => found.push(blocker(why)),
     }
     found
+}
+
+/// Why nothing is left to do where no instance has another release than that of the spec.
+fn runs_already(service: &ServiceFleet, spec: &Spec) -> String {
+    let (tag, from, to) = (&spec.release.tag, spec.from, spec.to);
+    let says_from = |i: &Instance| i.known() == Known::At(from) && i.names_release(tag);
+    let what = match service.instances().any(says_from) {
+        true => format!("{tag} runs already, and says version {from} where the spec says {to}"),
+        false => format!("no instance reports another release than {tag}"),
+    };
+    format!("{what}: there is nothing to move to, and nothing to return to")
 }
 
 /// Where nothing counts requests in flight, no drain ends before its deadline.

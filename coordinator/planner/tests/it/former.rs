@@ -49,6 +49,29 @@ fn release_of_the_spec_is_not_what_a_rollback_returns_to() {
 }
 
 #[test]
+fn unknown_or_other_version_is_not_named_as_from() {
+    for version in [None, Some(release(2).version)] {
+        let mut world = World::at_version_1(1);
+        world.return_with(&node(0), 2);
+        world.agents.get_mut(&node(0)).unwrap().report.version = version;
+        world.publish(&node(0));
+        let found = findings(world.store.fleet(), &spec(json!({"min_in_service": 0})), None);
+        let named = |what: &str| found.iter().any(|finding| finding.blocks && finding.what.contains(what));
+        assert!(named("no instance reports another release than pantry-2.0.0: there is"), "{found:?}");
+        assert!(!named("says version 1"), "{version:?}: {found:?}");
+    }
+}
+
+#[test]
+fn different_releases_are_named_without_a_version() {
+    let mut world = World::at_version_1(2);
+    world.return_with(&node(0), 2);
+    let named = found(&world).into_iter().find(|finding| finding.what.contains("different releases"));
+    let what = named.expect("there are two releases").what;
+    assert!(what.contains("instances run different releases, and a rollback returns to one"), "{what}");
+}
+
+#[test]
 fn digest_declared_absent_warns_and_a_rollback_returns_to_it() {
     let mut world = World::at_version_1(3);
     for n in 0..3 {

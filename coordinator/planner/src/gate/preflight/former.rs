@@ -46,7 +46,7 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
     match seen.into_keys().next().filter(|_| releases.len() == 1) {
         Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
         None => Err(format!(
-            "instances run different releases at version {version}, and a rollback returns to one: {}",
+            "instances run different releases, and a rollback returns to one: {}",
             releases.join(", ")
         )),
     }
