@@ -20,7 +20,7 @@ use crate::gate::{Causes, Sample};
 use former::former_release;
 use std::collections::BTreeMap;
 use tidegate_proto::record::directive::OnDeadline;
-use tidegate_proto::record::report::Step;
+use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::upgrade::{Former, SchemaBinding};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::{Spec, Strategy};
@@ -98,14 +98,18 @@ fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> 
     any(
         Sample::counted(refused.map(|i| &i.node)),
         &format!(
-            "refused by the window (start a version inside it there, or admit the one that is there: `tidegate fleet \
-             window {} --floor … --ceiling … --why …`)",
+            "refused by the window ({}; where no version inside it can serve, admit the one that is there: `tidegate \
+             fleet window {} --floor … --ceiling … --why …`)",
+            ended_by(service.name(), "a version inside it"),
             service.name()
         ),
     );
     any(service.below(spec.from).sample(), &format!("below `from` ({}) on", spec.from));
     match is_cut_off(service, spec) {
-        true => any(service.above(spec.to).sample(), &format!("above `to` ({}) on", spec.to)),
+        true => {
+            let how = ended_by(service.name(), "the release of `from`");
+            any(service.above(spec.to).sample(), &format!("above `to` ({}) ({how}) on", spec.to));
+        }
         false => any(service.above(spec.from).sample(), &above(service, spec)),
     }
     let (cordoned, broken): (Vec<_>, Vec<_>) =
@@ -125,18 +129,35 @@ fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> 
     found
 }
 
-/// Where the instances above `from` run `to`, says how an upgrade goes on that was cut off.
+/// What ends that instances are above `from`. Where they run `to`, and one of them is in rotation, an upgrade may have been
+/// cut off; one that is out of rotation may be a node that joined with the next version.
 fn above(service: &ServiceFleet, spec: &Spec) -> String {
     let (name, from, to) = (service.name(), spec.from, spec.to);
-    let is_cut_off = service.above(to).count == 0 && service.below(from).count == 0;
-    let goes_on = match is_cut_off && service.window().is_none_or(|window| window.is_open()) {
+    if service.window().is_some_and(|window| !window.admits(from)) {
+        // What the window says is found as well: `hop`.
+        return format!("above `from` ({from}) on");
+    }
+    let in_rotation = |i: &Instance| i.report.as_ref().is_some_and(|r| r.rotation == Rotation::In);
+    let is_cut_off = service.window().is_none_or(|window| window.is_open())
+        && service.above(to).count == 0
+        && service.below(from).count == 0
+        && service.above(from).each.any(in_rotation);
+    let goes_on = match is_cut_off {
         true => format!(
-            " (where an upgrade to {to} was cut off: `tidegate fleet window {name} --floor {from} --ceiling {to} --why …`, \
-             then start it again)"
+            "where an upgrade to {to} was cut off: `tidegate fleet window {name} --floor {from} --ceiling {to} --why …`, \
+             then start it again; otherwise "
         ),
         false => String::new(),
     };
-    format!("above `from` ({from}){goes_on} on")
+    format!("above `from` ({from}) ({goes_on}{}) on", ended_by(name, "the release of `from`"))
+}
+
+/// What a person does about an instance that runs what it may not.
+fn ended_by(name: &ServiceName, what: &str) -> String {
+    format!(
+        "start {what} there, or stop it and its agent, and decommission it: `tidegate fleet decommission \
+         {name}/NODE --why …`"
+    )
 }
 
 /// One hop: no N → N+1 before (N-1) → N has completed.

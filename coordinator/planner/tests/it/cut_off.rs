@@ -99,6 +99,42 @@ fn instances_ahead_without_a_window_are_named_with_the_way_on() {
         found.contains("`tidegate fleet window pantry-api --floor 1 --ceiling 2 --why …`, then start"),
         "{found}"
     );
+    assert!(found.contains("otherwise start the release of `from` there, or stop it"), "{found}");
+}
+
+/// A node that joined with the next version, and is not in rotation.
+#[test]
+fn newcomer_out_of_rotation_is_not_to_be_admitted() {
+    let mut world = World::at_version_1(2);
+    world.return_with(&node(0), 2);
+    world.agents.get_mut(&node(0)).unwrap().report.rotation = Rotation::Out;
+    world.publish(&node(0));
+    let found = findings(&world);
+    assert!(found.contains("true pantry-api: above `from` (1) (start the release of `from`"), "{found}");
+    assert!(found.contains("`tidegate fleet decommission pantry-api/NODE --why …`) on: n0"), "{found}");
+    assert!(!found.contains("tidegate fleet window"), "{found}");
+}
+
+#[test]
+fn instance_above_a_cut_off_hop_is_named_with_its_end() {
+    let mut world = World::at_version_1(2);
+    world.return_with(&node(0), 3);
+    let set_by = "reconciliation".parse().unwrap();
+    let between = Window { floor: version(1), ceiling: version(2), set_by, contracted: None };
+    world.store.put(Key::Window(service()), between);
+    let found = findings(&world);
+    assert!(found.contains("true pantry-api: above `to` (2) (start the release of `from`"), "{found}");
+}
+
+#[test]
+fn from_that_the_window_refuses_is_not_to_be_started() {
+    let mut world = World::at_version_1(1);
+    world.return_with(&node(0), 2);
+    let set_by = "operator".parse().unwrap();
+    let later = Window { floor: version(2), ceiling: version(2), set_by, contracted: None };
+    world.store.put(Key::Window(service()), later);
+    let found = findings(&world);
+    assert!(found.contains("true pantry-api: above `from` (1) on: n0"), "{found}");
 }
 
 /// One of three was given another release, which never became ready there.
@@ -143,5 +179,7 @@ fn unknown_version_that_serves_or_was_refused_blocks_a_start() {
         assert_eq!(advised, found.contains("refused by the window"), "{found}");
     }
     let refused = change(&|report| report.step = Step::Refused { reason: "outside".into() });
-    assert!(refused.contains("true pantry-api: refused by the window"), "{refused}");
+    let first = "true pantry-api: refused by the window (start a version inside it there, or stop it";
+    assert!(refused.contains(first), "{refused}");
+    assert!(refused.contains("`tidegate fleet decommission pantry-api/NODE --why …`; where no"), "{refused}");
 }

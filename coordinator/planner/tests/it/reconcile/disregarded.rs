@@ -1,7 +1,9 @@
 //! A claim that a person has disregarded, after the store has come to later revisions.
 
 use super::{apply, disregard, include, version, with_a_false_claim};
-use crate::sim::{World, node, service, upgrade_id};
+use crate::sim::{World, node, service, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::gate::preflight;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, Revision};
 
@@ -128,4 +130,24 @@ fn later_plan_keeps_that_the_store_was_behind_a_claim() {
     apply(&mut world, &disregard(&[1, 2])).unwrap_err();
     apply(&mut world, &include(&[1])).unwrap();
     assert_eq!(disregarded(&world).len(), 1);
+}
+
+fn set_ceiling(world: &mut World, ceiling: i64) {
+    let (floor, ceiling) = (version(1), version(ceiling));
+    let window = Window { floor, ceiling, set_by: upgrade_id(), contracted: None };
+    world.store.put(Key::Window(service()), window);
+}
+
+#[test]
+fn disregarded_newcomer_above_from_is_named_with_its_end() {
+    let mut world = with_a_false_claim(0);
+    set_ceiling(&mut world, 2);
+    world.return_with(&node(1), 2);
+    set_ceiling(&mut world, 1);
+    apply(&mut world, &disregard(&[1])).unwrap();
+    let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
+    let above = found.iter().find(|finding| finding.what.contains("above `from` (1)"));
+    let above = above.expect("it is named");
+    assert!(above.blocks && above.what.contains("(start the release of `from` there, or stop"), "{above:?}");
+    assert!(above.what.ends_with("fleet decommission pantry-api/NODE --why …`) on: n1"), "{above:?}");
 }
