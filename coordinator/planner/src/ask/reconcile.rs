@@ -46,7 +46,8 @@ pub fn reconciled(fleet: &Fleet, moment: &Moment) -> Result<(), Refusal> {
 /// What reconciling would do now.
 ///
 /// # Errors
-/// Refused where nothing contradicts the store, and for choices that name no instance.
+/// Refused while agents have time left to report, where nothing contradicts the store, and for choices that name no
+/// instance.
 pub fn propose(fleet: &Fleet, moment: &Moment, choices: &Choices) -> Result<Proposal, Refusal> {
     Planned::of(fleet, moment, choices).map(|planned| planned.proposal)
 }

@@ -5,6 +5,7 @@ use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 use super::running::{Running, is_out, unknown};
 use crate::contracted;
 use crate::fleet::{Against, Contradiction, Fleet, Instance, Stored};
+use crate::gate::store::awaited;
 use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::Timestamp;
@@ -23,6 +24,9 @@ pub(super) struct Planned {
 
 impl Planned {
     pub(super) fn of(fleet: &Fleet, moment: &Moment, choices: &Choices) -> Result<Self, Refusal> {
+        if let Some(reason) = awaited(moment) {
+            return Err(Refusal::state(format!("cannot plan a reconciliation yet: {reason}")));
+        }
         let contradiction = fleet.contradiction(&moment.schemas);
         let mut disregarded = fleet.disregarded();
         let taken_up =
