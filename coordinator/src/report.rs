@@ -62,7 +62,7 @@ pub struct View {
     pub waiting: BTreeMap<UpgradeId, Stored<Waiting>>,
     /// Who leads.
     pub leader: Option<Stored<Leader>>,
-    /// Until when agents are heard before anything is decided; none = they were, or nothing was under way.
+    /// Until when agents are heard before anything is decided; none = nothing was under way, and the store did not fall.
     report_grace_until: Option<Instant>,
     complaints: Complaints,
 }
@@ -82,7 +82,7 @@ impl Mirror {
     }
 
     /// The same, with this time for agents to report before anything is decided from a store that was not seen before and
-    /// on which something is under way.
+    /// on which something is under way, or that fell back.
     pub fn with_report_grace(report_grace: Duration) -> Arc<Self> {
         let sync_status = SyncStatus { trouble: Some(Trouble::Unread), ..SyncStatus::default() };
         Arc::new(Self { view: RwLock::default(), sync_status: watch::Sender::new(sync_status), report_grace })
@@ -166,7 +166,10 @@ impl Mirror {
             Seen::Restored { seen, found } => {
                 tracing::error!(%seen, %found, "the store fell back behind what was seen of it: nothing is decided");
                 if !mutant::is("fall-of-the-store-is-forgotten") {
-                    self.change(|view| view.fleet.fell_back(seen, found));
+                    self.change(|view| {
+                        view.fleet.fell_back(seen, found);
+                        view.report_grace_until = Some(Instant::now() + self.report_grace);
+                    });
                 }
                 self.sync_status.send_modify(|sync_status| sync_status.falls += 1);
             }
@@ -309,6 +312,7 @@ mod tests {
         let lost = Seen::Lost { since: tokio::time::Instant::now(), why: "away".to_owned() };
         let mirror = mirror_that_saw([listed(90), restored, listed(12), lost, Seen::Regained, listed(13)]);
         assert_eq!((mirror.falls(), mirror.view().fleet.fall()), (1, Some((Revision(90), Revision(12)))));
+        assert!(mirror.view().report_grace_left_ms() > 0, "agents have time to report to it");
         let reason =
             tidegate_planner::gate::unreconciled(&mirror.view().fleet, &BTreeMap::new()).unwrap().to_string();
         assert!(reason.contains("saw the store at revision 90, and found it at 12"), "{reason}");

@@ -46,7 +46,8 @@ pub fn reconciled(fleet: &Fleet, moment: &Moment) -> Result<(), Refusal> {
 /// What reconciling would do now.
 ///
 /// # Errors
-/// Refused where nothing contradicts the store, and for choices that name no instance.
+/// Refused while agents have time left to report, where nothing contradicts the store, and for choices that name no
+/// instance.
 pub fn propose(fleet: &Fleet, moment: &Moment, choices: &Choices) -> Result<Proposal, Refusal> {
     Planned::of(fleet, moment, choices).map(|planned| planned.proposal)
 }
@@ -55,8 +56,8 @@ pub fn propose(fleet: &Fleet, moment: &Moment, choices: &Choices) -> Result<Prop
 ///
 /// # Errors
 /// Refused without a reason, where what the plan was computed from has changed, and where an instance that was not
-/// disregarded runs an unknown version or one outside the new window. An included one that is out of rotation may run an
-/// unknown version.
+/// disregarded runs an unknown version or one outside the new window, or needs another window changed than one transaction
+/// can. An included one that is out of rotation may run an unknown version.
 pub fn reconcile(
     fleet: &Fleet,
     moment: &Moment,
@@ -95,8 +96,8 @@ pub fn reconcile(
     (body.who, body.why, body.at) = (asker.who.clone(), asker.why.clone(), moment.wall);
     let commit = with_event(moment, Subject::Fleet, asker, &was(&proposal), &becomes(&proposal, hash))
         .when(Precondition::At(Key::Reconciliation, known.map_or(Revision::ABSENT, |known| known.at)));
-    // What runs where is still what the plan shows.
-    let commit = [Kind::Report, Kind::Inventory, Kind::Decommission]
+    // What runs where, and each window, is still what the plan shows.
+    let commit = [Kind::Report, Kind::Inventory, Kind::Decommission, Kind::Window]
         .into_iter()
         .fold(commit, |commit, kind| commit.when(Precondition::NonePutAfter(kind, fleet.revision())));
     let commit = proposal.windows.iter().fold(commit, |commit, change| set_window(fleet, commit, change));
@@ -110,9 +111,8 @@ pub fn reconcile(
 const NAMED: usize = 10;
 
 fn set_window(fleet: &Fleet, commit: Commit, change: &WindowChange) -> Commit {
+    let Some((floor, ceiling)) = change.then.filter(|_| change.changes()) else { return commit };
     let key = Key::Window(change.service.clone());
-    let commit = commit.when(Precondition::At(key.clone(), change.at));
-    let Some((floor, ceiling)) = change.then.filter(|_| change.then != change.now) else { return commit };
     // What was contracted is not known of a store that lost records: the window itself is the bound.
     let body = Window { floor, ceiling, set_by: reconciliation(), contracted: None };
     match fleet.service(&change.service).and_then(|service| service.window()) {

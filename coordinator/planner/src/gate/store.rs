@@ -116,9 +116,13 @@ pub fn unreconciled(fleet: &Fleet, databases: &BTreeMap<UpgradeId, SchemaFacts>)
 
 /// Why nothing is decided from this store: a witness contradicts it, or may still do so.
 pub fn closed(fleet: &Fleet, moment: &Moment) -> Option<Reason> {
-    let awaited = (moment.report_grace_left_ms > 0)
-        .then_some(StoreGate::AwaitingReports { for_ms: moment.report_grace_left_ms });
-    unreconciled(fleet, &moment.schemas).or(awaited.map(Reason::from))
+    unreconciled(fleet, &moment.schemas).or_else(|| awaited(moment))
+}
+
+/// That agents which may contradict the store have time left to report.
+pub(crate) fn awaited(moment: &Moment) -> Option<Reason> {
+    let for_ms = moment.report_grace_left_ms;
+    (for_ms > 0).then(|| StoreGate::AwaitingReports { for_ms }.into())
 }
 
 /// The reasons for which gates of a service are closed because the agent of one node contradicts the store.

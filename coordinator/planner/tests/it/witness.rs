@@ -297,6 +297,18 @@ fn no_decision_before_reports_and_no_needless_reconciliation() {
 }
 
 #[test]
+fn no_plan_is_made_before_agents_had_time_to_report() {
+    let (mut world, _) = upgraded();
+    restore(&mut world, Store::default());
+    let mut moment = world.moment();
+    moment.report_grace_left_ms = 2_100;
+    let early = reconciled(world.store.fleet(), &moment, &Choices::default()).unwrap_err();
+    assert!(early.message.contains("waits for reports of the agents: 3s left"), "{early}");
+    moment.report_grace_left_ms = 0;
+    assert!(reconciled(world.store.fleet(), &moment, &Choices::default()).is_ok());
+}
+
+#[test]
 fn database_of_refused_start_counts_for_reconciliation_only() {
     let mut world = fleet();
     let stranger: TermId = "elsewhere".parse().unwrap();

@@ -7,6 +7,11 @@ use tidegate_proto::wire::v1::{
     PlanReconciliationReply, PlanReconciliationRequest, RunningInstance, WindowChange, WitnessClaim,
 };
 
+/// What a plan cannot show.
+const UNLISTED: &str = "An instance is listed where its agent has reported to this store, or the store has a \
+                        record of it. Where one is missing, start its agent, and look at the plan again before \
+                        you apply it: what that agent obeyed is not known.";
+
 /// Shows the plan, and the command that applies it.
 pub(super) async fn plan(
     options: &GlobalOptions,
@@ -65,6 +70,9 @@ fn described(reply: &PlanReconciliationReply) -> Page {
     page.line("");
     page.table(&["INSTANCE", "RUNS", "REFUSED"], reply.instances.iter().map(instance));
     more(&mut page, reply.more_instances);
+    if reply.nothing_acts {
+        page.line(UNLISTED);
+    }
     page
 }
 

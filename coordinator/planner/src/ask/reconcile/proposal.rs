@@ -85,6 +85,13 @@ pub struct WindowChange {
     pub then: Option<(ServiceVersion, ServiceVersion)>,
 }
 
+impl WindowChange {
+    /// Whether it is another one afterwards.
+    pub(super) fn changes(&self) -> bool {
+        self.then != self.now
+    }
+}
+
 /// What an instance runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Runs {

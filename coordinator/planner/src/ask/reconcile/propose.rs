@@ -5,8 +5,10 @@ use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 use super::running::{Running, is_out, unknown};
 use crate::contracted;
 use crate::fleet::{Against, Contradiction, Fleet, Instance, Stored};
+use crate::gate::store::awaited;
 use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::commit::MAX_COMMIT_OPERATIONS;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::reconciliation::{AcceptedState, Claim, Reconciliation};
 use tidegate_proto::record::report::{Report, Rotation};
@@ -14,6 +16,10 @@ use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, ServiceVers
 
 /// The most instances that one record disregards.
 const MOST_DISREGARDED: usize = 1_000;
+
+/// The most windows that one plan changes: they are written in one transaction with the record and its event. A window
+/// written before the record would hide the claim of an agent that obeyed a later window than the store has.
+const MOST_WINDOWS: usize = MAX_COMMIT_OPERATIONS - 2;
 
 /// A plan, with the record that it would write, without who applies it and why.
 pub(super) struct Planned {
@@ -23,6 +29,9 @@ pub(super) struct Planned {
 
 impl Planned {
     pub(super) fn of(fleet: &Fleet, moment: &Moment, choices: &Choices) -> Result<Self, Refusal> {
+        if let Some(reason) = awaited(moment) {
+            return Err(Refusal::state(format!("cannot plan a reconciliation yet: {reason}")));
+        }
         let contradiction = fleet.contradiction(&moment.schemas);
         let mut disregarded = fleet.disregarded();
         let taken_up =
@@ -68,6 +77,11 @@ fn demand_readable(fleet: &Fleet, services: &BTreeSet<&ServiceName>) -> Result<(
             "cannot reconcile the store: the record {key} {why} (revision {at}). Restore its previous value first, and reconcile the store then"
         ))),
     }
+}
+
+/// Why a plan that changes too many windows is refused because of an instance whose window is one too many.
+fn for_the_next_plan() -> String {
+    format!("one plan changes at most {MOST_WINDOWS} windows: disregard it, and include it in the next")
 }
 
 fn names(instances: &BTreeSet<InstanceId>, service: &ServiceName, node: &NodeId) -> bool {
@@ -340,12 +354,16 @@ impl<'a> Claims<'a> {
     ) -> Vec<Runs> {
         let concerned = |service: &ServiceName| {
             contradiction == Contradiction::Supported
-                || windows.iter().any(|w| w.service == *service && w.then != w.now)
+                || windows.iter().any(|w| w.service == *service && w.changes())
                 || witnesses.iter().any(|w| w.instance.service == *service && w.fate == Fate::Applied)
         };
         let listed = |service: &&crate::fleet::ServiceFleet| {
             concerned(service.name()) || services.contains(service.name())
         };
+        let changed = windows.iter().filter(|w| w.changes());
+        let left_out: BTreeSet<&ServiceName> = changed.skip(MOST_WINDOWS).map(|w| &w.service).collect();
+        let applied =
+            |id: &InstanceId| witnesses.iter().any(|w| w.instance == *id && w.fate == Fate::Applied);
         let mut all = Vec::new();
         for service in self.fleet.services().filter(listed) {
             let name = service.name();
@@ -358,6 +376,7 @@ impl<'a> Claims<'a> {
                 let running = Running::of(instance);
                 let refused = match (running, then) {
                     _ if !concerned(name) || self.choices.disregard.contains(&id) => None,
+                    _ if left_out.contains(name) && applied(&id) => Some(for_the_next_plan()),
                     (Running::Unknown, _) if self.choices.include.contains(&id) && is_out(instance) => None,
                     (Running::Unknown, _) => Some(unknown(self.fleet, &id, instance)),
                     (Running::At(version), Some((floor, ceiling)))
