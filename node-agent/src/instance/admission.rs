@@ -25,15 +25,13 @@ impl Instance {
         let (Some(store), Some(epoch)) = (self.store.link.store(), self.store.epoch()) else {
             return Ok(Err(Unadmitted::NotNow));
         };
-        // What was refused is admitted again before it counts, whatever was admitted before that.
-        let known = if self.journal.refusal.is_none() { self.journal.admission() } else { Revision::ABSENT };
         let candidate = Candidate {
             instance: &self.own.id,
             version,
             release: release.clone(),
             labels: &self.own.labels,
             identity: &self.own.identity,
-            known,
+            known: self.journal.standing_admission(),
             obeyed: self.journal.window_revision(),
         };
         let asked = match self.watched(version) {
@@ -43,8 +41,7 @@ impl Instance {
         match asked {
             Ok(Admission { revision, report }) => {
                 tracing::info!(service = %self.service.name, %version, admission = %revision, "admitted");
-                self.journal.admitted = Some(Admitted { version, release, revision });
-                self.journal.refusal = None;
+                self.journal.admit(Admitted { version, release, revision });
                 self.store.admitted_under = Some(epoch);
                 self.reporter.publisher.admitted_over(report);
                 Ok(Ok(()))
