@@ -99,6 +99,10 @@ pub struct Refusal {
     /// Whether an instance in rotation may stay there with this version until it is drained.
     #[serde(default)]
     pub bears: bool,
+    /// Whether it was admitted in this boot of the machine, and the floor has risen since to what compute releases need: no
+    /// upgrade has moved this instance.
+    #[serde(default)]
+    pub overtaken: bool,
 }
 
 impl State for Journal {
@@ -268,7 +272,8 @@ mod tests {
         journal.accept(order(7, Disposition::Drain));
         assert_eq!(journal.standing_admission(), Revision(5), "nothing was refused");
         let reason = "below the floor".to_owned();
-        journal.refusal = Some(Refusal { version, window: Revision(8), reason, bears: false });
+        journal.refusal =
+            Some(Refusal { version, window: Revision(8), reason, bears: false, overtaken: false });
         assert_eq!(journal.standing_admission(), Revision::ABSENT);
         for generation in [9, 10] {
             journal.accept(order(generation, Disposition::Serve { returning: true }));

@@ -99,12 +99,16 @@ impl Instance {
                 );
                 let phase = if judged {
                     let (rise, fall) = (self.service.rise_time(), self.service.fall_time());
-                    let still_in = self.timers.is_still_in(now, rise, fall);
+                    let still_in = match refusal.overtaken {
+                        // Its agent may have begun a moment ago, and has not seen it in rotation for long.
+                        true => !self.timers.has_left(now, fall),
+                        false => self.timers.is_still_in(now, rise, fall),
+                    };
                     let stays = stays(&self.journal, &self.own.identity.boot, &refusal, still_in);
                     let stays = stays.then(|| self.own.identity.boot.clone());
                     if stays.is_some() {
                         tracing::error!(service = %self.service.name, %version, reason = %refusal.reason,
-                            "the version changed in rotation and is not admitted; it serves until the coordinator drains it");
+                            "the version in rotation is not admitted; it serves until it is drained or replaced");
                     }
                     Phase::Refused { reason: refusal.reason, stays }
                 } else {
