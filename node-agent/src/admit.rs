@@ -188,7 +188,9 @@ fn window_admits(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Resul
         candidate.version, candidate.instance, window.set_by
     );
     let (version, bears) = (candidate.version, window.bears(candidate.version));
-    Err(NotAdmitted::Refused(Refusal { version, reason, window: entry.mod_revision, bears }))
+    let [.., inventory_key] = keys(candidate.instance);
+    let overtaken = window.follows_needs() && held(read, &inventory_key, candidate).is_some();
+    Err(NotAdmitted::Refused(Refusal { version, reason, window: entry.mod_revision, bears, overtaken }))
 }
 
 fn report_allows(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
@@ -220,15 +222,16 @@ fn is_reported(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> bool {
 }
 
 fn stands(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> bool {
-    let Some(entry) = read.get(key).filter(|entry| entry.mod_revision == candidate.known) else {
-        return false;
-    };
-    let Ok(Value::Inventory(record)) = &entry.value else { return false };
+    held(read, key, candidate)
+        .is_some_and(|have| have.release == candidate.release && have.labels == *candidate.labels)
+}
+
+/// The admission that the asker holds, where it is of this version and of this boot of the machine.
+fn held<'a>(read: &'a Snapshot, key: &Key, candidate: &Candidate<'_>) -> Option<&'a Inventory> {
+    let entry = read.get(key).filter(|entry| entry.mod_revision == candidate.known)?;
+    let Ok(Value::Inventory(record)) = &entry.value else { return None };
     let have = &record.body;
-    have.version == candidate.version
-        && have.release == candidate.release
-        && have.labels == *candidate.labels
-        && have.identity == *candidate.identity
+    (have.version == candidate.version && have.identity == *candidate.identity).then_some(have)
 }
 
 fn unreadable(key: &Key, found: &str) -> NotAdmitted {

@@ -34,6 +34,9 @@ pub struct Journal {
     pub admitted: Option<Admitted>,
     /// The last refusal, until something changes.
     pub refusal: Option<Refusal>,
+    /// A version was refused after the last admission, and a directive that was accepted since has taken the refusal away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused_since: bool,
     /// The release that runs, or ran last; what is started again after a crash.
     pub release: Option<ReleaseTag>,
     /// The process that was started last, with the `process` driver.
@@ -96,6 +99,10 @@ pub struct Refusal {
     /// Whether an instance in rotation may stay there with this version until it is drained.
     #[serde(default)]
     pub bears: bool,
+    /// Whether it was admitted in this boot of the machine, and the floor has risen since to what compute releases need: no
+    /// upgrade has moved this instance.
+    #[serde(default)]
+    pub overtaken: bool,
 }
 
 impl State for Journal {
@@ -129,6 +136,27 @@ impl Journal {
     /// The mod_revision of the last admission; 0 for none.
     pub fn admission(&self) -> Revision {
         self.admitted.as_ref().map_or(Revision::ABSENT, |admitted| admitted.revision)
+    }
+
+    /// The mod_revision of the last admission where it may still be valid; 0 for none. Its report may have lapsed before a
+    /// refusal: what was refused is admitted again before it counts, also once a directive lets it be asked for again.
+    pub fn standing_admission(&self) -> Revision {
+        let was_refused = self.refusal.is_some() || self.refused_since;
+        if was_refused { Revision::ABSENT } else { self.admission() }
+    }
+
+    /// Takes in an admission.
+    pub fn admit(&mut self, admitted: Admitted) {
+        self.admitted = Some(admitted);
+        self.refusal = None;
+        self.refused_since = false;
+    }
+
+    /// Takes in a directive. What was refused is asked for again under it.
+    pub fn accept(&mut self, order: Order) {
+        self.witness.term = Some(order.directive.term.clone());
+        self.refused_since |= self.refusal.take().is_some();
+        self.order = Some(order);
     }
 
     /// The release that runs where something runs: in its start the one that is started.
@@ -198,6 +226,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directive::tests::story::order;
     use crate::host::Target;
     use crate::machine::Machine;
     use crate::pair::Pair;
@@ -232,6 +261,27 @@ mod tests {
             journal.enter(next.clone());
             assert_eq!(journal.unidentified.is_some(), stays, "{next:?}");
         }
+    }
+
+    #[test]
+    fn admission_before_a_refusal_does_not_stand() {
+        let version = ServiceVersion::new(1).unwrap();
+        let admitted = |at: i64| Admitted { version, release: None, revision: Revision(at) };
+        let mut journal = Journal::default();
+        journal.admit(admitted(5));
+        journal.accept(order(7, Disposition::Drain));
+        assert_eq!(journal.standing_admission(), Revision(5), "nothing was refused");
+        let reason = "below the floor".to_owned();
+        journal.refusal =
+            Some(Refusal { version, window: Revision(8), reason, bears: false, overtaken: false });
+        assert_eq!(journal.standing_admission(), Revision::ABSENT);
+        for generation in [9, 10] {
+            journal.accept(order(generation, Disposition::Serve { returning: true }));
+            assert_eq!((&journal.refusal, journal.standing_admission()), (&None, Revision::ABSENT));
+            assert_eq!(journal.admission(), Revision(5), "reports go on to name it");
+        }
+        journal.admit(admitted(11));
+        assert_eq!(journal.standing_admission(), Revision(11));
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn storage(seen: &Seen, service: &ServiceName) -> Option<ServiceVersion> {
 }
 
 /// Whether the floor is what compute releases need, whatever runs.
-fn follows_needs(window: &Window) -> bool {
+pub(super) fn follows_needs(window: &Window) -> bool {
     window.ceiling == ServiceVersion::MAX && window.set_by.as_str() == BY_RELEASES
 }
 

@@ -17,6 +17,7 @@ use tidegate_proto::{
     GateHop, Key, NodeId, ReleaseRevision, ServiceName, ServiceVersion, StreamName, UpgradeId, Value,
 };
 
+use super::releases::follows_needs;
 use super::revision::{LIE, Put, Revision, Written};
 
 /// A record and the revision that wrote it last.
@@ -189,7 +190,8 @@ impl Seen {
 
     /// Whether a report is of an instance that was refused: hidden, at a version outside the window that it has acknowledged,
     /// or hidden still since it was. It is not in service, and every gate that needs that window is closed for it. It is out
-    /// of rotation only once balancers had time to notice.
+    /// of rotation only once balancers had time to notice. Below a floor that follows what releases need it may be shown: no
+    /// gate relies on that floor.
     pub(super) fn is_refused(&self, service: &ServiceName, node: &NodeId, report: &Report) -> bool {
         let known = self.instances.get(&(service.clone(), node.clone()));
         let was_refused = known.is_some_and(|instance| instance.is_refused);
@@ -198,7 +200,8 @@ impl Seen {
             window.is_some_and(|at| at.revision == report.window.0 && !at.body.admits(version))
         };
         let is_hidden = matches!(report.rotation, Rotation::Leaving | Rotation::Out | Rotation::Maintenance);
-        is_hidden && (was_refused || report.version.is_some_and(is_outside))
+        let is_followed = self.windows.get(service).is_some_and(|window| follows_needs(&window.body));
+        (is_hidden || is_followed) && (was_refused || report.version.is_some_and(is_outside))
     }
 
     /// The instances of a service that count: admitted once, and not decommissioned or heard of since.

@@ -246,7 +246,7 @@ impl Context<'_> {
         instead.is_some_and(|target| target.version != refusal.version)
     }
 
-    /// Whether an instance whose version changed in rotation is still there.
+    /// Whether an instance that is refused and stays in rotation is still there.
     fn stays_in_rotation(&self) -> bool {
         let ended = self.seen.alive == Alive::No;
         !ended && !self.timers.has_left(self.seen.now, self.service.fall_time())

@@ -44,7 +44,7 @@ impl Context<'_> {
         let nothing_listens = self.seen.gone || self.seen.url == Url::NoListener;
         match self.seen.alive {
             _ if self.seen.nothing_runs(&self.journal.phase) => Some(Act::Decline(Phase::Stopped)),
-            _ if self.is_unnoticed() => None,
+            _ if self.may_be_sent_requests() => None,
             // Only the end of the stop hook confirms it.
             Alive::Silent if nothing_listens => Some(Act::Decline(Phase::Stopping)),
             Alive::Yes | Alive::Unknown if self.has_failed_unidentified() => {
@@ -52,6 +52,13 @@ impl Context<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Whether balancers may still send requests to it. What accepts connections and never answers does not refuse: there the
+    /// checks themselves have failed for long enough.
+    fn may_be_sent_requests(&self) -> bool {
+        let is_known_bad = self.timers.is_known_bad(self.seen.now, self.service.fall_time());
+        self.is_unnoticed() && !is_known_bad
     }
 
     /// Whether what was started has failed without having answered a version, and was never shown.

@@ -42,6 +42,8 @@ pub(crate) struct Timers {
     /// Since when nothing of it listens.
     silent_since: Option<Instant>,
     unavailable_since: Option<Instant>,
+    /// Since when its health URL does not answer 200, with or without a disable-file.
+    bad_since: Option<Instant>,
     good_since: Option<Instant>,
     gap: Option<Gap>,
     healthy_since: Option<Instant>,
@@ -96,6 +98,7 @@ impl Timers {
             shown_at: None,
             silent_since: None,
             unavailable_since: None,
+            bad_since: None,
             good_since: None,
             gap: None,
             healthy_since: None,
@@ -139,6 +142,7 @@ impl Timers {
         };
         let unavailable = hidden && refuses;
         since(&mut self.unavailable_since, unavailable, seen.now);
+        since(&mut self.bad_since, seen.url != Url::Good, seen.now);
         let good = !hidden && seen.url == Url::Good;
         self.take_in_gap(good, seen.now);
         since(&mut self.good_since, good, seen.now);
@@ -256,6 +260,15 @@ impl Timers {
         let said = self.asks_balancers && self.is_deregistered();
         let refuses_since = [self.unavailable_since, self.silent_since].into_iter().flatten().min();
         !said && refuses_since.is_none_or(|since| now.saturating_duration_since(since) < fall)
+    }
+
+    /// Whether balancers send no requests to what does not answer 200, whatever it answers instead: those that can be asked
+    /// say so, the checks of others had time to see it (`fall`).
+    pub(crate) fn is_known_bad(&self, now: Instant, fall: Duration) -> bool {
+        match self.asks_balancers {
+            true => self.bad_since.is_some() && self.balancers_down == Some(true),
+            false => self.bad_since.is_some_and(|since| now.saturating_duration_since(since) >= fall),
+        }
     }
 
     /// Whether nothing was in flight in the last look.

@@ -79,7 +79,6 @@ impl Instance {
     fn accept(&mut self, order: Order, phase: Phase, seen: &Seen) {
         tracing::info!(service = %self.service.name, generation = %order.generation,
             disposition = order.directive.disposition.word(), phase = ?phase, "directive accepted");
-        self.journal.witness.term = Some(order.directive.term.clone());
         self.journal.declined = presumption::fails(&order, &self.journal, seen);
         if self.journal.declined {
             tracing::warn!(service = %self.service.name, generation = %order.generation, "{DECLINED}");
@@ -89,8 +88,7 @@ impl Instance {
         if again || phase != Phase::Serving {
             self.timers.faults.forget();
         }
-        self.journal.order = Some(order);
-        self.journal.refusal = None;
+        self.journal.accept(order);
         self.timers.restart_at = None;
         self.writer.mark_changed();
         note_started(&mut self.journal, seen, &phase);

@@ -25,15 +25,13 @@ impl Instance {
         let (Some(store), Some(epoch)) = (self.store.link.store(), self.store.epoch()) else {
             return Ok(Err(Unadmitted::NotNow));
         };
-        // What was refused is admitted again before it counts, whatever was admitted before that.
-        let known = if self.journal.refusal.is_none() { self.journal.admission() } else { Revision::ABSENT };
         let candidate = Candidate {
             instance: &self.own.id,
             version,
             release: release.clone(),
             labels: &self.own.labels,
             identity: &self.own.identity,
-            known,
+            known: self.journal.standing_admission(),
             obeyed: self.journal.window_revision(),
         };
         let asked = match self.watched(version) {
@@ -43,8 +41,7 @@ impl Instance {
         match asked {
             Ok(Admission { revision, report }) => {
                 tracing::info!(service = %self.service.name, %version, admission = %revision, "admitted");
-                self.journal.admitted = Some(Admitted { version, release, revision });
-                self.journal.refusal = None;
+                self.journal.admit(Admitted { version, release, revision });
                 self.store.admitted_under = Some(epoch);
                 self.reporter.publisher.admitted_over(report);
                 Ok(Ok(()))
@@ -102,12 +99,16 @@ impl Instance {
                 );
                 let phase = if judged {
                     let (rise, fall) = (self.service.rise_time(), self.service.fall_time());
-                    let still_in = self.timers.is_still_in(now, rise, fall);
+                    let still_in = match refusal.overtaken {
+                        // Its agent may have begun a moment ago, and has not seen it in rotation for long.
+                        true => !self.timers.has_left(now, fall),
+                        false => self.timers.is_still_in(now, rise, fall),
+                    };
                     let stays = stays(&self.journal, &self.own.identity.boot, &refusal, still_in);
                     let stays = stays.then(|| self.own.identity.boot.clone());
                     if stays.is_some() {
                         tracing::error!(service = %self.service.name, %version, reason = %refusal.reason,
-                            "the version changed in rotation and is not admitted; it serves until the coordinator drains it");
+                            "the version in rotation is not admitted; it serves until it is drained or replaced");
                     }
                     Phase::Refused { reason: refusal.reason, stays }
                 } else {

@@ -75,6 +75,25 @@ async fn a_running_old_node_is_kept_out_of_rotation() {
     world.store.wait_for_serving(&world, 2, generation).await;
 }
 
+/// The floor of storage that another tool upgrades rises to what compute releases need, whatever runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agent_restart_below_a_watched_floor_leaves_it_serving() {
+    let (world, agent) = serving().await;
+    let risen = world.store.set_followed_floor(2).await;
+    world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == risen).await;
+    agent.kill();
+    let _again = world.agent();
+    let inside = |r: &Report| refused(r) && r.rotation == Rotation::In;
+    let report = world.store.wait_for_report(&world, "refused and in rotation", inside).await;
+    assert_eq!(report.version.map(|v| v.get()), Some(1));
+    let asked = world.balancer.asked();
+    wait_for("more looks", &world, || async { world.balancer.asked() }, |n| *n > asked).await;
+    assert!(!world.disable_file().exists());
+    // The floor falls again.
+    world.store.set_followed_floor(1).await;
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn version_outside_window_is_not_started_rollback_works() {
     let (world, _agent) = serving().await;

@@ -20,6 +20,9 @@ pub struct Window {
     pub contracted: Option<ServiceVersion>,
 }
 
+/// The value of `set_by` in a window that compute releases set.
+pub const BY_RELEASES: &str = "compute-releases";
+
 impl Body for Window {
     const SCHEMA: u32 = 1;
 }
@@ -34,6 +37,11 @@ impl Window {
     /// Whether it admits every version.
     pub fn is_open(&self) -> bool {
         self.floor == ServiceVersion::ABSENT && self.ceiling == ServiceVersion::MAX
+    }
+
+    /// Whether its floor follows what compute releases need of storage that another tool upgrades, whatever runs.
+    pub fn follows_needs(&self) -> bool {
+        self.ceiling == ServiceVersion::MAX && self.set_by.as_str() == BY_RELEASES
     }
 
     /// Whether an instance that is in rotation already and came to run `version` may stay there until it is drained,

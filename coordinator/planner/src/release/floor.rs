@@ -13,22 +13,16 @@ use crate::fleet::{Fleet, ServiceFleet};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::need::Need;
-use tidegate_proto::record::window::Window;
+use tidegate_proto::record::window::{BY_RELEASES, Window};
 use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
 
-/// The value of `set_by` in a window that compute releases set.
 fn by_releases() -> UpgradeId {
-    "compute-releases".parse().expect("a plain word is a name")
-}
-
-/// Whether the window follows what compute releases need.
-pub fn follows_needs(window: &Window) -> bool {
-    window.ceiling == ServiceVersion::MAX && window.set_by == by_releases()
+    BY_RELEASES.parse().expect("a plain word is a name")
 }
 
 /// Whether no upgrade bounds the service from above: then its floor is no evidence of what runs.
 pub fn is_only_watched(window: Option<&Window>) -> bool {
-    window.is_none_or(|window| window.is_open() || follows_needs(window))
+    window.is_none_or(|window| window.is_open() || window.follows_needs())
 }
 
 /// The window that the needs ask for; none = it is that already, or an upgrade sets it.

@@ -1,11 +1,12 @@
 //! Instances whose health URLs answer 200 and whose rotation no balancer confirms: requests may reach them.
 
-use crate::sim::{World, node, service, spec, upgrade_id};
+use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::{Key, Revision};
 
 /// In the roll, and nothing is ordered out yet. One must stay, and one may be out.
 fn rolling(nodes: usize) -> World {
@@ -62,6 +63,32 @@ fn one_being_verified_is_not_yet_back_in_rotation() {
             world.turn();
             assert!(!is_drained(&world, 1 - first), "{rotation:?}, {health:?}: two would be out by order");
         }
+    }
+}
+
+/// Its directive was restored while it was unhealthy, or a person retried it. Its agent obeys it as a new order, and has not put
+/// the disable-file yet.
+#[test]
+fn one_about_to_be_started_again_counts_as_out() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 2}))).unwrap();
+    let serves_new = |world: &World, n: usize| {
+        let pantry = world.store.fleet().service(&service()).unwrap();
+        pantry.get(&node(n)).unwrap().serves(&release(2))
+    };
+    world.until("one serves the new version", |world| (0..3).any(|n| serves_new(world, n)));
+    let moved = (0..3).find(|n| serves_new(&world, *n)).unwrap();
+    let key = Key::Directive(service(), node(moved));
+    let restored = world.store.keys[&key].0.clone();
+    let generation = world.store.put(key, restored);
+    world.agents.get_mut(&node(moved)).unwrap().report.generation = Revision(generation);
+    let other = (moved + 1) % 3;
+    world.set_unready(&node(other), true);
+    for health in [Health::Unhealthy, Health::Healthy] {
+        let mut world = world.clone();
+        reports(&mut world, moved, Step::Draining, Rotation::In, health);
+        world.turn();
+        assert!(!is_drained(&world, other), "{health:?}: two would be out");
     }
 }
 

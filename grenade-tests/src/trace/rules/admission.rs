@@ -71,9 +71,10 @@ impl Judge<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::rules::BY_RELEASES;
     use crate::trace::{Put, Revision, Trace};
-    use tidegate_proto::Prefix;
     use tidegate_proto::record::Timestamp;
+    use tidegate_proto::{Prefix, ServiceVersion};
 
     /// What is written under a key; none where it is removed.
     type Write = (&'static str, Option<String>);
@@ -138,6 +139,14 @@ mod tests {
         for rotation in ["returning", "unknown"] {
             assert!(broke_rule_3(&comes_back(rotation, 5)), "{rotation}: it has no disable-file");
         }
+    }
+
+    #[test]
+    fn instance_below_a_followed_floor_may_stay_in_rotation() {
+        let max = ServiceVersion::MAX.get();
+        let window = format!(r#"{{"schema":1,"floor":2,"ceiling":{max},"set_by":"{BY_RELEASES}"}}"#);
+        let trace = silent_and_then(&[("windows/pantry", Some(window)), report("1", "in", 5)]);
+        assert!(!broke_rule_3(&trace), "no gate relies on that floor");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::super::accept;
 use super::super::seen::{DisableFile, Probed, Url};
 use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
+use crate::host::Alive;
 use crate::journal::{Journal, Known, Phase, Refusal};
 use tidegate_proto::Revision;
 use tidegate_proto::record::Timestamp;
@@ -191,7 +192,7 @@ fn unanswering_service_is_stopped_first_under_a_former_order() {
 /// The window of revision 70 refuses this version.
 fn refusal(number: i64) -> Option<Refusal> {
     let reason = "outside".to_owned();
-    Some(Refusal { version: version(number), window: Revision(70), reason, bears: false })
+    Some(Refusal { version: version(number), window: Revision(70), reason, bears: false, overtaken: false })
 }
 
 #[test]
@@ -293,4 +294,33 @@ fn failed_release_that_never_answered_is_stopped() {
     story.enter(Phase::Stopped);
     let Act::AdmitTarget(target) = story.act() else { panic!("{:?}", story.act()) };
     assert_eq!(target.tag, release(1).tag);
+}
+
+/// It accepts connections: nothing refuses, and no answer comes.
+#[test]
+fn failed_release_that_accepts_and_never_answers_is_stopped() {
+    let hangs = |mut story: Story, url: Url| {
+        story.journal.unidentified = Some(release(2).tag);
+        story.journal.unexposed = true;
+        (story.seen.probe, story.seen.ready, story.seen.url) = (Probed::Late, false, url);
+        story.pass(0);
+        story
+    };
+    for by_hooks in [false, true] {
+        let mut story = with_both(replace(2), 2, None);
+        if by_hooks {
+            story = story.by_hooks();
+            story.seen.alive = Alive::Unknown;
+        }
+        let mut heedless = hangs(story.clone(), Url::Good);
+        heedless.pass(6);
+        assert_eq!(heedless.act(), Act::Wait, "balancers may send requests to it");
+        let mut story = hangs(story, Url::Other);
+        assert_eq!(story.act(), Act::Wait, "balancers may not have noticed that it does not answer");
+        story.pass(6);
+        assert_eq!(story.act(), Act::Decline(Phase::Stopping), "by hooks: {by_hooks}");
+        story.journal.declined = true;
+        story.enter(Phase::Stopping);
+        assert_eq!(story.act(), Act::Stop, "by hooks: {by_hooks}");
+    }
 }

@@ -1,5 +1,4 @@
-//! What is refused leaves rotation at once, but for a version that changes there and for a window that a person
-//! reconciled: those stay until they are drained.
+//! What is refused leaves rotation at once, but for what stays there until it is drained (`stays.rs`).
 
 use super::story::{Story, order, release, replace, version};
 use crate::config::address::AbsolutePath;
@@ -18,7 +17,8 @@ use tidegate_proto::record::report::Health;
 const BOOT: &str = "this boot";
 
 fn refusal(bears: bool) -> Refusal {
-    Refusal { version: version(1), window: Revision(7), reason: "below the floor".to_owned(), bears }
+    let reason = "below the floor".to_owned();
+    Refusal { version: version(1), window: Revision(7), reason, bears, overtaken: false }
 }
 
 /// Version 2 was admitted and serves; now version 1 answers.

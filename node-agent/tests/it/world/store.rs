@@ -6,7 +6,7 @@ use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, HealthTimes, OnDeadline};
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::{Report, Step};
-use tidegate_proto::record::window::Window;
+use tidegate_proto::record::window::{BY_RELEASES, Window};
 use tidegate_proto::{
     Commit, Digest, Key, NodeId, Prefix, Release, Revision, ServiceName, ServiceVersion, Span, Value,
 };
@@ -94,6 +94,16 @@ impl TestStore {
     pub(crate) async fn set_window_after_contract(&self, floor: i64, contracted: i64) -> Revision {
         let (floor, contracted) = (version(floor), Some(version(contracted)));
         let window = Window { floor, ceiling: floor, set_by: "u1".parse().unwrap(), contracted };
+        self.put(Key::Window(service()), window).await
+    }
+
+    /// The floor follows what compute releases need, and nothing was contracted.
+    pub(crate) async fn set_followed_floor(&self, floor: i64) -> Revision {
+        let window = Window {
+            floor: version(floor),
+            contracted: Some(version(1)),
+            ..Window::open(BY_RELEASES.parse().unwrap())
+        };
         self.put(Key::Window(service()), window).await
     }
 

@@ -82,9 +82,13 @@ impl Instance {
         }
     }
 
-    /// Whether it was replaced, as far as is seen.
+    /// Whether it was replaced, as far as is seen. Where it ran that version before, its agent may have begun to take it out
+    /// to start it again: then it is not back yet.
     fn has_come_to(&self, release: &Release) -> bool {
-        self.known() == Known::At(release.version) || self.has_changed_in_rotation()
+        let is_leaving = self.report.as_ref().is_some_and(|report| {
+            matches!(report.step, Step::Draining | Step::Drained { .. } | Step::Replacing)
+        });
+        !is_leaving && (self.known() == Known::At(release.version) || self.has_changed_in_rotation())
     }
 
     /// Whether it is in rotation under an order that takes it out, which its agent has accepted: its agent leaves that

@@ -12,7 +12,10 @@ use tidegate_proto::spec::Spec;
 /// Why instances of a service are drained, or stay in or out, without a wave of an upgrade.
 pub fn reason(fleet: &Fleet, service: &ServiceFleet) -> Option<Reason> {
     let window = service.window()?;
-    let mut concerned = service.out().each.filter(|i| is_left_in_rotation(i) || is_to_drain(i)).peekable();
+    // What serves below a floor that follows needs is not drained: the releases that need more name it.
+    let is_drained = !window.follows_needs();
+    let is_concerned = |i: &&Instance| is_drained && is_left_in_rotation(i) || is_to_drain(i);
+    let mut concerned = service.out().each.filter(is_concerned).peekable();
     concerned.peek()?;
     if !is_without_orders(fleet, service) {
         return None;

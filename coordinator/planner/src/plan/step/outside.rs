@@ -13,7 +13,6 @@ use crate::gate::budget::outside::{
 };
 use crate::moment::Moment;
 use crate::plan::directive::{self, Authority};
-use crate::release::floor::follows_needs;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
@@ -81,7 +80,7 @@ impl<'a> Place<'a> {
             Some(instance) => Some((instance, Disposition::Serve { returning: true })),
             None if mutant::is("changed-version-is-never-drained") => None,
             // Another tool upgrades it: what serves below the floor is named, and not taken out.
-            None if follows_needs(self.window) => None,
+            None if self.window.follows_needs() => None,
             None if is_capacity_unknown(self.fleet, self.service) => None,
             None => self.leaving().map(|instance| (instance, Disposition::Drain)),
         }

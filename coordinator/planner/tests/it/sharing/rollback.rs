@@ -4,7 +4,6 @@ use super::{acknowledge, runs, scheduler, set_floor, shared, window};
 use crate::sim::{Database, World};
 use serde_json::json;
 use tidegate_planner::gate::preflight;
-use tidegate_planner::release::floor;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
@@ -136,5 +135,5 @@ fn rollback_leaves_the_floor_of_others_that_a_release_needs() {
     assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())));
     let fleet = world.store.fleet();
     let left = fleet.service(&scheduler()).and_then(|of| of.window()).unwrap();
-    assert!(floor::follows_needs(&left.record.body), "no upgrade bounds it any more: {left:?}");
+    assert!(left.record.body.follows_needs(), "no upgrade bounds it any more: {left:?}");
 }
