@@ -29,8 +29,10 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
     if let Some(taken_up) = context.takes_up_stop() {
         return taken_up;
     }
-    if let (Phase::Starting { target }, HookState::Runs) = (&journal.phase, seen.hook) {
-        // Nothing else is begun before it has ended.
+    if let Phase::Starting { target } = &journal.phase
+        && (seen.hook == HookState::Runs || context.answers_since_boot())
+    {
+        // Nothing else is begun before it has ended; what the machine has started is not taken for what an order asks for.
         return context.starting(target);
     }
     // Under a store that fell back a newer directive would replace the claim that a person has to reconcile.

@@ -133,10 +133,20 @@ impl Context<'_> {
         if allowed { Act::Enter(Phase::Starting { target }) } else { Act::Wait }
     }
 
+    /// Whether something answers, and the machine was booted since a hook was begun. The machine has started that by itself: it
+    /// may be what ran before the start hook was begun, whichever version it answers.
+    pub(super) fn answers_since_boot(&self) -> bool {
+        let answers = matches!(self.seen.alive, Alive::Yes | Alive::Unknown);
+        answers && self.seen.hook == HookState::EarlierBoot
+    }
+
     pub(super) fn starting(&self, target: &Target) -> Act {
         match self.seen.alive {
             _ if self.seen.hook == HookState::Runs && self.in_phase_for() < self.hook_time() => Act::Wait,
             _ if self.seen.hook == HookState::Runs => Act::EndHook,
+            // Only the store shows that no other agent manages this instance.
+            _ if self.answers_since_boot() && !self.seen.store => Act::Wait,
+            _ if self.answers_since_boot() => Act::Enter(Phase::Stopping),
             // It runs already: the agent ended between starting it and journalling that.
             Alive::Yes => Act::Enter(Phase::Verifying),
             _ if self.seen.file == DisableFile::Absent => Act::Disable,

@@ -241,6 +241,29 @@ fn silent_service_is_stopped_once_balancers_know() {
     assert_eq!(deregistered.act(), Act::Enter(Phase::Stopping), "balancers say so");
 }
 
+/// The machine was booted during the start hook of release 1, and has started release 2, which answers version 1.
+#[test]
+fn start_cut_off_by_a_boot_is_begun_again_with_a_stop() {
+    for alive in [Alive::Yes, Alive::Unknown] {
+        let mut story = Story::serving().by_hooks();
+        story.journal.release = Some(release(2).tag);
+        story.disabled().ordered(order(9, replace(1)));
+        story.enter(Phase::Starting { target: Target::from(&release(1)) });
+        (story.seen.alive, story.seen.hook) = (alive, HookState::EarlierBoot);
+        story.seen.store = false;
+        assert_eq!(story.act(), Act::Wait, "{alive:?}: another agent may manage it");
+        story.seen.store = true;
+        assert_eq!(story.act(), Act::Enter(Phase::Stopping), "{alive:?}");
+        story.seen.wanted = Some(order(10, replace(1)));
+        assert_eq!(story.act(), Act::Enter(Phase::Stopping), "{alive:?}: it is not what is ordered");
+        story.enter(Phase::Stopping);
+        story.ordered(order(10, replace(1)));
+        assert_eq!((&story.journal.phase, story.act()), (&Phase::Stopping, Act::Stop), "{alive:?}");
+        shown(&mut story);
+        assert_eq!(story.act(), Act::Enter(Phase::Draining), "{alive:?}: the machine started it in the open");
+    }
+}
+
 #[test]
 fn silent_service_that_answers_again_is_not_stopped() {
     let restarted = |phase: &Phase| {
