@@ -6,8 +6,8 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, ServiceName, ServiceVersion, StreamName, Value};
 
 use super::revision::Written;
-use super::rules::{BY_RELEASES, Judge, RECONCILIATION};
-use super::seen::Seen;
+use super::rules::{Judge, RECONCILIATION};
+use super::seen::{Seen, follows_needs};
 
 /// Judges what a revision wrote of streams and floors.
 pub(super) fn judge(judge: &mut Judge<'_>) {
@@ -59,11 +59,6 @@ fn storage(seen: &Seen, service: &ServiceName) -> Option<ServiceVersion> {
             each.into_iter().min().flatten()
         }
     }
-}
-
-/// Whether the floor is what compute releases need, whatever runs.
-pub(super) fn follows_needs(window: &Window) -> bool {
-    window.ceiling == ServiceVersion::MAX && window.set_by.as_str() == BY_RELEASES
 }
 
 /// No floor falls below a need in effect. A need may exist before its release is out, and wait for the floor: what is

@@ -19,9 +19,6 @@ use super::seen::Seen;
 /// Who sets a window when a restored store is reconciled.
 pub(super) const RECONCILIATION: &str = "reconciliation";
 
-/// Who sets the floor that compute releases need.
-pub(super) const BY_RELEASES: &str = "compute-releases";
-
 /// A rule that a revision broke.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {

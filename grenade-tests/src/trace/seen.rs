@@ -17,8 +17,15 @@ use tidegate_proto::{
     GateHop, Key, NodeId, ReleaseRevision, ServiceName, ServiceVersion, StreamName, UpgradeId, Value,
 };
 
-use super::releases::follows_needs;
 use super::revision::{LIE, Put, Revision, Written};
+
+/// Who sets the floor that compute releases need.
+pub(super) const BY_RELEASES: &str = "compute-releases";
+
+/// Whether the floor is what compute releases need, whatever runs.
+pub(super) fn follows_needs(window: &Window) -> bool {
+    window.ceiling == ServiceVersion::MAX && window.set_by.as_str() == BY_RELEASES
+}
 
 /// A record and the revision that wrote it last.
 #[derive(Debug, Clone)]

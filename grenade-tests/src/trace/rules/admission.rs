@@ -71,7 +71,7 @@ impl Judge<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::rules::BY_RELEASES;
+    use crate::trace::seen::BY_RELEASES;
     use crate::trace::{Put, Revision, Trace};
     use tidegate_proto::record::Timestamp;
     use tidegate_proto::{Prefix, ServiceVersion};

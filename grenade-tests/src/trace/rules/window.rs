@@ -4,8 +4,8 @@ use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackSt
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{ServiceVersion, UpgradeId};
 
-use super::{BY_RELEASES, Judge, RECONCILIATION};
-use crate::trace::seen::At;
+use super::{Judge, RECONCILIATION};
+use crate::trace::seen::{At, BY_RELEASES};
 
 /// Who sets a window by hand.
 const BY_HAND: &str = "operator";
