@@ -34,7 +34,7 @@ pub struct Journal {
     pub admitted: Option<Admitted>,
     /// The last refusal, until something changes.
     pub refusal: Option<Refusal>,
-    /// A version was refused after the last admission, and a directive that was accepted since has taken the refusal away.
+    /// A version was refused after the last admission, and a directive or a reconciliation has taken the refusal away since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refused_since: bool,
     /// The release that runs, or ran last; what is started again after a crash.
@@ -141,8 +141,12 @@ impl Journal {
     /// The mod_revision of the last admission where it may still be valid; 0 for none. Its report may have lapsed before a
     /// refusal: what was refused is admitted again before it counts, also once a directive lets it be asked for again.
     pub fn standing_admission(&self) -> Revision {
-        let was_refused = self.refusal.is_some() || self.refused_since;
-        if was_refused { Revision::ABSENT } else { self.admission() }
+        if self.was_refused() { Revision::ABSENT } else { self.admission() }
+    }
+
+    /// Whether a version was refused after the last admission.
+    pub fn was_refused(&self) -> bool {
+        self.refusal.is_some() || self.refused_since
     }
 
     /// Takes in an admission.
@@ -218,7 +222,7 @@ impl Journal {
             admitted.revision = Revision::ABSENT;
         }
         self.window = None;
-        self.refusal = None;
+        self.refused_since |= self.refusal.take().is_some();
         self.witness = Witness { term: None, floor: self.witness.floor, reconciled: at };
     }
 }

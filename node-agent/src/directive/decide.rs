@@ -280,13 +280,15 @@ impl Context<'_> {
         }
     }
 
-    /// Without the store nothing can be admitted; what was admitted here last may start where that is allowed.
+    /// Without the store nothing can be admitted; what was admitted here last may start where that is allowed, unless a version
+    /// was refused since.
     pub(super) fn stands_without_store(&self, version: ServiceVersion, tag: Option<&ReleaseTag>) -> bool {
         let admitted = self.journal.admitted.as_ref().is_some_and(|a| {
             a.version == version && (a.release.is_none() || tag.is_none() || a.release.as_ref() == tag)
         });
         let floor = self.journal.witness.floor;
-        self.service.start_without_store && admitted && floor.is_none_or(|floor| version >= floor)
+        let stands = admitted && !self.journal.was_refused();
+        self.service.start_without_store && stands && floor.is_none_or(|floor| version >= floor)
     }
 
     pub(super) fn may_enable(&self) -> bool {

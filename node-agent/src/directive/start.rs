@@ -141,6 +141,7 @@ impl Context<'_> {
     }
 
     pub(super) fn starting(&self, target: &Target) -> Act {
+        let may_start = !self.seen.readmit || self.stands_without_store(target.version, Some(&target.tag));
         match self.seen.alive {
             _ if self.seen.hook == HookState::Runs && self.in_phase_for() < self.hook_time() => Act::Wait,
             _ if self.seen.hook == HookState::Runs => Act::EndHook,
@@ -155,7 +156,7 @@ impl Context<'_> {
             _ if self.seen.hook == HookState::EarlierBoot => self.start_again(),
             // The agent ended before it started it: the window may have moved since.
             _ if self.seen.readmit && self.seen.store => Act::Enter(Phase::Stopped),
-            _ if self.seen.readmit && !self.service.start_without_store => Act::Wait,
+            _ if !may_start => Act::Wait,
             _ => Act::Start(target.clone()),
         }
     }

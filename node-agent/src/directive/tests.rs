@@ -9,6 +9,7 @@ mod reconciled;
 mod refusal;
 mod standstill;
 mod stopping;
+mod store_away;
 pub(crate) mod story;
 mod verify;
 

@@ -1,0 +1,73 @@
+//! What may start or be shown while the store is away.
+
+use super::story::{Story, order, release, version};
+use crate::directive::act::Act;
+use crate::host::Target;
+use crate::journal::{Journal, Phase, Refusal};
+use tidegate_proto::Revision;
+use tidegate_proto::record::directive::Disposition;
+
+/// What may have followed a refusal before the store went away.
+const SINCE: [fn(&mut Journal); 3] = [
+    |_| {},
+    |journal| journal.accept(order(9, Disposition::Serve { returning: true })),
+    |journal| journal.reconcile(Revision(9)),
+];
+
+/// Version 1 was admitted here last. The store is away, and the agent has begun again.
+fn away() -> Story {
+    let mut story = Story::serving();
+    story.service.start_without_store = true;
+    story.disabled();
+    (story.seen.store, story.seen.readmit) = (false, true);
+    story
+}
+
+/// The same, and it was refused since.
+fn refused(since: fn(&mut Journal)) -> Story {
+    let mut story = away();
+    let reason = "below the floor".to_owned();
+    story.journal.refusal =
+        Some(Refusal { version: version(1), window: Revision(7), reason, bears: false, overtaken: false });
+    since(&mut story.journal);
+    story
+}
+
+/// It is admitted again.
+fn admitted(story: &mut Story) {
+    let admitted = story.journal.admitted.clone().unwrap();
+    story.journal.admit(admitted);
+}
+
+#[test]
+fn refused_version_is_not_started_without_the_store() {
+    for since in SINCE {
+        let mut story = refused(since);
+        story.gone();
+        story.enter(Phase::Stopped);
+        assert_eq!(story.act(), Act::Wait);
+        admitted(&mut story);
+        assert!(matches!(story.act(), Act::Enter(Phase::Starting { .. })), "{:?}", story.act());
+    }
+}
+
+#[test]
+fn refused_version_is_not_shown_without_the_store() {
+    for since in SINCE {
+        let mut story = refused(since);
+        story.enter(Phase::failed("draining", "2 requests are in flight", false));
+        assert_eq!(story.act(), Act::Wait);
+        admitted(&mut story);
+        assert_eq!(story.act(), Act::Enable);
+    }
+}
+
+#[test]
+fn journalled_start_below_the_floor_waits_for_the_store() {
+    let mut story = away();
+    story.gone();
+    story.enter(Phase::Starting { target: Target::from(&release(1)) });
+    assert_eq!(story.act(), Act::Start(Target::from(&release(1))));
+    story.journal.witness.floor = Some(version(2));
+    assert_eq!(story.act(), Act::Wait);
+}
