@@ -154,6 +154,8 @@ impl Context<'_> {
             // Begun, and its end was not seen: what answers shows whether it worked; it is not run a second time.
             _ if self.seen.hook == HookState::Ended => self.unknown_outcome(),
             _ if self.seen.hook == HookState::EarlierBoot => self.start_again(),
+            // Something else may have started it since its stop: nothing is started beside what cannot be known.
+            Alive::Unknown => Act::Enter(Phase::Stopped),
             // The agent ended before it started it: the window may have moved since.
             _ if self.seen.readmit && self.seen.store => Act::Enter(Phase::Stopped),
             _ if !may_start => Act::Wait,

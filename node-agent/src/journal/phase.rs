@@ -62,6 +62,12 @@ impl Phase {
         Self::Refused { reason: reason.into(), stays: None }
     }
 
+    /// Whether a stop or a start follows from the next look. That look is taken once the phase is on the disk: while a slow disk
+    /// writes, the service may come into rotation, or its own supervisor may start it.
+    pub fn precedes_stop_or_start(&self) -> bool {
+        matches!(self, Self::Stopping | Self::Starting { .. })
+    }
+
     /// Its name, as it is journalled.
     pub fn name(&self) -> String {
         let journalled = serde_json::to_value(self).ok();

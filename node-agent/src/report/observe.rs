@@ -184,17 +184,16 @@ fn is_expected(phase: &Phase) -> bool {
     matches!(phase, Phase::Verifying | Phase::Serving | Phase::Starting { .. })
 }
 
-/// Whether a look that was taken in the phase `from` is all that `to` asks for: then it need not be taken again. A stop asks
-/// for a look after its journal entry is on the disk: while a slow disk writes, the service may come into rotation.
+/// Whether a look that was taken in the phase `from` is all that `to` asks for: then it need not be taken again. A stop and a
+/// start ask for a look after their journal entry is on the disk.
 pub(crate) fn is_look_still_valid(service: &Service, from: &Phase, to: &Phase, seen: &Seen) -> bool {
-    let stops = *to == Phase::Stopping;
     let of_the_same = is_expected(from) == is_expected(to) || seen.alive != Alive::Silent;
     let draining = |phase: &Phase| matches!(phase, Phase::Draining);
     let counted = service.in_flight.is_none() || draining(from) || !draining(to);
     let asked = service.balancers.is_empty() || moves(from) || !moves(to);
     // A drain begins with the file: what is asked before it is there is no evidence.
     let disables_first = draining(to) && seen.file == DisableFile::Absent;
-    !stops && of_the_same && (disables_first || counted && asked)
+    !to.precedes_stop_or_start() && of_the_same && (disables_first || counted && asked)
 }
 
 /// Whether nothing listens. A connection that was cut says nothing about what runs.

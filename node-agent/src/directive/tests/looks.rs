@@ -34,6 +34,17 @@ fn stop_asks_for_a_look_after_it_was_journalled() {
 }
 
 #[test]
+fn start_asks_for_a_look_after_it_was_journalled() {
+    let starting = Phase::Starting { target: Target::from(&release(1)) };
+    let mut by_lock = Story::serving();
+    by_lock.disabled().gone();
+    assert!(!still_valid(&by_lock, &Phase::Stopped, &starting), "something else may have started it");
+    let mut by_hooks = Story::serving().by_hooks();
+    by_hooks.disabled().silent();
+    assert!(!still_valid(&by_hooks, &Phase::Stopped, &starting), "its own supervisor may have started it");
+}
+
+#[test]
 fn unasked_balancers_are_asked_before_instance_is_back() {
     let mut story = Story::serving();
     let target = Target::from(&release(2));

@@ -265,6 +265,20 @@ fn start_cut_off_by_a_boot_is_begun_again_with_a_stop() {
 }
 
 #[test]
+fn nothing_is_started_beside_what_does_not_answer_in_time() {
+    let mut story = Story::serving().by_hooks();
+    story.disabled().silent();
+    story.enter(Phase::Starting { target: Target::from(&release(1)) });
+    assert_eq!(story.act(), Act::Start(Target::from(&release(1))));
+    story.seen.alive = Alive::Unknown;
+    assert_eq!(story.act(), Act::Enter(Phase::Stopped), "its own supervisor may have started it");
+    story.enter(Phase::Stopped);
+    assert_eq!(story.act(), Act::Wait);
+    story.silent();
+    assert!(matches!(story.act(), Act::AdmitTarget(target) if target.tag == release(1).tag));
+}
+
+#[test]
 fn silent_service_that_answers_again_is_not_stopped() {
     let restarted = |phase: &Phase| {
         let mut story = crashed(phase);
