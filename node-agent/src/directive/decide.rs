@@ -30,9 +30,9 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
         return taken_up;
     }
     if let Phase::Starting { target } = &journal.phase
-        && (seen.hook == HookState::Runs || context.answers_since_boot())
+        && (seen.hook == HookState::Runs || context.answers_unstarted(target))
     {
-        // Nothing else is begun before it has ended; what the machine has started is not taken for what an order asks for.
+        // Nothing else is begun before it has ended; what was started by other means is not taken for what an order asks for.
         return context.starting(target);
     }
     // Under a store that fell back a newer directive would replace the claim that a person has to reconcile.

@@ -11,9 +11,11 @@ use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 
 /// Journals what is being started as what runs, before the phase `next`, where it answers or its start hook was begun: that
-/// may have worked, however the hook ended, and the service may answer later.
+/// may have worked, however the hook ended, and the service may answer later. What answers and is stopped, or is asked about
+/// again, is not what was to be started.
 pub(crate) fn note_started(journal: &mut Journal, seen: &Seen, next: &Phase) {
-    let answers = matches!(seen.alive, Alive::Yes | Alive::Unknown) && *next != Phase::Stopped;
+    let is_other = matches!(next, Phase::Stopping | Phase::Stopped);
+    let answers = matches!(seen.alive, Alive::Yes | Alive::Unknown) && !is_other;
     if answers || matches!(seen.hook, HookState::Runs | HookState::Ended) {
         journal.note_started();
     }
@@ -133,11 +135,17 @@ impl Context<'_> {
         if allowed { Act::Enter(Phase::Starting { target }) } else { Act::Wait }
     }
 
-    /// Whether something answers, and the machine was booted since a hook was begun. The machine has started that by itself: it
-    /// may be what ran before the start hook was begun, whichever version it answers.
-    pub(super) fn answers_since_boot(&self) -> bool {
-        let answers = matches!(self.seen.alive, Alive::Yes | Alive::Unknown);
-        answers && self.seen.hook == HookState::EarlierBoot
+    /// Whether something answers that the start hook has not started, whichever version it answers. After a boot it may be what
+    /// ran before the hook was begun. In the same boot it is what ran last, which its own supervisor has started since its
+    /// stop: the release itself, or another one.
+    pub(super) fn answers_unstarted(&self, target: &Target) -> bool {
+        let by_hooks = matches!(self.service.driver, Some(Driver::Command(_)));
+        let ran_last = self.journal.release.as_ref() == Some(&target.tag);
+        match self.seen.hook {
+            HookState::EarlierBoot => matches!(self.seen.alive, Alive::Yes | Alive::Unknown),
+            HookState::NotBegun => self.seen.alive == Alive::Yes && by_hooks && !ran_last,
+            HookState::Runs | HookState::OtherRuns | HookState::Ended => false,
+        }
     }
 
     pub(super) fn starting(&self, target: &Target) -> Act {
@@ -146,8 +154,8 @@ impl Context<'_> {
             _ if self.seen.hook == HookState::Runs && self.in_phase_for() < self.hook_time() => Act::Wait,
             _ if self.seen.hook == HookState::Runs => Act::EndHook,
             // Only the store shows that no other agent manages this instance.
-            _ if self.answers_since_boot() && !self.seen.store => Act::Wait,
-            _ if self.answers_since_boot() => Act::Enter(Phase::Stopping),
+            _ if self.answers_unstarted(target) && !self.seen.store => Act::Wait,
+            _ if self.answers_unstarted(target) => Act::Enter(Phase::Stopping),
             // It runs already: the agent ended between starting it and journalling that.
             Alive::Yes => Act::Enter(Phase::Verifying),
             _ if self.seen.file == DisableFile::Absent => Act::Disable,

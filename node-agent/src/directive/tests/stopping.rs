@@ -5,6 +5,7 @@ use super::super::seen::{Balancers, DisableFile, InFlight, Probed, Url};
 use super::super::timers::Timers;
 use super::story::{Story, order, release, replace, replace_what_is_out, version};
 use crate::directive::act::Act;
+use crate::directive::start::note_started;
 use crate::host::{Alive, HookState, Target};
 use crate::journal::{Order, Phase};
 use tidegate_proto::record::directive::Disposition;
@@ -262,6 +263,30 @@ fn start_cut_off_by_a_boot_is_begun_again_with_a_stop() {
         shown(&mut story);
         assert_eq!(story.act(), Act::Enter(Phase::Draining), "{alive:?}: the machine started it in the open");
     }
+}
+
+/// After the confirmed stop of release 2, which answers version 1, its own supervisor has started it again.
+#[test]
+fn restarted_before_the_start_hook_is_stopped_again() {
+    let mut story = Story::serving().by_hooks();
+    story.journal.release = Some(release(2).tag);
+    story.disabled().ordered(order(9, replace(1)));
+    story.enter(Phase::Starting { target: Target::from(&release(1)) });
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait, "another agent may manage it");
+    story.seen.store = true;
+    assert_eq!(story.act(), Act::Enter(Phase::Stopping));
+    story.seen.wanted = Some(order(10, replace(1)));
+    assert_eq!(story.act(), Act::Enter(Phase::Stopping), "it is not what is ordered");
+    note_started(&mut story.journal, &story.seen, &Phase::Stopping);
+    let known = (&story.journal.release, &story.journal.unidentified);
+    assert_eq!(known, (&Some(release(2).tag), &None), "its stop hook is run for what runs");
+    story.seen.wanted = None;
+    story.journal.release = Some(release(1).tag);
+    assert_eq!(story.act(), Act::Enter(Phase::Verifying), "what is to be started ran last");
+    story.journal.release = Some(release(2).tag);
+    story.seen.hook = HookState::Ended;
+    assert_eq!(story.act(), Act::Enter(Phase::Verifying), "the start hook has started it");
 }
 
 #[test]
