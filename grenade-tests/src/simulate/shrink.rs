@@ -99,30 +99,37 @@ fn one_step_of_the_plan(scenario: &Scenario) -> Vec<Scenario> {
     })
 }
 
-/// Those before it lead to where it begins.
+/// Those before it lead to where it begins. Services that share a schema wait for each other's upgrades to the same version:
+/// these are left out together.
 fn last_upgrade_of_a_service(scenario: &Scenario) -> Vec<Scenario> {
     each(scenario.upgrades.len(), |n| {
-        let service = scenario.upgrades[n].service;
-        let is_last = scenario.upgrades[n + 1..].iter().all(|other| other.service != service);
-        (is_last && scenario.upgrades.len() > 1).then(|| without_upgrade(scenario.clone(), n))
+        let UpgradePlan { service, from, .. } = scenario.upgrades[n];
+        let schema = scenario.services[service].schema;
+        let goes_along = |other: &UpgradePlan| {
+            other.service == service || schema.is_some() && scenario.services[other.service].schema == schema
+        };
+        let mut along = scenario.upgrades.iter().enumerate().filter(|(_, other)| goes_along(other));
+        let is_last = along.all(|(at, other)| (other.from, at) <= (from, n));
+        let smaller = without_upgrades(scenario.clone(), |other| goes_along(other) && other.from == from);
+        (is_last && !smaller.upgrades.is_empty()).then_some(smaller)
     })
 }
 
-fn without_upgrade(mut scenario: Scenario, n: usize) -> Scenario {
-    scenario.upgrades.remove(n);
-    scenario.faults.retain(|fault| fault.upgrade != n);
-    for fault in scenario.faults.iter_mut().filter(|fault| fault.upgrade > n) {
-        fault.upgrade -= 1;
+fn without_upgrades(mut scenario: Scenario, is_one: impl Fn(&UpgradePlan) -> bool) -> Scenario {
+    while let Some(n) = scenario.upgrades.iter().position(&is_one) {
+        scenario.upgrades.remove(n);
+        scenario.faults.retain(|fault| fault.upgrade != n);
+        for fault in scenario.faults.iter_mut().filter(|fault| fault.upgrade > n) {
+            fault.upgrade -= 1;
+        }
     }
     scenario
 }
 
+/// What shares its schema does not wait for it in a world without it.
 fn one_service(scenario: &Scenario) -> Vec<Scenario> {
     each(scenario.services.len(), |n| {
-        let mut smaller = scenario.clone();
-        while let Some(of_it) = smaller.upgrades.iter().position(|upgrade| upgrade.service == n) {
-            smaller = without_upgrade(smaller, of_it);
-        }
+        let mut smaller = without_upgrades(scenario.clone(), |upgrade| upgrade.service == n);
         smaller.services.remove(n);
         for upgrade in smaller.upgrades.iter_mut().filter(|upgrade| upgrade.service > n) {
             upgrade.service -= 1;
@@ -309,6 +316,29 @@ mod tests {
                     assert_eq!(before.count() + first, upgrade.from as usize, "{seed}");
                 }
                 assert!(smaller.faults.iter().all(|m| m.upgrade < smaller.upgrades.len()), "{seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn upgrades_that_wait_for_each_other_are_cut_together() {
+        let shares = |drawn: &Scenario| !drawn.sharing(0).is_empty();
+        let drawn: Vec<Scenario> = (1..500).map(draw::scenario).filter(shares).collect();
+        let count = |of: &Scenario| of.upgrades.iter().filter(|upgrade| upgrade.service == 0).count();
+        let is_cut = |large: &Scenario| {
+            let smaller = last_upgrade_of_a_service(large);
+            smaller.iter().any(|smaller| count(smaller) < count(large))
+        };
+        assert!(drawn.iter().any(is_cut), "the last version of a schema can be left out");
+        for smaller in drawn.iter().flat_map(|large| CUTS.iter().flat_map(move |cut| cut(large))) {
+            for upgrade in &smaller.upgrades {
+                let schema = smaller.services[upgrade.service].schema;
+                let also = |n: &usize| schema.is_some() && smaller.services[*n].schema == schema;
+                let goes_there = |n: usize| {
+                    smaller.upgrades.iter().any(|other| (other.service, other.from) == (n, upgrade.from))
+                };
+                let mut all = (0..smaller.services.len()).filter(also);
+                assert!(all.all(goes_there), "{}: one waits for what was cut", smaller.seed);
             }
         }
     }
