@@ -3,21 +3,24 @@
 
 use super::judge::Breach;
 use super::scenario::{Generation, ReleasePlan, Scenario, ServicePlan, UpgradePlan};
+use std::collections::BTreeSet;
 
-/// What one failure has in common with the same one in a smaller world: the rule, and what was found without the names
-/// and figures in it.
+/// What one failure has in common with the same one in a smaller world: the rule, and the words of what was found, without
+/// names and figures. Each word counts once: a smaller world may have the same reason for fewer instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kind {
     rule: u8,
-    what: Vec<String>,
+    words: BTreeSet<String>,
 }
 
 impl Kind {
-    /// Of a breach.
-    pub(super) fn of(breach: &Breach) -> Self {
-        let is_named = |word: &&str| !word.contains(|c: char| c.is_ascii_digit() || "[({\"".contains(c));
-        let words = breach.what.split_whitespace().filter(is_named).take(5);
-        Self { rule: breach.rule, what: words.map(str::to_owned).collect() }
+    /// Of a breach in a world with these services.
+    pub(super) fn of(breach: &Breach, services: &[ServicePlan]) -> Self {
+        let is_figure = |word: &str| word.contains(|c: char| c.is_ascii_digit() || "[{\"".contains(c));
+        let is_name = |word: &str| services.iter().any(|service| word.contains(&service.name));
+        let words = breach.what.split_whitespace().filter(|word| !is_figure(word) && !is_name(word));
+        let words = words.map(|word| word.trim_matches(|c: char| c.is_ascii_punctuation()).to_owned());
+        Self { rule: breach.rule, words: words.collect() }
     }
 }
 
@@ -343,12 +346,34 @@ mod tests {
         }
     }
 
+    fn kind(rule: u8, what: &str) -> Kind {
+        // They are pantry and larder.
+        let drawn = (1..500).map(draw::scenario).find(|drawn| drawn.services.len() == 2).unwrap();
+        Kind::of(&Breach { at: 0, rule, what: what.to_owned() }, &drawn.services)
+    }
+
     #[test]
     fn failures_are_of_a_kind_by_rule_and_words_without_names() {
-        let breach = |rule, what: &str| Breach { at: 0, rule, what: what.to_owned() };
-        let one = Kind::of(&breach(4, "revision 344: n03 was taken out beside the budget"));
-        assert_eq!(one, Kind::of(&breach(4, "revision 9: n1 was taken out beside the budget")));
-        assert_ne!(one, Kind::of(&breach(2, "revision 344: n03 was taken out beside the budget")));
-        assert_ne!(one, Kind::of(&breach(4, "revision 344: 2 are out after n02 was taken out, 1 may be")));
+        let one = kind(4, "revision 344: n03 was taken out beside the budget");
+        assert_eq!(one, kind(4, "revision 9: n1 was taken out beside the budget"));
+        assert_ne!(one, kind(2, "revision 344: n03 was taken out beside the budget"));
+        assert_ne!(one, kind(4, "revision 344: 2 are out after n02 was taken out, 1 may be"));
+        assert_eq!(kind(1, "larder was asked"), kind(1, "pantry was asked"));
+    }
+
+    #[test]
+    fn dead_ends_are_of_a_kind_by_phase_and_reason() {
+        let one = kind(0, "u0 does not end: Some(Roll), it requires floor 2 of larder; n01 is silent");
+        let same = "u3-again does not end: Some(Roll), n02 is silent; it requires floor 3 of pantry";
+        assert_eq!(one, kind(0, same));
+        assert_eq!(one, kind(0, &format!("{same}; n03 is silent; n04 is silent")));
+        for other in [
+            "u0 does not end: Some(Expand), it requires floor 2 of larder; n01 is silent",
+            "u0 does not end: Some(Roll), it requires floor 2 of larder; n01 is unready",
+            "u0 does not end: Some(Roll), it requires an approval; n01 is silent",
+            "u0 does not end: Some(Roll), it requires floor 2 of larder",
+        ] {
+            assert_ne!(one, kind(0, other), "{other}");
+        }
     }
 }
