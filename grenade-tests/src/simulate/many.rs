@@ -224,14 +224,17 @@ fn all(arguments: &Arguments, databases: &Databases) -> anyhow::Result<ExitCode>
 fn smallest(arguments: &Arguments, databases: &Databases, file: &Path) -> anyhow::Result<ExitCode> {
     let jobs = jobs(arguments);
     let scenario = drawn(arguments)?;
-    let Some(kind) = first_breach(&scenario, databases)?.as_ref().map(Kind::of) else {
+    let kind_of = |scenario: &Scenario| -> anyhow::Result<Option<Kind>> {
+        Ok(first_breach(scenario, databases)?.map(|breach| Kind::of(&breach, &scenario.services)))
+    };
+    let Some(kind) = kind_of(&scenario)? else {
         anyhow::bail!("nothing to make smaller: this schedule breaks no rule");
     };
     let tries = AtomicU64::new(0);
     let has_kind = |scenario: &Scenario| {
         tries.fetch_add(1, Ordering::SeqCst);
         // What cannot be played is not smaller.
-        first_breach(scenario, databases).ok().flatten().is_some_and(|breach| Kind::of(&breach) == kind)
+        kind_of(scenario).is_ok_and(|other| other.as_ref() == Some(&kind))
     };
     let small = shrink(scenario, |all| {
         all.chunks(jobs).enumerate().find_map(|(nth, some)| {

@@ -3,21 +3,24 @@
 
 use super::judge::Breach;
 use super::scenario::{Generation, ReleasePlan, Scenario, ServicePlan, UpgradePlan};
+use std::collections::BTreeSet;
 
-/// What one failure has in common with the same one in a smaller world: the rule, and what was found without the names
-/// and figures in it.
+/// What one failure has in common with the same one in a smaller world: the rule, and the words of what was found, without
+/// names and figures. Each word counts once: a smaller world may have the same reason for fewer instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kind {
     rule: u8,
-    what: Vec<String>,
+    words: BTreeSet<String>,
 }
 
 impl Kind {
-    /// Of a breach.
-    pub(super) fn of(breach: &Breach) -> Self {
-        let is_named = |word: &&str| !word.contains(|c: char| c.is_ascii_digit() || "[({\"".contains(c));
-        let words = breach.what.split_whitespace().filter(is_named).take(5);
-        Self { rule: breach.rule, what: words.map(str::to_owned).collect() }
+    /// Of a breach in a world with these services.
+    pub(super) fn of(breach: &Breach, services: &[ServicePlan]) -> Self {
+        let is_figure = |word: &str| word.contains(|c: char| c.is_ascii_digit() || "[{\"".contains(c));
+        let is_name = |word: &str| services.iter().any(|service| word.contains(&service.name));
+        let words = breach.what.split_whitespace().filter(|word| !is_figure(word) && !is_name(word));
+        let words = words.map(|word| word.trim_matches(|c: char| c.is_ascii_punctuation()).to_owned());
+        Self { rule: breach.rule, words: words.collect() }
     }
 }
 
@@ -99,30 +102,37 @@ fn one_step_of_the_plan(scenario: &Scenario) -> Vec<Scenario> {
     })
 }
 
-/// Those before it lead to where it begins.
+/// Those before it lead to where it begins. Services that share a schema wait for each other's upgrades to the same version:
+/// these are left out together.
 fn last_upgrade_of_a_service(scenario: &Scenario) -> Vec<Scenario> {
     each(scenario.upgrades.len(), |n| {
-        let service = scenario.upgrades[n].service;
-        let is_last = scenario.upgrades[n + 1..].iter().all(|other| other.service != service);
-        (is_last && scenario.upgrades.len() > 1).then(|| without_upgrade(scenario.clone(), n))
+        let UpgradePlan { service, from, .. } = scenario.upgrades[n];
+        let schema = scenario.services[service].schema;
+        let goes_along = |other: &UpgradePlan| {
+            other.service == service || schema.is_some() && scenario.services[other.service].schema == schema
+        };
+        let mut along = scenario.upgrades.iter().enumerate().filter(|(_, other)| goes_along(other));
+        let is_last = along.all(|(at, other)| (other.from, at) <= (from, n));
+        let smaller = without_upgrades(scenario.clone(), |other| goes_along(other) && other.from == from);
+        (is_last && !smaller.upgrades.is_empty()).then_some(smaller)
     })
 }
 
-fn without_upgrade(mut scenario: Scenario, n: usize) -> Scenario {
-    scenario.upgrades.remove(n);
-    scenario.faults.retain(|fault| fault.upgrade != n);
-    for fault in scenario.faults.iter_mut().filter(|fault| fault.upgrade > n) {
-        fault.upgrade -= 1;
+fn without_upgrades(mut scenario: Scenario, is_one: impl Fn(&UpgradePlan) -> bool) -> Scenario {
+    while let Some(n) = scenario.upgrades.iter().position(&is_one) {
+        scenario.upgrades.remove(n);
+        scenario.faults.retain(|fault| fault.upgrade != n);
+        for fault in scenario.faults.iter_mut().filter(|fault| fault.upgrade > n) {
+            fault.upgrade -= 1;
+        }
     }
     scenario
 }
 
+/// What shares its schema does not wait for it in a world without it.
 fn one_service(scenario: &Scenario) -> Vec<Scenario> {
     each(scenario.services.len(), |n| {
-        let mut smaller = scenario.clone();
-        while let Some(of_it) = smaller.upgrades.iter().position(|upgrade| upgrade.service == n) {
-            smaller = without_upgrade(smaller, of_it);
-        }
+        let mut smaller = without_upgrades(scenario.clone(), |upgrade| upgrade.service == n);
         smaller.services.remove(n);
         for upgrade in smaller.upgrades.iter_mut().filter(|upgrade| upgrade.service > n) {
             upgrade.service -= 1;
@@ -314,11 +324,56 @@ mod tests {
     }
 
     #[test]
+    fn upgrades_that_wait_for_each_other_are_cut_together() {
+        let shares = |drawn: &Scenario| !drawn.sharing(0).is_empty();
+        let drawn: Vec<Scenario> = (1..500).map(draw::scenario).filter(shares).collect();
+        let count = |of: &Scenario| of.upgrades.iter().filter(|upgrade| upgrade.service == 0).count();
+        let is_cut = |large: &Scenario| {
+            let smaller = last_upgrade_of_a_service(large);
+            smaller.iter().any(|smaller| count(smaller) < count(large))
+        };
+        assert!(drawn.iter().any(is_cut), "the last version of a schema can be left out");
+        for smaller in drawn.iter().flat_map(|large| CUTS.iter().flat_map(move |cut| cut(large))) {
+            for upgrade in &smaller.upgrades {
+                let schema = smaller.services[upgrade.service].schema;
+                let also = |n: &usize| schema.is_some() && smaller.services[*n].schema == schema;
+                let goes_there = |n: usize| {
+                    smaller.upgrades.iter().any(|other| (other.service, other.from) == (n, upgrade.from))
+                };
+                let mut all = (0..smaller.services.len()).filter(also);
+                assert!(all.all(goes_there), "{}: one waits for what was cut", smaller.seed);
+            }
+        }
+    }
+
+    fn kind(rule: u8, what: &str) -> Kind {
+        // They are pantry and larder.
+        let drawn = (1..500).map(draw::scenario).find(|drawn| drawn.services.len() == 2).unwrap();
+        Kind::of(&Breach { at: 0, rule, what: what.to_owned() }, &drawn.services)
+    }
+
+    #[test]
     fn failures_are_of_a_kind_by_rule_and_words_without_names() {
-        let breach = |rule, what: &str| Breach { at: 0, rule, what: what.to_owned() };
-        let one = Kind::of(&breach(4, "revision 344: n03 was taken out beside the budget"));
-        assert_eq!(one, Kind::of(&breach(4, "revision 9: n1 was taken out beside the budget")));
-        assert_ne!(one, Kind::of(&breach(2, "revision 344: n03 was taken out beside the budget")));
-        assert_ne!(one, Kind::of(&breach(4, "revision 344: 2 are out after n02 was taken out, 1 may be")));
+        let one = kind(4, "revision 344: n03 was taken out beside the budget");
+        assert_eq!(one, kind(4, "revision 9: n1 was taken out beside the budget"));
+        assert_ne!(one, kind(2, "revision 344: n03 was taken out beside the budget"));
+        assert_ne!(one, kind(4, "revision 344: 2 are out after n02 was taken out, 1 may be"));
+        assert_eq!(kind(1, "larder was asked"), kind(1, "pantry was asked"));
+    }
+
+    #[test]
+    fn dead_ends_are_of_a_kind_by_phase_and_reason() {
+        let one = kind(0, "u0 does not end: Some(Roll), it requires floor 2 of larder; n01 is silent");
+        let same = "u3-again does not end: Some(Roll), n02 is silent; it requires floor 3 of pantry";
+        assert_eq!(one, kind(0, same));
+        assert_eq!(one, kind(0, &format!("{same}; n03 is silent; n04 is silent")));
+        for other in [
+            "u0 does not end: Some(Expand), it requires floor 2 of larder; n01 is silent",
+            "u0 does not end: Some(Roll), it requires floor 2 of larder; n01 is unready",
+            "u0 does not end: Some(Roll), it requires an approval; n01 is silent",
+            "u0 does not end: Some(Roll), it requires floor 2 of larder",
+        ] {
+            assert_ne!(one, kind(0, other), "{other}");
+        }
     }
 }

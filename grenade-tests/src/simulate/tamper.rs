@@ -94,7 +94,7 @@ async fn written_back(client: &mut Client, spoilt: &Spoilt) -> Option<bool> {
     Some(client.put(path, spoilt.was.clone(), None).await.is_ok())
 }
 
-/// Its agent is itself again, and what it wrote is gone.
+/// Removes what is there in place of an agent's report: the agent writes it again.
 pub(super) async fn remove(world: &World, key: &Key) {
     let Ok(mut client) = world.place.store().client().await else { return };
     let done = client.delete(Prefix::default().key(key), None).await;
@@ -198,7 +198,8 @@ fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64)
     }
 }
 
-/// The machine of an agent that lied is rebuilt: what it wrote is gone, its services are as they were.
+/// The machine of an agent that lied is rebuilt, and its services are as they were. Its report is gone, as after the end of
+/// its lease. A false admission stays until the agent is admitted again: the record of an admission is never deleted.
 pub(super) async fn rebuilt(world: &mut World, node: usize) {
     world.byzantine.remove(&node);
     world.agents[node].take().into_iter().for_each(super::agent::Agent::kill);
