@@ -104,7 +104,7 @@ fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> 
             service.name()
         ),
     );
-    any(service.below(spec.from).sample(), &format!("below `from` ({}) on", spec.from));
+    any(service.below(spec.from).sample(), &below(service, spec));
     match is_cut_off(service, spec) {
         true => {
             let how = ended_by(service.name(), "the release of `from`");
@@ -127,6 +127,20 @@ fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> 
         )));
     }
     found
+}
+
+/// What ends that instances are below `from`. Where the hop to `from` has not completed, its upgrade moves them.
+fn below(service: &ServiceFleet, spec: &Spec) -> String {
+    let (name, from) = (service.name(), spec.from);
+    let upgrade = || format!("upgrade {name} to {from} first");
+    let how = match service.window() {
+        // What the window says is found as well: `hop`.
+        Some(window) if window.floor > from => return format!("below `from` ({from}) on"),
+        Some(window) if window.floor < from && window.ceiling < ServiceVersion::MAX => upgrade(),
+        _ if service.below(from).count == service.len() => upgrade(),
+        _ => ended_by(name, "the release of `from`"),
+    };
+    format!("below `from` ({from}) ({how}) on")
 }
 
 /// What ends that instances are above `from`. Where they run `to`, and one of them is in rotation, an upgrade may have been

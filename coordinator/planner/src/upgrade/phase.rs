@@ -66,7 +66,7 @@ pub enum Refused {
     ContractBegun(UpgradeId, ServiceVersion),
     /// The database of an upgrade shows a contract that came after it, by an upgrade that the store does not know of.
     #[error(
-        "the database of upgrade {upgrade} shows that contract of {contract} has started, which came after that upgrade and is not in this store, so version {from} may not be able to run: restore a later copy of the store, or the database of that time"
+        "the database of upgrade {upgrade} shows that contract of {contract} has started, which came after that upgrade and is not in this store, so version {from} may not be able to run: restore a later copy of the store, or begin with an empty one, and reconcile it; or restore the database of that time"
     )]
     LaterContract {
         /// The upgrade that is bound to the database.

@@ -137,6 +137,29 @@ fn from_that_the_window_refuses_is_not_to_be_started() {
     assert!(found.contains("true pantry-api: above `from` (1) on: n0"), "{found}");
 }
 
+fn findings_from_2(world: &World) -> String {
+    let next = spec(json!({"from": 2, "to": 3}));
+    let found = tidegate_planner::gate::preflight::findings(world.store.fleet(), &next, None);
+    found.into_iter().map(|finding| format!("{} {}\n", finding.blocks, finding.what)).collect()
+}
+
+#[test]
+fn instance_below_from_is_named_with_its_end() {
+    let mut world = World::at_version_1(2);
+    let found = findings_from_2(&world);
+    let first = "true pantry-api: below `from` (2) (upgrade pantry-api to 2 first) on: n0, n1";
+    assert!(found.contains(first), "{found}");
+    world.return_with(&node(0), 2);
+    let found = findings_from_2(&world);
+    assert!(found.contains("below `from` (2) (start the release of `from` there, or stop it"), "{found}");
+    assert!(found.contains("`tidegate fleet decommission pantry-api/NODE --why …`) on: n1"), "{found}");
+    let set_by = "operator".parse().unwrap();
+    let between = Window { floor: version(1), ceiling: version(2), set_by, contracted: None };
+    world.store.put(Key::Window(service()), between);
+    let found = findings_from_2(&world);
+    assert!(found.contains("below `from` (2) (upgrade pantry-api to 2 first) on: n1"), "{found}");
+}
+
 /// One of three was given another release, which never became ready there.
 fn with_a_leftover(world: &mut World) {
     world.return_with(&node(2), 2);

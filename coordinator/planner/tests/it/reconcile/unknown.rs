@@ -85,6 +85,32 @@ fn preflight_names_the_disregarded_instance_to_include() {
     assert!(found.iter().any(|finding| finding.blocks && finding.what.contains(command)), "{found:?}");
 }
 
+/// What preflight finds of a disregarded instance whose version is not known.
+fn found_of_disregarded(rotation: Rotation, probed: Option<i64>) -> String {
+    let mut world = with_a_false_claim(900);
+    apply(&mut world, &disregard(&[1])).unwrap();
+    fails_verifying(&mut world, 1, rotation);
+    world.agents.get_mut(&node(1)).unwrap().report.probed = probed.map(version);
+    world.publish(&node(1));
+    let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
+    found.into_iter().map(|finding| format!("{}\n", finding.what)).collect()
+}
+
+#[test]
+fn unknown_disregarded_instance_is_named_with_its_end() {
+    let include = "`tidegate fleet reconcile --include pantry-api/n1`";
+    for rotation in [Rotation::In, Rotation::Out] {
+        let found = found_of_disregarded(rotation, Some(3));
+        assert!(found.contains("which may widen the window to version 3 that runs there"), "{found}");
+        assert!(found.contains("it; otherwise start a version inside the window there, or stop"), "{found}");
+        let found = found_of_disregarded(rotation, Some(1));
+        assert!(found.contains(&format!("after a plan includes it: {include}")), "{found}");
+    }
+    let found = found_of_disregarded(Rotation::In, None);
+    assert!(found.contains("out of rotation: `tidegate-agent check` (on n1)"), "{found}");
+    assert!(!found.contains(include), "that plan is refused: {found}");
+}
+
 /// Its agent obeys no order of the roll.
 #[test]
 fn disregarded_leftover_blocks_a_start_until_included() {

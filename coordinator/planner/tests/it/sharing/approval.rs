@@ -1,0 +1,47 @@
+//! Contract asks a person only once the services that share the schema are what it requires.
+
+use super::{acknowledge, runs, scheduler};
+use crate::sim::{World, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::Reason;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::gate::{PersonGate, SchemaGate};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::spec::ApprovalPoint;
+
+fn is_refused(world: &World) -> bool {
+    let accepts = ["sessions".to_owned()].into();
+    let asker = Asker { who: "op".into(), why: "none is open".into(), accepts };
+    ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Contract, &asker)
+        .is_err()
+}
+
+#[test]
+fn sharing_services_below_are_named_before_approvals() {
+    let why = "SQLite has no list of sessions".to_owned();
+    let unlisted = PersonGate::Acceptance { why: why.clone() };
+    let asked = PersonGate::Approval { point: ApprovalPoint::Contract };
+    for (sessions_unknown, expected) in [(Some(why), unlisted), (None, asked)] {
+        let mut world = World::at_version_1(2);
+        world.database.sessions_unknown = sessions_unknown;
+        runs(&mut world, &scheduler(), 7, 1);
+        let schema = json!({
+            "database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": {"scheduler": 2},
+        });
+        let asks = json!({"min_in_service": 1, "approvals": ["contract"], "schema": schema});
+        world.start_with_schema(spec(asks), MigrateOrder::BeforeRoll);
+        let last = world.run();
+        let reasons = &last.waiting[&upgrade_id()];
+        assert_eq!(world.phase(), Phase::Remove, "{reasons:?}");
+        let below = "services.scheduler.instances.n7: it is at version 1, 2 is needed";
+        assert!(reasons.iter().any(|reason| reason.to_string().contains(below)), "{reasons:?}");
+        let is_proof = |reason: &Reason| matches!(reason, Reason::Schema(SchemaGate::Certificate { .. }));
+        assert!(reasons.iter().all(is_proof), "{reasons:?}");
+        assert!(is_refused(&world), "that would be too early");
+        runs(&mut world, &scheduler(), 7, 2);
+        world.run();
+        acknowledge(&mut world, &scheduler());
+        assert_eq!(world.run().waiting[&upgrade_id()], [Reason::Person(expected)]);
+        assert!(!is_refused(&world));
+    }
+}
