@@ -3,7 +3,7 @@
 mod faults;
 mod narrow;
 
-pub use faults::{PHASES, kinds};
+pub use faults::{PHASES, kind_named, kinds};
 
 use super::dice::Dice;
 use super::metadata_plan;
@@ -300,5 +300,12 @@ mod tests {
             let is_there = |service: &ServicePlan| service.schema.is_none_or(|n| n < one.schemas.len());
             assert!(one.services.iter().all(is_there), "seed {}", one.seed);
         }
+    }
+
+    #[test]
+    fn faults_that_are_of_no_kind_are_refused_with_the_kinds() {
+        assert_eq!(kind_named("DatabaseOlder"), Ok("DatabaseOlder".to_owned()));
+        let refused = kind_named("DatabaseYounger").unwrap_err();
+        assert!(refused.contains("DatabaseOlder"), "{refused}");
     }
 }

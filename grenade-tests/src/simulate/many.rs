@@ -72,7 +72,7 @@ pub struct Arguments {
     #[arg(long, value_name = "GUARD", conflicts_with_all = ["log", "replay", "shrink", "scenario"])]
     pub(super) without: Option<String>,
     /// Draw no other kinds of faults than these
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = draw::kind_named)]
     pub(super) only_faults: Vec<String>,
     /// Falsify small worlds in every way that is known, and look whether the judge finds each out; exit 1 where it does not
     #[arg(long)]

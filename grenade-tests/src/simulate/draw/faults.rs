@@ -3,6 +3,7 @@
 use super::super::dice::Dice;
 use super::super::scenario::{Fault, ServicePlan, UpgradePlan, What};
 use super::super::slot::Hiccup;
+use std::collections::BTreeSet;
 
 /// The phases in which something can happen.
 pub const PHASES: [&str; 8] =
@@ -154,6 +155,18 @@ pub fn kinds(node: usize) -> Vec<What> {
         What::Person,
         What::TwoPersons,
     ]
+}
+
+/// The kind of faults of this name.
+///
+/// # Errors
+/// Where there is no such kind: with all names.
+pub fn kind_named(text: &str) -> Result<String, String> {
+    let all: BTreeSet<String> = kinds(0).iter().map(What::kind).collect();
+    match all.contains(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("no kind of faults; there are {}", Vec::from_iter(all).join(", "))),
+    }
 }
 
 fn what(dice: &mut Dice, service: &ServicePlan) -> What {
