@@ -81,7 +81,8 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
     }
     let ended = ended_at(world, current);
     let mut state = world.testbed.state();
-    // Without its journal, no agent can know what a program is that reports another version.
+    // Without its journal, no agent can know what a program is that reports another version, unless that was admitted with its
+    // release before.
     let lied = |(_, node): &At, slot: &Running| {
         state.facts.journals_lost.contains(node) && slot.is.says == Some(plan.from)
     };

@@ -83,6 +83,9 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
     let started = journal.unexposed || journal.unidentified.is_some();
     let same = started || journal.admitted.as_ref().is_none_or(|a| a.version == version);
     let release = journal.release.clone().filter(|_| same);
+    // Without its journal, the agent knows from the store alone what it had started and admitted at this version.
+    let recorded = seen.recorded.as_ref().filter(|(last, _)| journal.admitted.is_none() && *last == version);
+    let release = release.or_else(|| recorded.map(|(_, tag)| tag.clone()));
     Some(Act::AdmitRunning(version, release.or_else(|| service.release_of(version))))
 }
 

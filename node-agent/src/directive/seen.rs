@@ -5,7 +5,7 @@ use crate::host::HookState;
 use crate::journal::{Known, Order, Phase};
 use crate::quote::printable;
 use tidegate_proto::record::report::{BalancerReport, Health};
-use tidegate_proto::{Revision, ServiceVersion};
+use tidegate_proto::{ReleaseTag, Revision, ServiceVersion};
 use tokio::time::Instant;
 
 /// One look.
@@ -45,6 +45,8 @@ pub(crate) struct Seen {
     pub disregarded: bool,
     /// The running version must be admitted again: the agent has just begun, or its lease was lost.
     pub readmit: bool,
+    /// The version and the release of the last admission that the store has, where that was in this boot of the machine.
+    pub recorded: Option<(ServiceVersion, ReleaseTag)>,
     /// The state of staging.
     pub staging: Staging,
     /// Where hooks replace code: the stop hook while it stops, is fresh or refused; else the start hook.

@@ -3,9 +3,10 @@
 
 use crate::journal::{Journal, Known, Order, Phase};
 use std::collections::BTreeMap;
+use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::Identity;
-use tidegate_proto::{Key, NodeId, Revision, ServiceName, Value};
+use tidegate_proto::{Key, NodeId, ReleaseTag, Revision, ServiceName, ServiceVersion, Value};
 use tidegate_store::{Change, Entry, Scope, Seen, Store};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,8 @@ pub struct Inputs {
     pub directive: Option<Order>,
     /// The mod_revision of the inventory record.
     pub inventory: Revision,
+    /// That record: the last admission, where it can be read.
+    pub admitted: Option<Inventory>,
     /// The report's mod_revision, and who wrote it, where that can be read.
     pub report: Option<(Revision, Option<Identity>)>,
     /// The last reconciliation, with its mod_revision.
@@ -45,6 +48,12 @@ impl Inputs {
         self.known.then(|| self.window.clone())
     }
 
+    /// The version and the release of the last admission, where that was in this boot of the machine.
+    pub fn admitted_in(&self, boot: &str) -> Option<(ServiceVersion, ReleaseTag)> {
+        let admitted = self.admitted.as_ref().filter(|admitted| admitted.identity.boot == boot)?;
+        Some((admitted.version, admitted.release.clone()?))
+    }
+
     /// Whether `newer` contains what must not wait until the next look. What the agent wrote itself is not new; and while
     /// a service serves, a window that only lets more in can wait: its acknowledgement holds nothing back, and
     /// whatever is admitted asks the store itself.
@@ -60,6 +69,7 @@ impl Inputs {
         }
         if newer.inventory <= journal.admission() {
             known.inventory = newer.inventory;
+            known.admitted.clone_from(&newer.admitted);
         }
         let at = |inputs: &Self| inputs.report.as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision);
         if newer.report.as_ref().is_some_and(|(_, holder)| holder.as_ref() == Some(own))
@@ -79,7 +89,13 @@ impl Inputs {
             (Key::Directive(..), Ok(Value::Directive(record))) if !record.is_newer() => {
                 self.directive = Some(Order { generation: revision, directive: record.body.clone() });
             }
-            (Key::Inventory(..), _) => self.inventory = revision,
+            (Key::Inventory(..), value) => {
+                self.inventory = revision;
+                self.admitted = match value {
+                    Ok(Value::Inventory(record)) => Some(record.body.clone()),
+                    _ => None,
+                };
+            }
             (Key::Reconciliation, Ok(Value::Reconciliation(record))) => {
                 self.reconciliation = Some((revision, record.body.clone()));
             }
@@ -101,7 +117,10 @@ impl Inputs {
         match key {
             Key::Window(_) => self.window = None,
             Key::Directive(..) => self.directive = None,
-            Key::Inventory(..) => self.inventory = Revision::ABSENT,
+            Key::Inventory(..) => {
+                self.inventory = Revision::ABSENT;
+                self.admitted = None;
+            }
             Key::Report(..) => {
                 self.report = None;
                 self.no_report_at = revision;
@@ -214,6 +233,7 @@ fn set_away(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, away: bool) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_proto::record::Timestamp;
     use tidegate_proto::record::window::Window;
 
     fn own() -> Identity {
@@ -262,5 +282,19 @@ mod tests {
         assert!(with_report(Some(own())).is_outdated_by(&older, &journal, &own()), "the store fell back");
         let admitted = Inputs { inventory: Revision(9), ..with_window(5, 1, 2) };
         assert!(before.is_outdated_by(&admitted, &journal, &own()), "by another hand than the agent's");
+    }
+
+    #[test]
+    fn admission_of_another_boot_names_no_release() {
+        let version = ServiceVersion::new(1).unwrap();
+        let tag: ReleaseTag = "pantry-2".parse().unwrap();
+        let inputs = |release: Option<ReleaseTag>| {
+            let (labels, identity, at) = (BTreeMap::new(), own(), Timestamp(0));
+            let admitted = Some(Inventory { version, release, labels, identity, at });
+            Inputs { admitted, ..Inputs::default() }
+        };
+        assert_eq!(inputs(Some(tag.clone())).admitted_in("b"), Some((version, tag.clone())));
+        assert_eq!(inputs(Some(tag)).admitted_in("another"), None);
+        assert_eq!(inputs(None).admitted_in("b"), None, "its release was not known");
     }
 }

@@ -133,6 +133,7 @@ impl Observer {
             reconciled: None,
             disregarded: false,
             readmit: true,
+            recorded: None,
             staging: Staging::Pending,
             hook: HookState::NotBegun,
         }

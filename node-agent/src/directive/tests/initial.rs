@@ -1,7 +1,7 @@
-//! The first release of all.
+//! The first release of all, and what runs when the agent has no journal.
 
 use super::super::seen::DisableFile;
-use super::story::{Story, release, version};
+use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
 use crate::host::Target;
 use crate::journal::{Admitted, Journal, Phase};
@@ -49,4 +49,27 @@ fn adopted_service_without_release_is_not_replaced_by_first() {
     let mut story = blank();
     story.journal.admitted = Some(Admitted { version: version(1), release: None, revision: Revision(8) });
     assert_eq!(story.act(), Act::Wait);
+}
+
+#[test]
+fn release_on_record_outlives_a_lost_journal() {
+    let mut story = Story::serving();
+    story.journal = Journal::default();
+    story.seen.readmit = true;
+    let configured = Some(release(1).tag);
+    assert_eq!(story.service.release_of(version(1)), configured);
+    let started = release(2).tag;
+    for (recorded, admitted) in [
+        (None, configured.clone()),
+        (Some((version(2), started.clone())), configured),
+        (Some((version(1), started.clone())), Some(started.clone())),
+    ] {
+        story.seen.recorded = recorded;
+        assert_eq!(story.act(), Act::AdmitRunning(version(1), admitted));
+    }
+    story.journal.release = Some(started.clone());
+    story.journal.admit(Admitted { version: version(1), release: Some(started), revision: Revision(6) });
+    story.seen.readmit = false;
+    story.ordered(order(9, replace(1)));
+    assert_eq!(story.journal.phase, Phase::Draining, "another release of that version is replaced");
 }

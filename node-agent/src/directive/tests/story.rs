@@ -101,6 +101,7 @@ impl Story {
             reconciled: None,
             disregarded: false,
             readmit: false,
+            recorded: None,
             staging: Staging::Ready,
             hook: HookState::NotBegun,
         };
