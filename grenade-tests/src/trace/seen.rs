@@ -53,6 +53,8 @@ pub(super) struct Instance {
     pub(super) decommissioned: bool,
     /// The version at which it was in service until it left service or changed, and the revision at which that was.
     served: Option<(ServiceVersion, i64)>,
+    /// The revision of the report with which it last came into service; 0 where no report did that.
+    came_in: i64,
 }
 
 /// Everything at one revision.
@@ -89,6 +91,11 @@ impl Seen {
                     && instance.serves_at() != served
                 {
                     instance.served = Some((version, revision.number));
+                }
+                if served.is_none() && instance.is_in_service() {
+                    // A coordinator knows what its own order let in.
+                    let by_report = matches!(written.key, Key::Report(..));
+                    instance.came_in = if by_report { revision.number } else { 0 };
                 }
             }
         }
@@ -263,6 +270,11 @@ impl Instance {
     /// report that cannot be read, or because it has only just joined.
     pub(super) fn fell_out_after(&self, known: i64) -> bool {
         self.fell_out > known
+    }
+
+    /// Whether it last came into service with a report, and after this revision.
+    pub(super) fn came_in_after(&self, known: i64) -> bool {
+        self.came_in > known
     }
 
     /// Whether it counts: admitted once, and not decommissioned or heard of since.

@@ -25,6 +25,12 @@ impl Judge<'_> {
             if !serves(self.before) || serves(self.after) {
                 continue;
             }
+            // No coordinator had to know yet that it came into service a moment ago, and its agent declines what presumes
+            // it out.
+            let came_in = self.before.instances.get(&at).is_some_and(|i| i.came_in_after(self.known));
+            if came_in && order.is_some_and(|order| order.presumes_out) {
+                continue;
+            }
             let taken = self.revision.writes.iter().any(|w| w.key == Key::Budget(service.clone()));
             self.holds(4, taken, || format!("{node} was taken out beside the budget"));
             // Beside none that is active, one that is over may still move what it left behind.
@@ -126,10 +132,31 @@ mod tests {
             written(drains, "directives/pantry-api/n2", Some(&order.to_string())),
             written(drains, "budget/pantry-api", Some(budget)),
         ]);
+        last_breaks_it(writes, times)
+    }
+
+    /// Whether the last revision breaks the rule, where each was written at its time.
+    fn last_breaks_it(writes: Vec<Vec<Written>>, times: Vec<u64>) -> bool {
+        let last = i64::try_from(writes.len()).unwrap();
         let revisions = (1..).zip(writes).map(|(number, writes)| Revision { number, writes }).collect();
         let seen_at = (1..).zip(times).collect();
         let trace = Trace { revisions, seen_at, ..Trace::default() };
-        trace.breaches().iter().any(|broken| broken.rule == 4 && broken.at == drains)
+        trace.breaches().iter().any(|broken| broken.rule == 4 && broken.at == last)
+    }
+
+    /// Whether a replacement of n1 that takes no budget breaks the rule, where n1 came into service at this time.
+    fn free_replacement_breaks_it(came_in: u64, presumes_out: bool) -> bool {
+        let mut order: serde_json::Value = serde_json::from_str(DIRECTIVE).unwrap();
+        order["presumes_out"] = json!(presumes_out);
+        let writes = vec![
+            vec![written(1, "upgrades/u1", Some(UPGRADE))],
+            vec![written(2, "active/pantry-api", Some(r#"{"schema":1,"upgrade":"u1"}"#))],
+            vec![admitted(3, 1)],
+            vec![reported(4, 1, "out")],
+            vec![reported(5, 1, "in")],
+            vec![written(6, "directives/pantry-api/n1", Some(&order.to_string()))],
+        ];
+        last_breaks_it(writes, vec![0, 0, 0, 0, came_in, DRAIN])
     }
 
     #[test]
@@ -154,5 +181,12 @@ mod tests {
         assert!(!drain_of_breaks_it("u1", false, &[]));
         assert!(drain_of_breaks_it("u1", false, &[(DRAIN - 3_000, Fate::IsOut)]), "two must stay");
         assert!(drain_of_breaks_it("u2", false, &[]), "there is no such upgrade");
+    }
+
+    #[test]
+    fn what_came_in_a_moment_ago_may_be_presumed_out() {
+        assert!(!free_replacement_breaks_it(DRAIN - 1, true), "its agent declines");
+        assert!(free_replacement_breaks_it(DRAIN - 3_000, true), "a coordinator had to know");
+        assert!(free_replacement_breaks_it(DRAIN - 1, false), "its agent obeys");
     }
 }
