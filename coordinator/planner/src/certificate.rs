@@ -12,7 +12,6 @@ mod make;
 
 pub use allowed::{SESSION, accepted, allowed_sessions};
 pub use conditions::{False, check, joined, new_form, sessions_flaws, standing_flaws, undo_flaws};
-pub(crate) use make::services_are_ready;
 pub use make::{DatabaseEvidence, Made, certify, forget};
 pub use tidegate_proto::record::upgrade::SESSIONS;
 

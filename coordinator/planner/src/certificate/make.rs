@@ -2,26 +2,24 @@
 //! transaction that stores it and enters contract, comparing everything that the read saw.
 
 use super::allowed::allowed_sessions;
-use super::conditions::{False, services_flaws};
 use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, Rows, ServicePart, Session, WindowSeen, check};
 use crate::action::Action;
 use crate::contracted::named_in_windows;
 use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
+use crate::gate::Reason;
 use crate::gate::schema::uncertified;
 use crate::gate::store::unreconciled;
-use crate::gate::{Answer, Reason};
 use crate::moment::Moment;
 use crate::plan::Draft;
-use crate::upgrade::View;
 use crate::upgrade::phase::Move;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, SpecSchema};
-use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
+use tidegate_proto::{Key, Revision, ServiceVersion, UpgradeId, mutant};
 
 /// The most findings that are listed at once.
 const LISTED: usize = 20;
@@ -70,27 +68,14 @@ pub fn certify(
     let certificate = certificate(fleet, moment, id, upgrade, binding, asked, schema, evidence);
     let flaws = check(&certificate);
     if !flaws.is_empty() {
-        return Err(listed(&flaws));
+        let more = flaws.len().saturating_sub(LISTED);
+        let more =
+            (more > 0).then(|| format!("and {more} more findings, which are listed when these are gone"));
+        let listed = flaws.into_iter().take(LISTED).map(|flaw| flaw.to_string());
+        return Err(listed.chain(more).map(uncertified).collect());
     }
     let commits = commits(fleet, moment, id, upgrade, binding, schema, &certificate)?;
     Ok(Made { certificate, commits })
-}
-
-/// Whether each service that shares the schema is what contract requires: a person is asked for an approval only then.
-pub(crate) fn services_are_ready(view: &View<'_>) -> Answer {
-    let fleet = view.fleet;
-    let schema = view.upgrade.schema.as_ref().and_then(|binding| fleet.schema(&binding.id));
-    let Some((schema, asked)) = schema.zip(view.spec().schema.as_ref()) else { return Answer::open() };
-    let parts = service_parts(fleet, asked, schema);
-    let reasons = listed(&services_flaws(&schema.services, &parts, fleet.revision()));
-    Answer { is_open: reasons.is_empty(), reasons }
-}
-
-/// Findings as reasons, bounded; none where there is none.
-fn listed(flaws: &[False]) -> Vec<Reason> {
-    let more = flaws.len().saturating_sub(LISTED);
-    let more = (more > 0).then(|| format!("and {more} more findings, which are listed when these are gone"));
-    flaws.iter().take(LISTED).map(ToString::to_string).chain(more).map(uncertified).collect()
 }
 
 fn certificate(
@@ -103,6 +88,11 @@ fn certificate(
     schema: &Schema,
     evidence: DatabaseEvidence,
 ) -> Certificate {
+    let services = schema
+        .services
+        .keys()
+        .map(|name| (name.clone(), service_part(fleet.service(name), asked.empty.contains(name))))
+        .collect();
     let endpoints = match &evidence.sessions {
         Ok(_) => asked.every_endpoint().map(str::to_owned).collect(),
         Err(_) => BTreeSet::new(),
@@ -120,7 +110,7 @@ fn certificate(
         term: moment.leader.term.clone(),
         read_at: fleet.revision(),
         required: schema.services.clone(),
-        services: service_parts(fleet, asked, schema),
+        services,
         approval_asked,
         approval,
         pending_rows: Part::Proved(Rows { pending: evidence.pending_rows }),
@@ -128,12 +118,6 @@ fn certificate(
         allowed_sessions: allowed_sessions(upgrade),
         endpoints,
     }
-}
-
-/// What is seen of each service that shares the schema.
-fn service_parts(fleet: &Fleet, asked: &SpecSchema, schema: &Schema) -> BTreeMap<ServiceName, ServicePart> {
-    let part = |name: &ServiceName| service_part(fleet.service(name), asked.empty.contains(name));
-    schema.services.keys().map(|name| (name.clone(), part(name))).collect()
 }
 
 fn service_part(service: Option<&ServiceFleet>, named_empty: bool) -> ServicePart {
