@@ -155,7 +155,11 @@ impl Reason {
         matches!(
             self,
             Self::Person(PersonGate::Approval { .. })
-                | Self::Schema(SchemaGate::MigrateFloor { .. } | SchemaGate::SharedForm { .. })
+                | Self::Schema(
+                    SchemaGate::MigrateFloor { .. }
+                        | SchemaGate::SharedForm { .. }
+                        | SchemaGate::SharedRollback { .. }
+                )
         )
     }
 

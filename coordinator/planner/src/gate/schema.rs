@@ -26,6 +26,7 @@ pub enum SchemaGate {
     SchemaTrouble { job: String, why: String },
     SchemaLost { job: String, from: ServiceVersion, to: ServiceVersion, rollback_path: bool },
     SharedForm { upgrade: UpgradeId, version: ServiceVersion, missing: MissingForm, rollback_path: bool },
+    SharedRollback { upgrade: UpgradeId, service: ServiceName, version: ServiceVersion },
     LaterContract { upgrade: UpgradeId, contract: String, rollback_path: bool },
     MigrateFloor { service: ServiceName, floor: Option<ServiceVersion>, needs: ServiceVersion },
     Certificate { why: String },
@@ -71,6 +72,14 @@ impl SchemaGate {
                     .next_step(next_step)
                     .timeout("none: it depends on another upgrade")
             }
+            Self::SharedRollback { upgrade, service, version } => Description::new(
+                format!(
+                    "upgrade {upgrade} rolls back {service} from version {version}, which uses what expand made; expand is undone once no instance of {service} may start that version"
+                ),
+                "the rollback of that upgrade",
+            )
+            .next_step(waits.upgrade(|_| format!("tidegate upgrade explain {upgrade}")))
+            .timeout("none: it depends on another upgrade"),
             Self::LaterContract { upgrade, contract, rollback_path } => Description::new(
                 format!(
                     "the database of upgrade {upgrade} shows that contract of {contract} has started, which came after that upgrade and is not in this store: no instance is moved, because what is left may not bear an earlier version"

@@ -156,6 +156,7 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
         shared_form(MissingForm::RollingBack, true),
         shared_form(MissingForm::RolledBack, true),
         shared_form(MissingForm::RolledBack, false),
+        shared_rollback(),
         later_contract(false),
         later_contract(true),
         Reason::Schema(SchemaGate::MigrateFloor {
@@ -193,6 +194,11 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
 fn shared_form(missing: MissingForm, rollback_path: bool) -> Reason {
     let upgrade = "of-scheduler".parse().unwrap();
     Reason::Schema(SchemaGate::SharedForm { upgrade, version: release(2).version, missing, rollback_path })
+}
+
+fn shared_rollback() -> Reason {
+    let (upgrade, service) = ("of-scheduler".parse().unwrap(), "scheduler".parse().unwrap());
+    Reason::Schema(SchemaGate::SharedRollback { upgrade, service, version: release(2).version })
 }
 
 fn later_contract(rollback_path: bool) -> Reason {

@@ -4,12 +4,12 @@
 use super::migrate_floors::required;
 use super::{SchemaGate, lost_job};
 use crate::fleet::{Fleet, Stored};
-use crate::gate::Reason;
 use crate::gate::person::rollback::begins;
+use crate::gate::{Answer, Reason};
 use crate::moment::SchemaFacts;
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
-use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, SchemaBinding, Upgrade};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, SchemaBinding, Upgrade};
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
 
@@ -68,6 +68,22 @@ fn first_missing<'a>(view: &View<'a>) -> Option<(&'a UpgradeId, MissingForm)> {
 pub(crate) fn begins_to_use(spec: &Spec, other: &Upgrade) -> bool {
     let needs = other.spec.schema.as_ref().and_then(|asked| asked.shared_with.get(&spec.service));
     needs.is_some_and(|needs| spec.from < *needs && *needs <= spec.to)
+}
+
+/// Whether a rollback takes a service back from a version that uses what the expand of another upgrade makes: until its
+/// ceiling is lowered and acknowledged, an instance may still start that version.
+pub(crate) fn is_leaving(rolled_back: &Upgrade, other: &Upgrade) -> bool {
+    let Phase::RollingBack { step, .. } = rolled_back.phase else { return false };
+    step != RollbackStep::Undo && begins_to_use(&rolled_back.spec, other)
+}
+
+/// Whether no sharing service is being rolled back from a version that uses what expand made: that ends before the undo.
+pub(crate) fn none_is_leaving(view: &View<'_>) -> Answer {
+    let found = view.fleet.active_upgrades().find(|(_, other)| is_leaving(other, view.upgrade));
+    found.map_or_else(Answer::open, |(id, other)| {
+        let (service, version) = (other.spec.service.clone(), other.spec.to);
+        Answer::from(Reason::from(SchemaGate::SharedRollback { upgrade: id.clone(), service, version }))
+    })
 }
 
 /// Whether the form of another upgrade is missing for this one, which was started at this revision.

@@ -8,6 +8,7 @@ use super::{schema, shared};
 use crate::action::SchemaJob;
 use crate::fleet::{Instance, ServiceFleet};
 use crate::gate::roll::stall::is_overdue;
+use crate::gate::schema::form;
 use crate::gate::version;
 use crate::moment::SchemaFacts;
 use crate::upgrade::phase::Move;
@@ -31,7 +32,8 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     let none_above = draft
         .service()
         .is_none_or(|service| draft.passes(version::none_may_be_above(service, from, deadline)));
-    if none_above {
+    let none_is_leaving = draft.passes(form::none_is_leaving(&draft.view()));
+    if none_above && none_is_leaving {
         // The turn may have been held since the last look.
         if schema::run(draft, SchemaJob::Undo, is_undone) {
             schema::is_seen_at_the_end(draft);
@@ -43,7 +45,8 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         true => schema::is_seen_at_the_end(draft),
         false => schema::is_seen_recently(draft),
     };
-    let Some(idle) = draft.service().and_then(version::idle_alone) else { return };
+    let idle = draft.service().filter(|_| !none_above).and_then(version::idle_alone);
+    let Some(idle) = idle else { return };
     if is_seen && is_overdue(&draft.view()) {
         let service = &draft.spec().service;
         let left = format!(

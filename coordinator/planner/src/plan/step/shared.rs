@@ -11,7 +11,7 @@ use crate::release::floor::{self, is_only_watched};
 use crate::release::need;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
-use tidegate_proto::record::upgrade::PhaseName;
+use tidegate_proto::record::upgrade::{PhaseName, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, mutant};
 
@@ -125,20 +125,30 @@ pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
 }
 
 /// A sharing service that is at the version that may meet the contracted form, or is upgraded to it: its programs use what
-/// expand made. Of an instance that is silent its last admission counts: it needs another one to run a higher version.
+/// expand made. Of an instance that is silent its last admission counts: it needs another one to run a higher version. One
+/// that is being rolled back from that version stops using it.
 pub(super) fn uses_new_form<'a>(draft: &Draft<'a>) -> Option<(&'a ServiceName, ServiceVersion)> {
     let upgrade = draft.upgrade;
     let others = upgrade.spec.schema.iter().flat_map(|asked| &asked.shared_with);
     let found = others.map(|(name, needs)| (name, *needs)).find(|(name, needs)| {
         let instances = draft.fleet.service(name).into_iter().flat_map(ServiceFleet::instances);
         let runs = instances.filter_map(Instance::last_seen).any(|version| version >= *needs);
-        let comes = draft
-            .fleet
-            .active_upgrade(name)
-            .is_some_and(|(_, other)| other.spec.to >= *needs && other.phase.name() != PhaseName::Preflight);
-        runs || comes
+        match draft.fleet.active_upgrade(name) {
+            Some((_, other)) if form::is_leaving(other, upgrade) => false,
+            Some((_, other)) => runs || goes_to(other).is_some_and(|version| version >= *needs),
+            None => runs,
+        }
     });
     found.filter(|_| !mutant::is("sharing-services-lose-the-new-form"))
+}
+
+/// The version to which an upgrade moves instances now: in preflight to none.
+fn goes_to(upgrade: &Upgrade) -> Option<ServiceVersion> {
+    match upgrade.phase.name() {
+        PhaseName::Preflight => None,
+        PhaseName::RollingBack => Some(upgrade.spec.from),
+        _ => Some(upgrade.spec.to),
+    }
 }
 
 /// Whether the new version uses a form that another upgrade makes, and that is missing or about to be; waits then.

@@ -1,14 +1,16 @@
 //! Rollbacks of an upgrade whose schema other services share.
 
-use super::{acknowledge, runs, scheduler, set_floor, shared, window};
-use crate::sim::{Database, World};
+use super::{acknowledge, runs, scheduler, set_floor, shared, version, window};
+use crate::sim::{Database, World, upgrade_id};
 use serde_json::json;
-use tidegate_planner::gate::preflight;
+use tidegate_planner::Reason;
+use tidegate_planner::gate::{SchemaGate, preflight};
+use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::need::Need;
-use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::record::upgrade::{MigrateOrder, Pause, Phase, PhaseName, RollbackStep};
 use tidegate_proto::spec::Spec;
-use tidegate_proto::{Key, ServiceVersion};
+use tidegate_proto::{Key, ServiceVersion, UpgradeId};
 
 #[test]
 fn second_attempt_restores_window_opened_by_rollback() {
@@ -51,6 +53,45 @@ fn undo_spares_the_form_that_a_sharing_service_uses() {
         assert_eq!(world.database.expanded, stays, "the scheduler is at {runs_at}");
         let left = world.upgrade().unwrap().schema.clone().unwrap().left;
         assert_eq!(left.iter().any(|what| what.contains("scheduler")), stays, "{left:?}");
+    }
+}
+
+fn of_scheduler() -> UpgradeId {
+    "of-scheduler".parse().unwrap()
+}
+
+/// An upgrade of the sharing service from 1 to 2 is in this step of its rollback, and paused there.
+fn scheduler_rolls_back(world: &mut World, step: RollbackStep) {
+    let mut body = world.upgrade().unwrap().clone();
+    *body.spec = Spec { service: scheduler(), schema: None, ..shared(json!({})) };
+    body.schema = None;
+    body.phase = Phase::RollingBack { from: PhaseName::Roll, step, because: "regret".into() };
+    body.paused = Some(Pause { who: "op".into(), why: "lunch".into(), at: Timestamp(0) });
+    world.store.put(Key::Upgrade(of_scheduler()), body);
+    world.store.put(Key::Active(scheduler()), Active { upgrade: of_scheduler() });
+}
+
+#[test]
+fn undo_waits_until_a_sharing_service_is_rolled_back() {
+    use RollbackStep::{Lower, Move, Restage, Undo};
+    for (step, runs_at) in [(Restage, 2), (Move, 1), (Lower, 1)] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        scheduler_rolls_back(&mut world, step);
+        runs(&mut world, &scheduler(), 7, runs_at);
+        world.roll_back();
+        let (upgrade, service) = (of_scheduler(), scheduler());
+        let waits = Reason::Schema(SchemaGate::SharedRollback { upgrade, service, version: version(2) });
+        let last = world.run();
+        assert_eq!(last.waiting[&upgrade_id()], [waits], "{step:?}");
+        assert!(world.database.expanded, "{step:?}: an instance may still start version 2");
+        scheduler_rolls_back(&mut world, Undo);
+        runs(&mut world, &scheduler(), 7, 1);
+        world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+        assert!(!world.database.expanded, "{step:?}: no service uses it any more");
     }
 }
 
