@@ -9,9 +9,9 @@ use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_proto::ServiceVersion;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CordonNodeRequest, DecommissionInstanceRequest, ExplainUpgradeReply,
-    ExplainUpgradeRequest, PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest,
-    RecordGateRequest, ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest, RunningInstance,
-    SetWindowRequest, StartUpgradeRequest, UncordonNodeRequest,
+    ExplainUpgradeRequest, PauseUpgradeRequest, PlanReconciliationReply, PlanReconciliationRequest,
+    ReconcileStoreRequest, RecordGateRequest, ResumeUpgradeRequest, RetryInstanceRequest,
+    RollBackUpgradeRequest, RunningInstance, SetWindowRequest, StartUpgradeRequest, UncordonNodeRequest,
 };
 
 /// A person.
@@ -175,8 +175,8 @@ impl<'a> Operator<'a> {
     }
 
     /// Reconciles a store that was restored: every claim is applied that some node makes, but for those of nodes that lie.
-    /// `taken_up` was disregarded before, and is included now. `stays_out` says of an instance that the plan refuses whether
-    /// people disregard it.
+    /// `taken_up` was disregarded before, and is included now. Of the instances that the plan refuses, people disregard
+    /// those that an upgrade went past, and those of which `stays_out` says so.
     pub(super) async fn reconcile(
         &self,
         taken_up: Vec<String>,
@@ -196,7 +196,7 @@ impl<'a> Operator<'a> {
         let stays_out = |running: &RunningInstance| lies(&running.instance) || stays_out(running);
         // A claim that is included may set a window that refuses instances which no earlier plan refused.
         let mut is_planned = false;
-        while disregard_refused(&mut asked, &plan.instances, stays_out) || !is_planned {
+        while disregard_refused(&mut asked, &plan, stays_out) || !is_planned {
             let next = operation::plan_reconciliation(context, &leadership, asked.clone()).await;
             plan = next.map_err(|error| error.to_string())?;
             is_planned = true;
@@ -240,13 +240,14 @@ pub(super) async fn within(asked: impl Future<Output = Result<String, String>>) 
     tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err("no answer".to_owned()))
 }
 
-/// Adds to `--disregard` what a plan refuses and stays out; whether there is any.
+/// Adds to `--disregard` what a plan refuses and stays out, or was left behind; whether there is any.
 fn disregard_refused(
     asked: &mut PlanReconciliationRequest,
-    planned: &[RunningInstance],
+    plan: &PlanReconciliationReply,
     stays_out: impl Fn(&RunningInstance) -> bool,
 ) -> bool {
-    let refused = planned.iter().filter(|running| running.refused.is_some() && stays_out(running));
+    let named = |running: &RunningInstance| stays_out(running) || is_left_behind(plan, running);
+    let refused = plan.instances.iter().filter(|running| running.refused.is_some() && named(running));
     let refused = refused.map(|running| running.instance.clone());
     let more: Vec<String> = refused.filter(|instance| !asked.disregard.contains(instance)).collect();
     asked.include.retain(|instance| !more.contains(instance));
@@ -254,13 +255,30 @@ fn disregard_refused(
     !more.is_empty()
 }
 
+/// Whether an instance claims nothing and runs a version below a floor that others obeyed: its agent was away while a store
+/// without a record of it was reconciled, and an upgrade there went past it.
+fn is_left_behind(plan: &PlanReconciliationReply, running: &RunningInstance) -> bool {
+    let Some((service, _)) = running.instance.split_once('/') else { return false };
+    let applied = plan.witnesses.iter().filter(|claim| {
+        claim.fate == "applied" && claim.instance.split_once('/').is_some_and(|(of, _)| of == service)
+    });
+    let floor = applied.filter_map(|claim| claim.floor).max();
+    let claims = plan.witnesses.iter().any(|claim| claim.instance == running.instance);
+    !claims && running.version.zip(floor).is_some_and(|(version, floor)| version < floor)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_proto::wire::v1::WitnessClaim;
 
     fn running(instance: &str, refused: bool) -> RunningInstance {
         let refused = refused.then(|| "it runs version 1, outside the new window [2, 2]".to_owned());
         RunningInstance { instance: instance.to_owned(), version: Some(1), refused }
+    }
+
+    fn planned<const N: usize>(instances: [RunningInstance; N]) -> PlanReconciliationReply {
+        PlanReconciliationReply { instances: instances.into(), ..Default::default() }
     }
 
     #[test]
@@ -268,7 +286,7 @@ mod tests {
         let mut asked =
             PlanReconciliationRequest { include: vec!["pantry/n0".to_owned()], ..Default::default() };
         let newcomer = |running: &RunningInstance| running.instance == "pantry/n1";
-        let all = |refused| [running("pantry/n0", refused), running("pantry/n1", refused)];
+        let all = |refused| planned([running("pantry/n0", refused), running("pantry/n1", refused)]);
         assert!(!disregard_refused(&mut asked, &all(false), newcomer), "no window refuses any yet");
         assert!(disregard_refused(&mut asked, &all(true), newcomer));
         assert_eq!(asked.disregard, ["pantry/n1"]);
@@ -280,7 +298,28 @@ mod tests {
     fn what_is_disregarded_is_included_no_longer() {
         let name = "pantry/n1".to_owned();
         let mut asked = PlanReconciliationRequest { include: vec![name.clone()], ..Default::default() };
-        assert!(disregard_refused(&mut asked, &[running(&name, true)], |_| true));
+        assert!(disregard_refused(&mut asked, &planned([running(&name, true)]), |_| true));
         assert_eq!((asked.include, asked.disregard), (vec![], vec![name]));
+    }
+
+    #[test]
+    fn what_claims_nothing_below_an_obeyed_floor_is_disregarded() {
+        let claim = |instance: &str, floor, fate: &str| WitnessClaim {
+            instance: instance.to_owned(),
+            floor: Some(floor),
+            fate: fate.to_owned(),
+            ..Default::default()
+        };
+        let disregards = |witnesses: &[WitnessClaim]| {
+            let mut plan = planned([running("pantry/n1", true)]);
+            plan.witnesses = witnesses.to_vec();
+            disregard_refused(&mut PlanReconciliationRequest::default(), &plan, |_| false)
+        };
+        assert!(disregards(&[claim("pantry/n0", 2, "applied")]));
+        assert!(!disregards(&[claim("pantry/n0", 1, "applied")]), "no agent obeyed a floor above it");
+        assert!(!disregards(&[claim("pantry/n0", 2, "quarantined")]), "the floor is not applied");
+        assert!(!disregards(&[claim("cellar/n0", 2, "applied")]), "it is of another service");
+        let own = claim("pantry/n1", 1, "applied");
+        assert!(!disregards(&[claim("pantry/n0", 2, "applied"), own]), "the former store had it");
     }
 }
