@@ -86,7 +86,8 @@ impl Seen {
             }
             if let Some(instance) = self.about(&written.key) {
                 let (was_out, served) = before.unwrap_or_default();
-                instance.note_out(was_out, revision.number);
+                let was_in_service = served.is_some();
+                instance.note_out(was_out, was_in_service, written, revision.number);
                 if let Some(version) = served
                     && instance.serves_at() != served
                 {
@@ -286,12 +287,14 @@ impl Instance {
         self.counts() && !self.is_in_service()
     }
 
-    /// A revision wrote one of its records, before which it was out or not.
-    fn note_out(&mut self, was_out: bool, revision: i64) {
+    /// A revision wrote one of its records, before which it was out, in service, or not counted. An order takes out with its
+    /// commit: what was in service under an order, and leaves with another record, falls out by itself.
+    fn note_out(&mut self, was_out: bool, was_in_service: bool, written: &Written, revision: i64) {
         let ordered = self.report.as_ref().is_some_and(|report| self.is_ordered_out(&report.body));
-        if !self.is_out() || ordered {
+        let by_order = ordered && matches!(written.key, Key::Directive(..));
+        if !self.is_out() || by_order {
             self.fell_out = 0;
-        } else if !was_out {
+        } else if was_in_service || !was_out && !ordered {
             self.fell_out = revision;
         }
     }

@@ -123,15 +123,54 @@ mod tests {
             }]);
         }
         let drains = i64::try_from(writes.len()).unwrap() + 1;
+        times.push(DRAIN);
+        writes.push(drained(drains, by));
+        last_breaks_it(writes, times)
+    }
+
+    /// The drain of n2 on behalf of this upgrade.
+    fn drained(number: i64, by: &str) -> Vec<Written> {
         let mut order: serde_json::Value = serde_json::from_str(DIRECTIVE).unwrap();
         order["disposition"] = json!({"name": "drain"});
         order["upgrade"] = json!(by);
         let budget = r#"{"schema":1,"term":"t1","taken":1}"#;
+        vec![
+            written(number, "directives/pantry-api/n2", Some(&order.to_string())),
+            written(number, "budget/pantry-api", Some(budget)),
+        ]
+    }
+
+    /// What n1 reports after its replacement, which revision 6 ordered.
+    fn replaced(version: Option<u32>) -> String {
+        let report = json!({
+            "schema": 1, "version": version, "admission": 3, "generation": 6, "rotation": "in",
+            "health": "healthy", "step": {"name": "serving"}, "identity": {"nonce": "n", "boot": "b"},
+        });
+        report.to_string()
+    }
+
+    /// Whether the drain breaks the rule, where n1 was replaced and served, and these records of it followed.
+    fn drain_beside_a_replaced_one_breaks_it(later: &[(u64, &str, &str)]) -> bool {
+        let inventory = r#"{"schema":1,"version":2,"identity":{"nonce":"n","boot":"b"},"at":1}"#;
+        let mut writes = vec![
+            vec![written(1, "upgrades/u1", Some(UPGRADE))],
+            vec![written(2, "active/pantry-api", Some(r#"{"schema":1,"upgrade":"u1"}"#))],
+            vec![written(3, "inventory/pantry-api/n1", Some(inventory))],
+            vec![admitted(4, 2)],
+            vec![admitted(5, 3)],
+            vec![written(6, "directives/pantry-api/n1", Some(DIRECTIVE))],
+            vec![written(7, "reports/pantry-api/n1", Some(&replaced(Some(2))))],
+            vec![reported(8, 2, "in")],
+            vec![reported(9, 3, "in")],
+        ];
+        let mut times = vec![0; writes.len()];
+        for (number, &(at, key, text)) in (10..).zip(later) {
+            times.push(at);
+            writes.push(vec![written(number, key, Some(text))]);
+        }
+        let drains = i64::try_from(writes.len()).unwrap() + 1;
         times.push(DRAIN);
-        writes.push(vec![
-            written(drains, "directives/pantry-api/n2", Some(&order.to_string())),
-            written(drains, "budget/pantry-api", Some(budget)),
-        ]);
+        writes.push(drained(drains, "u1"));
         last_breaks_it(writes, times)
     }
 
@@ -174,6 +213,23 @@ mod tests {
         assert!(drain_breaks_it(&[(since, Fate::IsOut), (DRAIN - 1, Fate::IsOut)]));
         assert!(drain_breaks_it(&[(since, Fate::IsUnreadable), (DRAIN - 1, Fate::Lapses)]));
         assert!(drain_breaks_it(&[(since, Fate::Lapses), (DRAIN - 1, Fate::IsAdmittedAgain)]));
+    }
+
+    #[test]
+    fn what_fell_out_after_its_replacement_is_not_counted() {
+        let breaks = drain_beside_a_replaced_one_breaks_it;
+        let (report, order) = ("reports/pantry-api/n1", "directives/pantry-api/n1");
+        let unknown = replaced(None);
+        let unknown = unknown.as_str();
+        assert!(!breaks(&[]), "it is in service");
+        assert!(!breaks(&[(DRAIN - 1, report, unknown)]), "no coordinator had to know that");
+        let twice = [(DRAIN - 2, report, unknown), (DRAIN - 1, report, unknown)];
+        assert!(!breaks(&twice), "no coordinator had to know the first report");
+        let long = [(DRAIN - 3_000, report, unknown), (DRAIN - 1, report, unknown)];
+        assert!(breaks(&long), "it was out for long");
+        assert!(breaks(&[(DRAIN - 1, order, DIRECTIVE)]), "an order took it out");
+        let both = [(DRAIN - 2, report, unknown), (DRAIN - 1, order, DIRECTIVE)];
+        assert!(breaks(&both), "an order counts it as out");
     }
 
     #[test]
