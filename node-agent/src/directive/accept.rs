@@ -24,11 +24,15 @@ pub(crate) enum Reading {
     Different,
 }
 
-/// Whether the store has fallen back behind what this agent has journalled of its window: it was restored from a
-/// backup, or is another one. A window is never taken away, and its revision only rises.
-pub(crate) fn fell_back(journal: &Journal, window: Option<&Option<Known>>) -> bool {
+/// Whether the store has fallen back behind what this agent has journalled of its window or its directive: it was
+/// restored from a backup, or is another one. A window is never taken away, and the revisions of both only rise. A person
+/// may have put a window into it since; the older directive still shows the fall. Since a reconciliation directives count
+/// from that.
+pub(crate) fn fell_back(journal: &Journal, window: Option<&Option<Known>>, wanted: Option<&Order>) -> bool {
     let revision = |known: &Option<Known>| known.as_ref().map_or(Revision::ABSENT, |known| known.revision);
-    window.is_some_and(|window| revision(window) < journal.window_revision())
+    let has_older_window = window.is_some_and(|window| revision(window) < journal.window_revision());
+    let has_older_directive = wanted.is_some_and(|order| order.generation < journal.generation());
+    has_older_window || has_older_directive && !journal.obeys_former_store()
 }
 
 /// Whether a person disregarded what this agent obeyed of a later revision than the store had then. The store counts as
@@ -42,17 +46,10 @@ pub(crate) fn is_disregarded(
     word.is_some_and(|(at, word)| word.disregards_later(service, node, *at, journal.claimed()))
 }
 
-/// Whether nothing of the store is to be taken in before a person has reconciled it, or included this instance.
+/// Whether nothing of the store is to be taken in before a person has reconciled it, or included this instance: no
+/// directive, no window, and no floor, which reports claim.
 pub(crate) fn is_fallen(journal: &Journal, seen: &Seen) -> bool {
-    seen.disregarded || fell_back(journal, seen.window.as_ref())
-}
-
-/// Whether a window of the store may replace the one that was obeyed, and its floor, which reports claim. A store that has
-/// a later window and an older directive fell back as well; since a reconciliation directives count from that.
-pub(crate) fn may_acknowledge(journal: &Journal, seen: &Seen) -> bool {
-    let counts_from_reconciliation = journal.generation() == journal.witness.reconciled;
-    let is_older = read(journal, seen) == Reading::Older && !counts_from_reconciliation;
-    !is_older && !is_fallen(journal, seen)
+    seen.disregarded || fell_back(journal, seen.window.as_ref(), seen.wanted.as_ref())
 }
 
 /// The reconciliation from which on this agent may obey the store: a new one, by a person who had before them what it

@@ -21,7 +21,7 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
     }
     if let Some(Some(known)) = &seen.window
         && known.revision > journal.window_revision()
-        && accept::may_acknowledge(journal, seen)
+        && !accept::is_fallen(journal, seen)
     {
         return Act::Acknowledge(known.clone());
     }

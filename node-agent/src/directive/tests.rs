@@ -102,10 +102,13 @@ fn a_window_that_fell_back_is_noticed_and_not_taken() {
         Window { floor: version(1), ceiling: version(1), set_by: "u0".parse().unwrap(), contracted: None };
     for found in [None, Some(Known { revision: Revision(3), window: older })] {
         story.seen.window = Some(found);
-        assert!(super::accept::fell_back(&story.journal, story.seen.window.as_ref()));
+        assert!(super::accept::fell_back(&story.journal, story.seen.window.as_ref(), None));
         assert_eq!(story.act(), Act::Wait);
     }
-    assert!(!super::accept::fell_back(&story.journal, None), "a window that was not read is no evidence");
+    assert!(
+        !super::accept::fell_back(&story.journal, None, None),
+        "a window that was not read is no evidence"
+    );
 }
 
 #[test]

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 /// The store is not the one that was obeyed so far.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the store has an older window than the one that was journalled, or none: it was restored or replaced. Nothing is \
-     done before a person has reconciled it (`tidegate fleet reconcile`)"
+    "the store has an older window or directive than the one that was journalled, or no window: it was restored or \
+     replaced. Nothing is done before a person has reconciled it (`tidegate fleet reconcile`)"
 )]
 struct FellBack;
 

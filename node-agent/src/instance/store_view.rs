@@ -56,7 +56,7 @@ impl StoreView {
 
     /// Whether the store is older than what the journal knows of it.
     pub(super) fn is_behind(&self, journal: &Journal) -> bool {
-        accept::fell_back(journal, self.last.shown_window().as_ref())
+        accept::fell_back(journal, self.last.shown_window().as_ref(), self.last.directive.as_ref())
     }
 
     /// Whether the running version must be admitted under the lease `epoch`: when the agent starts, after its lease was

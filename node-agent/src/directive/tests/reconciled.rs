@@ -101,6 +101,24 @@ fn later_window_beside_an_older_directive_is_not_taken() {
     assert_eq!(story.act(), Act::Acknowledge(window(70, 1)));
 }
 
+/// Such a window is neither admitted under nor refused by.
+#[test]
+fn later_window_beside_an_older_directive_fell_back() {
+    let mut story = Story::serving();
+    story.window(1, 2, 50).ordered(order(60, Disposition::Serve { returning: false }));
+    let later = Some(window(70, 1));
+    let fell_back = |journal: &Journal, generation: i64| {
+        let wanted = order(generation, Disposition::Serve { returning: false });
+        accept::fell_back(journal, Some(&later), Some(&wanted))
+    };
+    assert!(fell_back(&story.journal, 15), "a person may have put back the window alone");
+    assert!(!fell_back(&story.journal, 60), "the one that was accepted");
+    assert!(!fell_back(&story.journal, 71), "a newer one");
+    assert!(!accept::fell_back(&story.journal, Some(&later), None), "its absence says nothing");
+    story.journal.reconcile(Revision(65));
+    assert!(!fell_back(&story.journal, 15), "it may have been obeyed long ago");
+}
+
 #[test]
 fn disregarded_agent_takes_in_nothing_of_later_revisions() {
     let mut story = Story::serving();
