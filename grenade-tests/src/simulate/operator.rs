@@ -176,7 +176,7 @@ impl<'a> Operator<'a> {
 
     /// Reconciles a store that was restored: every claim is applied that some node makes, but for those of nodes that lie.
     /// `taken_up` was disregarded before, and is included now. Of the instances that the plan refuses, people disregard
-    /// those that an upgrade went past, and those of which `stays_out` says so.
+    /// those that an upgrade left at a version below the floor, and those for which `stays_out` is true.
     pub(super) async fn reconcile(
         &self,
         taken_up: Vec<String>,

@@ -83,6 +83,7 @@ pub(super) struct Index {
     pub(super) faulty: Groups<()>,
     /// Those that report although a tombstone is still there.
     pub(super) returned: Groups<()>,
+    /// Those whose agents declined the last directive.
     pub(super) declined: Groups<()>,
 }
 
