@@ -256,7 +256,7 @@ fn disregard_refused(
 }
 
 /// Whether an instance claims nothing and runs a version below a floor that others obeyed: its agent was away while a store
-/// without a record of it was reconciled, and an upgrade there went past it.
+/// without a record of it was reconciled, and an upgrade there left it at its version.
 fn is_left_behind(plan: &PlanReconciliationReply, running: &RunningInstance) -> bool {
     let Some((service, _)) = running.instance.split_once('/') else { return false };
     let applied = plan.witnesses.iter().filter(|claim| {
