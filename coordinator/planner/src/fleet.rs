@@ -39,11 +39,14 @@ use tidegate_proto::key::Kind;
 use tidegate_proto::record::Malformed;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::maintenance::Maintenance;
+use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::token::Token;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::waves::WavePage;
-use tidegate_proto::{Key, NodeId, Revision, SchemaName, ServiceName, TokenId, UpgradeId, Value, mutant};
+use tidegate_proto::{
+    InstanceId, Key, NodeId, Revision, SchemaName, ServiceName, TokenId, UpgradeId, Value, mutant,
+};
 
 /// The fleet.
 #[derive(Debug, Clone, Default)]
@@ -303,6 +306,20 @@ impl Fleet {
         let unread =
             || !self.unreadable.is_empty() && self.unreadable.contains_key(&Key::Maintenance(node.clone()));
         self.maintenance.contains_key(node) || unread()
+    }
+
+    /// Marks the instances that the last reconciliation lists, and none that only the one before it does.
+    fn mark_listed(&mut self, former: Option<&Stored<Reconciliation>>) {
+        let listed = |by: Option<&Stored<Reconciliation>>| -> Vec<InstanceId> {
+            by.into_iter().flat_map(|by| by.listed_instances()).collect()
+        };
+        let last = self.reconciliation();
+        let at = last.map_or(Revision::ABSENT, |last| last.at);
+        let unmarked = listed(former).into_iter().map(|id| (id, Revision::ABSENT));
+        let marked = listed(last).into_iter().map(|id| (id, at));
+        for (InstanceId { service, node }, at) in unmarked.chain(marked) {
+            self.instance(service, node, None, |instance| instance.listed = at);
+        }
     }
 
     fn set_cordoned(&mut self, node: &NodeId, cordoned: bool) {

@@ -13,7 +13,7 @@ pub struct Decommission {
     pub who: String,
     /// Why.
     pub why: String,
-    /// How the instance was stopped or fenced; demanded for one last known below what an active upgrade requires.
+    /// How the instance was stopped or fenced; demanded for one that may be below what an active upgrade requires.
     pub stopped_how: Option<String>,
     /// How the etcd user of its agent was revoked, where it was decommissioned while it reported: the reports up to
     /// this record are ignored, and a later one voids the word.

@@ -2,7 +2,7 @@
 //! it holds what the witnesses of the former one had seen, and who confirmed it.
 
 use super::{Body, Timestamp};
-use crate::{NodeId, Revision, ServiceName, ServiceVersion, TermId};
+use crate::{InstanceId, NodeId, Revision, ServiceName, ServiceVersion, TermId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +29,10 @@ pub struct Reconciliation {
     /// A claim that changes is heard again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disregarded: BTreeMap<ServiceName, BTreeMap<NodeId, Claim>>,
+    /// The instances of the plan of which the store had a report and no admission. Each counts until it is admitted or a
+    /// person decommissions it, also once its report has lapsed. A record of a former version lists none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub listed: BTreeMap<ServiceName, BTreeSet<NodeId>>,
 }
 
 /// What an instance claims to have obeyed.
@@ -104,6 +108,12 @@ impl Reconciliation {
     ) -> bool {
         let claim = self.disregarded_claim(service, node);
         claim.is_some_and(|claim| (claim.ahead || claim.revision > at) && claim.is_made_by(obeyed))
+    }
+
+    /// The instances that count without an admission.
+    pub fn listed_instances(&self) -> impl Iterator<Item = InstanceId> {
+        let id = |service: &ServiceName, node: &NodeId| InstanceId::new(service.clone(), node.clone());
+        self.listed.iter().flat_map(move |(service, nodes)| nodes.iter().map(move |node| id(service, node)))
     }
 
     /// What an instance claimed when a person disregarded it.

@@ -18,7 +18,8 @@ pub struct Gone {
 }
 
 /// The tombstone; refused while the instance reports, unless it contradicts the store and its agent's etcd user was
-/// revoked; and, for one last known below what an active upgrade moves to, without how it was stopped or fenced.
+/// revoked; and, for one last known below what an active upgrade moves to, or listed by a reconciliation and not admitted
+/// since, without how it was stopped or fenced.
 pub fn decommission(
     fleet: &Fleet,
     moment: &Moment,
@@ -37,7 +38,7 @@ pub fn decommission(
     }
     let contradicts = fleet.contradiction_of(id).is_some();
     let found = fleet.service(&id.service).and_then(|s| s.get(&id.node));
-    let Some(instance) = found.filter(|i| i.inventory.is_some() || contradicts) else {
+    let Some(instance) = found.filter(|i| i.inventory.is_some() || i.listed.exists() || contradicts) else {
         return Err(Refusal::not_found(format!(
             "{id} was never admitted: `tidegate fleet list` shows the instances there are"
         )));
@@ -53,13 +54,17 @@ pub fn decommission(
             "{id} is already decommissioned; only --stopped-how can be added"
         )));
     }
+    let admitted = instance.inventory.as_ref().map(|inventory| inventory.version);
     if let Some((upgrade, active)) = fleet.active_upgrade(&id.service)
-        && let Some(last) = instance.inventory.as_ref().map(|inventory| inventory.version)
-        && last < active.spec.to
+        && admitted.map_or(instance.listed.exists(), |last| last < active.spec.to)
         && !gives_how
     {
+        let (last, quoted) = match admitted {
+            Some(last) => (format!("was last known at version {last}"), "; the certificate quotes it"),
+            None => ("has no admission in this store".to_owned(), ""),
+        };
         return Err(Refusal::invalid(format!(
-            "{id} was last known at version {last}, and upgrade {upgrade} moves to {}: say with --stopped-how how it was stopped or fenced, so that it cannot come back; the certificate quotes it",
+            "{id} {last}, and upgrade {upgrade} moves to {}: say with --stopped-how how it was stopped or fenced, so that it cannot come back{quoted}",
             active.spec.to
         )));
     }

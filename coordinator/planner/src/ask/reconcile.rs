@@ -8,7 +8,9 @@
 //! * Every instance that is not disregarded runs a known version inside the new window, so that no instance is refused
 //!   because of it. One that is out of rotation, and that a person includes, may run an unknown version: it is taken out
 //!   already, counts as unknown, and is admitted before it comes back.
+//! * No instance of the plan is forgotten with its report.
 
+mod listed;
 mod proposal;
 mod propose;
 mod running;

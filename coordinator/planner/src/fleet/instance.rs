@@ -41,6 +41,8 @@ pub struct Instance {
     pub contradicts: bool,
     /// Whether a person disregarded what it claims against the store.
     pub disregarded: bool,
+    /// The mod_revision of the reconciliation that lists it; 0 = none does. Then it counts without an admission.
+    pub listed: Revision,
 }
 
 impl Instance {
@@ -57,12 +59,15 @@ impl Instance {
             wave: None,
             contradicts: false,
             disregarded: false,
+            listed: Revision::ABSENT,
         }
     }
 
-    /// Whether it counts: it was admitted or it reports (gates count the union), and it is not decommissioned.
+    /// Whether it counts: it was admitted, or was there when the store was reconciled, or it reports (gates count the union),
+    /// and it is not decommissioned.
     pub fn counts(&self) -> bool {
         let seen = self.inventory.is_some() && !mutant::is("silent-does-not-count")
+            || self.listed.exists()
             || self.report.is_some()
             || self.unreadable.contains_key(&Kind::Report)
             || self.unreadable.contains_key(&Kind::Inventory);
@@ -70,12 +75,13 @@ impl Instance {
     }
 
     /// Whether a declaration that it is gone covers its last admission. A later admission voids the declaration, and so
-    /// does a report; of an instance that was decommissioned while it reported, a later report.
+    /// does a report; of an instance that was decommissioned while it reported, a later report. So does a reconciliation that
+    /// lists the instance: it reported then.
     pub fn is_decommissioned(&self) -> bool {
         let Some(word) = &self.decommission else { return false };
         let admission = self.inventory.as_ref().map_or(Revision::ABSENT, |inventory| inventory.at);
         let gone = match &self.report {
-            None => self.inventory.is_some(),
+            None => (self.inventory.is_some() || self.listed.exists()) && word.at > self.listed,
             Some(report) => word.revoked_how.is_some() && report.at < word.at,
         };
         gone && word.admission == admission && self.unreadable.is_empty()

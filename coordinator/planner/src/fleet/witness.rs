@@ -77,7 +77,8 @@ impl Fleet {
         if self.witnesses.fell.is_some_and(|(_, found)| by.as_ref().is_some_and(|by| by.at > found)) {
             self.witnesses.fell = None;
         }
-        self.witnesses.reconciled = by;
+        let former = std::mem::replace(&mut self.witnesses.reconciled, by);
+        self.mark_listed(former.as_ref());
         self.recheck_all();
     }
 

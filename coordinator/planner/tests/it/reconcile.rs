@@ -7,6 +7,7 @@ mod contracted;
 mod disregarded;
 mod floors;
 mod later;
+mod listed;
 mod many;
 mod rollback;
 mod unknown;

@@ -33,6 +33,7 @@ fn word(terms: &[&str], revision: i64) -> Reconciliation {
         revision: Revision(revision),
         floors: [("pantry-api".parse().unwrap(), version(2))].into(),
         disregarded: Default::default(),
+        listed: Default::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a plan to reconcile is computed: which claims count, which record follows from them, and which windows.
 
 use super::Refusal;
+use super::listed::listed;
 use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 use super::running::{Running, is_out, unknown};
 use crate::contracted;
@@ -42,13 +43,14 @@ impl Planned {
         }
         check(fleet, choices)?;
         let claims = Claims::of(fleet, moment, choices);
-        let body = claims.record();
+        let mut body = claims.record();
         let witnesses = claims.witnesses(&body);
         let services: BTreeSet<&ServiceName> = witnesses.iter().map(|w| &w.instance.service).collect();
         demand_readable(fleet, &services)?;
         let windows: Vec<WindowChange> =
             services.iter().map(|service| claims.window(service, &witnesses)).collect();
         let instances = claims.instances(contradiction, &services, &windows, &witnesses);
+        body.listed = listed(fleet, &instances)?;
         let proposal = Proposal {
             choices: choices.clone(),
             nothing_acts: contradiction == Contradiction::Supported,
@@ -242,6 +244,7 @@ impl<'a> Claims<'a> {
                 .unwrap_or(Revision::ABSENT),
             floors: known.map(|known| known.floors.clone()).unwrap_or_default(),
             disregarded: known.map(carried_over).unwrap_or_default(),
+            listed: BTreeMap::new(),
         };
         for (id, _, report, says) in &self.against {
             if !self.applies(id, report, says) {

@@ -60,6 +60,7 @@ pub(super) fn reconciled() -> Reconciliation {
         revision: Revision::ABSENT,
         floors: [(service(), version(2))].into(),
         disregarded: Default::default(),
+        listed: Default::default(),
     }
 }
 
