@@ -226,10 +226,13 @@ impl View {
         self
     }
 
-    /// Whether a turn might do anything: an upgrade is active, or a compute release waits or is in canary.
+    /// Whether something is under way: an upgrade is active, a compute release waits or is in canary, or the document of a
+    /// metadata group is updated.
     fn may_act(&self) -> bool {
         let moves = |stream: &Stream| !stream.pending.is_empty() || stream.canary.is_some();
-        self.fleet.active_upgrades().next().is_some() || self.fleet.streams().any(|(_, stream)| moves(stream))
+        self.fleet.active_upgrades().next().is_some()
+            || self.fleet.streams().any(|(_, stream)| moves(stream))
+            || self.fleet.groups().any(|(_, group)| group.update.is_some())
     }
 
     /// How much longer, in milliseconds, agents are heard before anything is decided from this.
@@ -316,6 +319,29 @@ mod tests {
         let reason =
             tidegate_planner::gate::unreconciled(&mirror.view().fleet, &BTreeMap::new()).unwrap().to_string();
         assert!(reason.contains("saw the store at revision 90, and found it at 12"), "{reason}");
+    }
+
+    #[test]
+    fn agents_have_time_to_report_before_metadata_is_exposed() {
+        let key = Key::Group("edge".parse().unwrap());
+        let left_ms = |text: &str| {
+            let entry = Entry {
+                key: key.clone(),
+                value: Value::decode(&key, text.as_bytes()),
+                bytes_len: text.len(),
+                mod_revision: Revision(7),
+                create_revision: Revision(7),
+                lease: 0,
+            };
+            let snapshot = Snapshot { revision: Revision(7), entries: vec![entry], ..Snapshot::default() };
+            let mirror = mirror_that_saw([Seen::Listed(snapshot)]);
+            mirror.view().report_grace_left_ms()
+        };
+        let updated = include_str!("../../proto/tests/golden/groups.1.json");
+        assert!(left_ms(updated) > 0, "an update is under way");
+        let mut idle: serde_json::Value = serde_json::from_str(updated).unwrap();
+        idle["update"] = serde_json::Value::Null;
+        assert_eq!(left_ms(&idle.to_string()), 0, "nothing is under way");
     }
 
     #[test]

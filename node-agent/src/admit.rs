@@ -32,6 +32,8 @@ pub struct Candidate<'a> {
     pub known: Revision,
     /// The mod_revision of the window that the asker obeyed last. An older one is a former store's.
     pub obeyed: Revision,
+    /// The same of the directive that it accepted; 0 = none of this store.
+    pub accepted: Revision,
 }
 
 /// An admission that holds.
@@ -71,11 +73,11 @@ pub enum NotAdmitted {
     },
     /// It was restored from a backup, or is another one.
     #[error(
-        "the store has the window of {instance} at revision {found}, and revision {obeyed} of it was obeyed: the store was \
-         restored or replaced. Nothing is admitted before a person has reconciled it (`tidegate fleet reconcile`)"
+        "the store has {key} at revision {found}, and revision {obeyed} of it was obeyed: the store was restored or \
+         replaced. Nothing is admitted before a person has reconciled it (`tidegate fleet reconcile`)"
     )]
     FellBack {
-        instance: InstanceId,
+        key: Key,
         obeyed: Revision,
         /// What is there; 0 = nothing.
         found: Revision,
@@ -118,10 +120,15 @@ pub async fn admit(store: &Store, candidate: &Candidate<'_>) -> Result<Admission
     }
 }
 
-/// The keys of window, report and inventory record of one instance.
-fn keys(instance: &InstanceId) -> [Key; 3] {
+/// The keys of window, directive, report and inventory record of one instance.
+fn keys(instance: &InstanceId) -> [Key; 4] {
     let InstanceId { service, node } = instance.clone();
-    [Key::Window(service.clone()), Key::Report(service.clone(), node.clone()), Key::Inventory(service, node)]
+    [
+        Key::Window(service.clone()),
+        Key::Directive(service.clone(), node.clone()),
+        Key::Report(service.clone(), node.clone()),
+        Key::Inventory(service, node),
+    ]
 }
 
 /// What is under them, at one revision.
@@ -129,9 +136,11 @@ async fn read(store: &Store, instance: &InstanceId) -> Result<Snapshot, NotAdmit
     store.get_many(&keys(instance)).await.map_err(NotAdmitted::Store)
 }
 
-/// Writes the admission, on the condition that what was read is unchanged.
+/// Writes the admission, on the condition that the window and the report are unchanged. The directive only shows whether the
+/// window is one of the store that was obeyed, which it stays at the revision that was read.
 async fn decide(store: &Store, candidate: &Candidate<'_>, read: &Snapshot) -> Result<Admission, NotAdmitted> {
-    let [window_key, report_key, inventory_key] = keys(candidate.instance);
+    check_store(read, candidate)?;
+    let [window_key, _, report_key, inventory_key] = keys(candidate.instance);
     let window = window_admits(read, &window_key, candidate)?;
     let report = report_allows(read, &report_key, candidate)?;
     if is_reported(read, &report_key, candidate) && stands(read, &inventory_key, candidate) {
@@ -147,7 +156,7 @@ async fn write(
     window: Revision,
     report: Revision,
 ) -> Result<Admission, NotAdmitted> {
-    let [window_key, report_key, inventory_key] = keys(candidate.instance);
+    let [window_key, _, report_key, inventory_key] = keys(candidate.instance);
     let inventory = Inventory {
         version: candidate.version,
         release: candidate.release.clone(),
@@ -164,12 +173,23 @@ async fn write(
     Ok(Admission { revision: committed.revision, report })
 }
 
-fn window_admits(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
-    let found = read.get(key).map_or(Revision::ABSENT, |entry| entry.mod_revision);
-    if found < candidate.obeyed && !mutant::is("former-window-is-obeyed") {
-        let (instance, obeyed) = (candidate.instance.clone(), candidate.obeyed);
-        return Err(NotAdmitted::FellBack { instance, obeyed, found });
+/// Whether neither the window nor the directive is older than the one that was obeyed. A person may have put back the window
+/// alone; a directive that is not there says nothing.
+fn check_store(read: &Snapshot, candidate: &Candidate<'_>) -> Result<(), NotAdmitted> {
+    let [window, directive, ..] = keys(candidate.instance);
+    let at = |key: &Key| read.get(key).map(|entry| entry.mod_revision);
+    let window_at = at(&window).unwrap_or(Revision::ABSENT);
+    let directive_at = at(&directive).unwrap_or(candidate.accepted);
+    let compared = [(window, window_at, candidate.obeyed), (directive, directive_at, candidate.accepted)];
+    match compared.into_iter().find(|(_, found, obeyed)| found < obeyed) {
+        Some((key, found, obeyed)) if !mutant::is("former-window-is-obeyed") => {
+            Err(NotAdmitted::FellBack { key, obeyed, found })
+        }
+        _ => Ok(()),
     }
+}
+
+fn window_admits(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
     let Some(entry) = read.get(key) else { return Ok(Revision::ABSENT) };
     let window = match &entry.value {
         Ok(Value::Window(record)) => &record.body,
@@ -244,155 +264,4 @@ pub(crate) fn now() -> Timestamp {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tidegate_embedded_etcd::Embedded;
-    use tidegate_proto::record::report::Report;
-    use tidegate_proto::record::window::Window;
-    use tidegate_proto::{Prefix, ServiceName};
-
-    fn version(n: i64) -> ServiceVersion {
-        ServiceVersion::new(n).unwrap()
-    }
-
-    /// One that asks to be admitted.
-    struct Asker {
-        instance: InstanceId,
-        labels: BTreeMap<String, String>,
-        identity: Identity,
-    }
-
-    impl Asker {
-        fn n1() -> Self {
-            Self {
-                instance: InstanceId::new("pantry-api".parse().unwrap(), "n1".parse().unwrap()),
-                labels: BTreeMap::new(),
-                identity: Identity { nonce: "n".into(), boot: "b".into() },
-            }
-        }
-
-        fn asks(&self, n: i64) -> Candidate<'_> {
-            Candidate {
-                instance: &self.instance,
-                version: version(n),
-                release: None,
-                labels: &self.labels,
-                identity: &self.identity,
-                known: Revision::ABSENT,
-                obeyed: Revision::ABSENT,
-            }
-        }
-    }
-
-    async fn set_window(store: &Store, service: &ServiceName, floor: i64, ceiling: i64) -> Revision {
-        let window = Window {
-            floor: version(floor),
-            ceiling: version(ceiling),
-            set_by: "u1".parse().unwrap(),
-            contracted: None,
-        };
-        let commit = Commit::new().put(Key::Window(service.clone()), window);
-        store.commit(&commit).await.unwrap().revision
-    }
-
-    #[tokio::test]
-    async fn only_what_is_within_the_window_is_admitted() {
-        let client = Embedded::in_memory().client().await.unwrap();
-        let store = Store::over(client, Prefix::default());
-        let n1 = Asker::n1();
-        assert!(admit(&store, &n1.asks(9)).await.is_ok(), "without a window anything may");
-        set_window(&store, &n1.instance.service, 2, 3).await;
-        for (n, fits) in [(1, false), (2, true), (3, true), (4, false)] {
-            let answer = admit(&store, &n1.asks(n)).await;
-            assert_eq!(answer.is_ok(), fits, "version {n}: {answer:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn older_window_than_obeyed_admits_and_refuses_nothing() {
-        let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
-        let n1 = Asker::n1();
-        let obeyed = Revision(100);
-        let fell_back = |answer: Result<Admission, NotAdmitted>| match answer {
-            Err(NotAdmitted::FellBack { found, .. }) => found,
-            other => panic!("{other:?}"),
-        };
-        let asks = |n| Candidate { obeyed, ..n1.asks(n) };
-        assert_eq!(fell_back(admit(&store, &asks(2)).await), Revision::ABSENT, "a blank store");
-        let older = set_window(&store, &n1.instance.service, 2, 3).await;
-        for version in [1, 2] {
-            assert_eq!(fell_back(admit(&store, &asks(version)).await), older, "version {version}");
-        }
-        assert!(admit(&store, &Candidate { obeyed: older, ..n1.asks(2) }).await.is_ok());
-    }
-
-    #[tokio::test]
-    async fn report_without_version_needs_another_admission() {
-        let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
-        let n1 = Asker::n1();
-        let first = admit(&store, &n1.asks(1)).await.unwrap().revision;
-        let asks = Candidate { known: first, ..n1.asks(1) };
-        let InstanceId { service, node } = n1.instance.clone();
-        let key = Key::Report(service, node);
-        for (version, stands) in [(Some(1), true), (None, false)] {
-            let report =
-                serde_json::json!({ "identity": n1.identity, "admission": first, "version": version });
-            let report: Report = serde_json::from_value(report).unwrap();
-            let at = store.commit(&Commit::new().put(key.clone(), report)).await.unwrap().revision;
-            let admission = admit(&store, &asks).await.unwrap();
-            assert_eq!(admission.revision == first, stands, "{version:?}: {admission:?}");
-            assert_eq!(admission.report, at, "{version:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn window_change_refuses_admission_read_under_former_one() {
-        let client = Embedded::in_memory().client().await.unwrap();
-        let store = Store::over(client, Prefix::default());
-        let n1 = Asker::n1();
-        set_window(&store, &n1.instance.service, 1, 2).await;
-        let read = read(&store, &n1.instance).await.unwrap();
-        set_window(&store, &n1.instance.service, 2, 2).await;
-        let answer = decide(&store, &n1.asks(1), &read).await;
-        assert!(matches!(answer, Err(NotAdmitted::Commit(CommitError::Conflict { .. }))), "{answer:?}");
-    }
-
-    #[tokio::test]
-    async fn admission_uses_watched_keys_only_while_they_are_current() {
-        let client = Embedded::in_memory().client().await.unwrap();
-        let store = Store::over(client, Prefix::default());
-        let n1 = Asker::n1();
-        let InstanceId { service, node } = n1.instance.clone();
-        let report: Report = serde_json::from_value(serde_json::json!({ "identity": n1.identity })).unwrap();
-        let key = Key::Report(service.clone(), node.clone());
-        let report_at = store.commit(&Commit::new().put(key, report)).await.unwrap().revision;
-        let window_at = set_window(&store, &n1.instance.service, 1, 2).await;
-        let window = Window {
-            floor: version(1),
-            ceiling: version(2),
-            set_by: "u1".parse().unwrap(),
-            contracted: None,
-        };
-        let window = Known { revision: window_at, window };
-        let first = admit_as_watched(&store, &n1.asks(2), &window, report_at).await.unwrap();
-        assert_eq!(first, Admission { revision: Revision(window_at.0 + 1), report: report_at });
-
-        // The watched window is outdated, whichever way it has moved since.
-        set_window(&store, &n1.instance.service, 3, 3).await;
-        let refused = admit_as_watched(&store, &n1.asks(2), &window, report_at).await;
-        assert!(matches!(refused, Err(NotAdmitted::Refused(_))), "{refused:?}");
-        assert!(
-            admit_as_watched(&store, &n1.asks(3), &window, report_at).await.is_ok(),
-            "the window admits it now"
-        );
-
-        // Another agent's report forbids the write, although the watch did not show it.
-        let other = Identity { nonce: "another".into(), boot: "b".into() };
-        let report: Report = serde_json::from_value(serde_json::json!({ "identity": other })).unwrap();
-        let key = Key::Report(service.clone(), node.clone());
-        store.commit(&Commit::new().put(key, report)).await.unwrap();
-        let window = Known { revision: set_window(&store, &n1.instance.service, 1, 2).await, ..window };
-        let held = admit_as_watched(&store, &n1.asks(2), &window, report_at).await;
-        assert!(matches!(held, Err(NotAdmitted::Held { .. })), "{held:?}");
-    }
-}
+mod tests;

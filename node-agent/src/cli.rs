@@ -254,6 +254,7 @@ async fn admit_one(path: &Path, service: ServiceName, version: ServiceVersion) -
         identity: &identity,
         known: Revision::ABSENT,
         obeyed: Revision::ABSENT,
+        accepted: Revision::ABSENT,
     };
     match admit(&store, &candidate).await {
         Ok(admission) => {

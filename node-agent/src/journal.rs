@@ -211,6 +211,12 @@ impl Journal {
         at.exists() && self.order.as_ref().is_some_and(|order| order.generation == at)
     }
 
+    /// The generation of the directive that was accepted in this store; 0 for none. An older one shows that the store fell
+    /// back.
+    pub fn accepted_here(&self) -> Generation {
+        if self.obeys_former_store() { Revision::ABSENT } else { self.generation() }
+    }
+
     /// An operator has reconciled the store at `at`: what it says from there on is obeyed, and no directive from
     /// before. The accepted order is kept until then, and the floor until a window is acknowledged.
     pub fn reconcile(&mut self, at: Revision) {

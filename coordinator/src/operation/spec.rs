@@ -2,12 +2,18 @@
 
 use super::OperationError;
 use crate::leadership::now;
+use tidegate_migrations::UNRECORDED;
 use tidegate_planner::document::{self, Finding};
 use tidegate_proto::UpgradeId;
+use tidegate_proto::record::window::{BY_OPERATOR, BY_RECONCILIATION, BY_RELEASES};
 use tidegate_proto::spec::Spec;
 
 /// The largest spec (the longest real ones have some fifty lines).
 pub const MOST_BYTES: usize = 64 * 1024;
+
+/// Words that stand for an upgrade's ID where no upgrade did something: it set a window, or expanded a schema. An upgrade of
+/// such an ID that is there already goes on.
+const RESERVED: [&str; 4] = [BY_OPERATOR, BY_RECONCILIATION, BY_RELEASES, UNRECORDED];
 
 /// A commented example that is itself a valid spec.
 pub const EXAMPLE: &str = include_str!("spec/example.yaml");
@@ -51,6 +57,9 @@ pub fn check(text: &str) -> Result<Spec, Vec<Finding>> {
 pub(super) fn name(requested: &str, spec: &Spec) -> Result<UpgradeId, OperationError> {
     match requested {
         "" => Ok(a_name_for(spec)),
+        word if RESERVED.contains(&word) => Err(OperationError::BadInput(format!(
+            "no upgrade may have the ID {word}: records use the word for what no upgrade did; choose another ID"
+        ))),
         id => super::parse(id),
     }
 }
@@ -73,6 +82,19 @@ mod tests {
     fn the_example_is_a_valid_spec() {
         let spec = parse(EXAMPLE).unwrap();
         assert_eq!(spec.service.as_str(), "pantry-api");
+    }
+
+    #[test]
+    fn words_for_what_no_upgrade_did_are_refused_as_ids() {
+        let spec = parse(EXAMPLE).unwrap();
+        for word in ["operator", "reconciliation", "compute-releases", "unrecorded"] {
+            let refused = name(word, &spec).unwrap_err().to_string();
+            assert!(refused.contains(word) && refused.contains("choose another ID"), "{refused}");
+        }
+        for id in ["unrecorded-2", "operators", "Unrecorded"] {
+            assert_eq!(name(id, &spec).unwrap().as_str(), id);
+        }
+        assert!(name("", &spec).unwrap().as_str().starts_with("pantry-api-2-"));
     }
 
     #[test]

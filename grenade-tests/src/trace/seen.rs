@@ -325,7 +325,13 @@ impl Instance {
         match &directive.body.disposition {
             _ if declined && obeyed => false,
             Disposition::Drain | Disposition::Stop => true,
-            Disposition::Replace { release } => !(obeyed && self.version() == Some(release.version)),
+            Disposition::Replace { release } => match report.step {
+                _ if !obeyed => true,
+                Step::Draining | Step::Drained { .. } | Step::Replacing => true,
+                // Its agent takes it out when it accepts: it was replaced, and what runs was changed since.
+                Step::Serving | Step::Refused { .. } if report.rotation == Rotation::In => false,
+                _ => self.version() != Some(release.version),
+            },
             Disposition::Serve { returning } => *returning && !obeyed,
         }
     }

@@ -31,8 +31,7 @@ pub(crate) enum Reading {
 pub(crate) fn fell_back(journal: &Journal, window: Option<&Option<Known>>, wanted: Option<&Order>) -> bool {
     let revision = |known: &Option<Known>| known.as_ref().map_or(Revision::ABSENT, |known| known.revision);
     let has_older_window = window.is_some_and(|window| revision(window) < journal.window_revision());
-    let has_older_directive = wanted.is_some_and(|order| order.generation < journal.generation());
-    has_older_window || has_older_directive && !journal.obeys_former_store()
+    has_older_window || wanted.is_some_and(|order| order.generation < journal.accepted_here())
 }
 
 /// Whether a person disregarded what this agent obeyed of a later revision than the store had then. The store counts as

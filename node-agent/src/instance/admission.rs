@@ -33,6 +33,7 @@ impl Instance {
             identity: &self.own.identity,
             known: self.journal.standing_admission(),
             obeyed: self.journal.window_revision(),
+            accepted: self.journal.accepted_here(),
         };
         let asked = match self.watched(version) {
             Some((window, report)) => admit::admit_as_watched(&store, &candidate, window, report).await,

@@ -47,6 +47,7 @@ async fn window_moved_between_read_and_write_admits_only_within_it() {
                 identity: &identity,
                 known: Revision::ABSENT,
                 obeyed: Revision::ABSENT,
+                accepted: Revision::ABSENT,
             };
             match admit(&store, &candidate).await {
                 Ok(admission) => {

@@ -23,6 +23,12 @@ pub struct Window {
 /// The value of `set_by` in a window that compute releases set.
 pub const BY_RELEASES: &str = "compute-releases";
 
+/// The same in one that a person set.
+pub const BY_OPERATOR: &str = "operator";
+
+/// The same in one that a reconciliation set.
+pub const BY_RECONCILIATION: &str = "reconciliation";
+
 impl Body for Window {
     const SCHEMA: u32 = 1;
 }

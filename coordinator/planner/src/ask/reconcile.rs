@@ -24,12 +24,12 @@ use crate::moment::Moment;
 use propose::Planned;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::{Kind, Subject};
-use tidegate_proto::record::window::Window;
+use tidegate_proto::record::window::{BY_RECONCILIATION, Window};
 use tidegate_proto::{Digest, Key, Revision, UpgradeId};
 
 /// What a window is set by where a person reconciled it.
 fn reconciliation() -> UpgradeId {
-    "reconciliation".parse().expect("a plain word is a name")
+    BY_RECONCILIATION.parse().expect("a plain word is a name")
 }
 
 /// Whether anything but what makes things safer may be granted on this store.

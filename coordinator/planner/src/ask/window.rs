@@ -10,7 +10,7 @@ use crate::moment::Moment;
 use crate::release::need;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::{Kind, Subject};
-use tidegate_proto::record::window::Window;
+use tidegate_proto::record::window::{BY_OPERATOR, Window};
 use tidegate_proto::{InstanceId, Key, ServiceName, ServiceVersion, UpgradeId, mutant};
 
 /// A window that a person asks for.
@@ -26,7 +26,7 @@ pub struct WindowRequest {
 
 /// What a window is set by where a person set it.
 fn operator() -> UpgradeId {
-    "operator".parse().expect("a plain word is a name")
+    BY_OPERATOR.parse().expect("a plain word is a name")
 }
 
 /// Sets a window.

@@ -63,6 +63,9 @@ mod tests {
     const UPGRADE: &str = include_str!("../../../../proto/tests/golden/upgrades.1.json");
     const DIRECTIVE: &str = include_str!("../../../../proto/tests/golden/directives.1.json");
 
+    /// At version 1.
+    const ADMITTED: &str = r#"{"schema":1,"version":1,"identity":{"nonce":"n","boot":"b"},"at":1}"#;
+
     /// When the second of three instances is drained, in milliseconds.
     const DRAIN: u64 = 10_000;
 
@@ -93,8 +96,7 @@ mod tests {
     }
 
     fn admitted(number: i64, n: i64) -> Written {
-        let text = r#"{"schema":1,"version":1,"identity":{"nonce":"n","boot":"b"},"at":1}"#;
-        written(number, &format!("inventory/pantry-api/n{n}"), Some(text))
+        written(number, &format!("inventory/pantry-api/n{n}"), Some(ADMITTED))
     }
 
     /// Whether the drain breaks the rule, after what became of n1 at each of these times.
@@ -141,16 +143,16 @@ mod tests {
     }
 
     /// What n1 reports after its replacement, which revision 6 ordered.
-    fn replaced(version: Option<u32>) -> String {
+    fn replaced(version: Option<u32>, admission: u32) -> String {
         let report = json!({
-            "schema": 1, "version": version, "admission": 3, "generation": 6, "rotation": "in",
+            "schema": 1, "version": version, "admission": admission, "generation": 6, "rotation": "in",
             "health": "healthy", "step": {"name": "serving"}, "identity": {"nonce": "n", "boot": "b"},
         });
         report.to_string()
     }
 
-    /// Whether the drain breaks the rule, where n1 was replaced and served, and these records of it followed.
-    fn drain_beside_a_replaced_one_breaks_it(later: &[(u64, &str, &str)]) -> bool {
+    /// What is written, and when, where n1 was replaced and served, and these records of it followed.
+    fn beside_a_replaced_one(later: &[(u64, &str, &str)]) -> (Vec<Vec<Written>>, Vec<u64>) {
         let inventory = r#"{"schema":1,"version":2,"identity":{"nonce":"n","boot":"b"},"at":1}"#;
         let mut writes = vec![
             vec![written(1, "upgrades/u1", Some(UPGRADE))],
@@ -159,7 +161,7 @@ mod tests {
             vec![admitted(4, 2)],
             vec![admitted(5, 3)],
             vec![written(6, "directives/pantry-api/n1", Some(DIRECTIVE))],
-            vec![written(7, "reports/pantry-api/n1", Some(&replaced(Some(2))))],
+            vec![written(7, "reports/pantry-api/n1", Some(&replaced(Some(2), 3)))],
             vec![reported(8, 2, "in")],
             vec![reported(9, 3, "in")],
         ];
@@ -168,6 +170,12 @@ mod tests {
             times.push(at);
             writes.push(vec![written(number, key, Some(text))]);
         }
+        (writes, times)
+    }
+
+    /// Whether the drain of n2 breaks the rule after that.
+    fn drain_beside_a_replaced_one_breaks_it(later: &[(u64, &str, &str)]) -> bool {
+        let (mut writes, mut times) = beside_a_replaced_one(later);
         let drains = i64::try_from(writes.len()).unwrap() + 1;
         times.push(DRAIN);
         writes.push(drained(drains, "u1"));
@@ -219,7 +227,7 @@ mod tests {
     fn what_fell_out_after_its_replacement_is_not_counted() {
         let breaks = drain_beside_a_replaced_one_breaks_it;
         let (report, order) = ("reports/pantry-api/n1", "directives/pantry-api/n1");
-        let unknown = replaced(None);
+        let unknown = replaced(None, 3);
         let unknown = unknown.as_str();
         assert!(!breaks(&[]), "it is in service");
         assert!(!breaks(&[(DRAIN - 1, report, unknown)]), "no coordinator had to know that");
@@ -230,6 +238,19 @@ mod tests {
         assert!(breaks(&[(DRAIN - 1, order, DIRECTIVE)]), "an order took it out");
         let both = [(DRAIN - 2, report, unknown), (DRAIN - 1, order, DIRECTIVE)];
         assert!(breaks(&both), "an order counts it as out");
+    }
+
+    #[test]
+    fn version_changed_in_rotation_is_in_service() {
+        let (since, report) = (DRAIN - 3_000, replaced(Some(1), 10));
+        let changed =
+            [(since, "inventory/pantry-api/n1", ADMITTED), (since, "reports/pantry-api/n1", report.as_str())];
+        assert!(!drain_beside_a_replaced_one_breaks_it(&changed), "it serves beside the drain");
+        let (mut writes, mut times) = beside_a_replaced_one(&changed);
+        let again = DIRECTIVE.replace("2.0.0", "2.0.1");
+        writes.push(vec![written(12, "directives/pantry-api/n1", Some(&again))]);
+        times.push(DRAIN);
+        assert!(last_breaks_it(writes, times), "to take it out needs the budget");
     }
 
     #[test]
