@@ -135,15 +135,14 @@ impl Context<'_> {
         if allowed { Act::Enter(Phase::Starting { target }) } else { Act::Wait }
     }
 
-    /// Whether something answers that the start hook has not started, whichever version it answers. After a boot it may be what
-    /// ran before the hook was begun. In the same boot it is what ran last, which its own supervisor has started since its
-    /// stop: the release itself, or another one.
+    /// Whether something answers that the start has not started, whichever version it answers. After a boot it may be what
+    /// ran before the hook was begun. In the same boot it is what ran last, which its own supervisor or a person has started
+    /// since its stop: the release itself, or another one.
     pub(super) fn answers_unstarted(&self, target: &Target) -> bool {
-        let by_hooks = matches!(self.service.driver, Some(Driver::Command(_)));
         let ran_last = self.journal.release.as_ref() == Some(&target.tag);
         match self.seen.hook {
             HookState::EarlierBoot => matches!(self.seen.alive, Alive::Yes | Alive::Unknown),
-            HookState::NotBegun => self.seen.alive == Alive::Yes && by_hooks && !ran_last,
+            HookState::NotBegun => self.seen.alive == Alive::Yes && !ran_last,
             HookState::Runs | HookState::OtherRuns | HookState::Ended => false,
         }
     }

@@ -7,7 +7,8 @@ use crate::config::settings::{self, Hooks, Node};
 use crate::file_error::FileError;
 use crate::host::Done;
 use crate::host::NotRun;
-use crate::host::{self, HookSet, HookState, Host, NotStaged, ProcessError, ServiceProcess, Started, Target};
+use crate::host::{self, Alive, HookSet, HookState, Host};
+use crate::host::{NotStaged, ProcessError, ServiceProcess, Started, Target};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -206,9 +207,13 @@ impl Driver {
         }
     }
 
-    /// The state of the start hook, where hooks replace code.
+    /// The state of the start hook, where hooks replace code. A process was begun where it holds its lock: what answers
+    /// without it was started by other means.
     pub(crate) fn start_hook(&self) -> HookState {
-        self.look_at("start")
+        match self.process() {
+            Some(process) if process.alive() == Alive::Yes => HookState::Ended,
+            _ => self.look_at("start"),
+        }
     }
 
     /// The state of the stop hook, where hooks replace code.

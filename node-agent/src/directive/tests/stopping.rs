@@ -289,6 +289,23 @@ fn restarted_before_the_start_hook_is_stopped_again() {
     assert_eq!(story.act(), Act::Enter(Phase::Verifying), "the start hook has started it");
 }
 
+/// After the confirmed stop of a process, something answers that does not hold its lock.
+#[test]
+fn foreign_process_is_not_taken_for_what_is_to_be_started() {
+    let mut story = Story::serving();
+    story.disabled().ordered(order(9, replace(2)));
+    story.enter(Phase::Starting { target: Target::from(&release(2)) });
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait, "another agent may manage it");
+    story.seen.store = true;
+    assert_eq!(story.act(), Act::Enter(Phase::Stopping));
+    story.enter(Phase::Stopped);
+    assert_eq!(story.act(), Act::Enter(Phase::Fresh), "its agent cannot stop it, and admits it");
+    story.enter(Phase::Starting { target: Target::from(&release(2)) });
+    story.seen.hook = HookState::Ended;
+    assert_eq!(story.act(), Act::Enter(Phase::Verifying), "it holds the lock");
+}
+
 #[test]
 fn nothing_is_started_beside_what_does_not_answer_in_time() {
     let mut story = Story::serving().by_hooks();
