@@ -5,7 +5,7 @@ use super::act::Act;
 use super::seen::{DisableFile, Seen};
 use super::timers::Timers;
 use crate::config::Service;
-use crate::host::{Alive, HookState, Target};
+use crate::host::{Alive, Target};
 use crate::journal::{Journal, Phase, Refusal};
 use std::time::Duration;
 use tidegate_proto::record::directive::{Directive, Disposition};
@@ -30,7 +30,7 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
         return taken_up;
     }
     if let Phase::Starting { target } = &journal.phase
-        && (seen.hook == HookState::Runs || context.answers_unstarted(target))
+        && context.is_start_unsettled(target)
     {
         // Nothing else is begun before it has ended; what was started by other means is not taken for what an order asks for.
         return context.starting(target);
