@@ -321,6 +321,8 @@ fn foreign_process_is_not_taken_for_what_is_to_be_started() {
     assert_eq!(story.act(), Act::Enter(Phase::Stopping));
     story.enter(Phase::Stopped);
     assert_eq!(story.act(), Act::Enter(Phase::Fresh), "its agent cannot stop it, and admits it");
+    story.enter(Phase::Fresh);
+    assert_eq!(story.act(), Act::Enter(Phase::Draining), "it is not what is to be started");
     story.enter(Phase::Starting { target: Target::from(&release(2)) });
     story.seen.hook = HookState::Ended;
     assert_eq!(story.act(), Act::Enter(Phase::Verifying), "it holds the lock");
