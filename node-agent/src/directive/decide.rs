@@ -5,7 +5,7 @@ use super::act::Act;
 use super::seen::{DisableFile, Seen};
 use super::timers::Timers;
 use crate::config::Service;
-use crate::host::{Alive, HookState, Target};
+use crate::host::{Alive, Target};
 use crate::journal::{Journal, Phase, Refusal};
 use std::time::Duration;
 use tidegate_proto::record::directive::{Directive, Disposition};
@@ -30,7 +30,7 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
         return taken_up;
     }
     if let Phase::Starting { target } = &journal.phase
-        && (seen.hook == HookState::Runs || context.answers_unstarted(target))
+        && context.is_start_unsettled(target)
     {
         // Nothing else is begun before it has ended; what was started by other means is not taken for what an order asks for.
         return context.starting(target);
@@ -182,12 +182,14 @@ impl Context<'_> {
         }
     }
 
-    /// The phase in which what runs continues once it is admitted. Under an order to drain or to stop it is drained, also where
-    /// that has failed before: the coordinator counts it as out and waits for the end of the drain. Under a replacement,
-    /// verification compares what runs with the release.
+    /// The phase in which what runs continues once it is admitted. Under an order to drain, to stop or to replace it by another
+    /// release it is drained, also where that has failed before: the coordinator counts it as out and waits for the end of the
+    /// drain. The other release may answer the same version.
     fn phase_once_admitted(&self) -> Phase {
+        let runs = self.journal.running_release();
         match self.disposition() {
             Some(Disposition::Drain | Disposition::Stop) => Phase::Draining,
+            Some(Disposition::Replace { release }) if runs != Some(&release.tag) => Phase::Draining,
             Some(Disposition::Replace { .. } | Disposition::Serve { .. }) | None => Phase::Verifying,
         }
     }

@@ -49,7 +49,8 @@ pub(crate) struct Seen {
     pub recorded: Option<(ServiceVersion, ReleaseTag)>,
     /// The state of staging.
     pub staging: Staging,
-    /// Where hooks replace code: the stop hook while it stops, is fresh or refused; else the start hook.
+    /// Where hooks replace code: the stop hook while it stops, is fresh or refused; else the start hook. The start of a process
+    /// has ended where that holds its lock.
     pub hook: HookState,
 }
 

@@ -10,14 +10,24 @@ use std::time::Duration;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 
-/// Journals what is being started as what runs, before the phase `next`, where it answers or its start hook was begun: that
-/// may have worked, however the hook ended, and the service may answer later. What answers and is stopped, or is asked about
-/// again, is not what was to be started.
-pub(crate) fn note_started(journal: &mut Journal, seen: &Seen, next: &Phase) {
-    let is_other = matches!(next, Phase::Stopping | Phase::Stopped);
-    let answers = matches!(seen.alive, Alive::Yes | Alive::Unknown) && !is_other;
-    if answers || matches!(seen.hook, HookState::Runs | HookState::Ended) {
+/// Journals what is being started as what runs, where it was started: the service may answer later.
+pub(crate) fn note_started(journal: &mut Journal, seen: &Seen) {
+    if let Phase::Starting { target } = &journal.phase
+        && was_started(journal, seen, target)
+    {
         journal.note_started();
+    }
+}
+
+/// Whether what is being started was. Its start hook may have worked, however it ended. Where that was not begun, what answers
+/// is what ran last, which its own supervisor or a person has started since its stop: the release itself, or another one. After
+/// a boot it may be either, whichever version it answers.
+fn was_started(journal: &Journal, seen: &Seen, target: &Target) -> bool {
+    let ran_last = journal.release.as_ref() == Some(&target.tag);
+    match seen.hook {
+        HookState::Runs | HookState::Ended => true,
+        HookState::NotBegun | HookState::OtherRuns => seen.alive == Alive::Yes && ran_last,
+        HookState::EarlierBoot => false,
     }
 }
 
@@ -135,35 +145,36 @@ impl Context<'_> {
         if allowed { Act::Enter(Phase::Starting { target }) } else { Act::Wait }
     }
 
-    /// Whether something answers that the start hook has not started, whichever version it answers. After a boot it may be what
-    /// ran before the hook was begun. In the same boot it is what ran last, which its own supervisor has started since its
-    /// stop: the release itself, or another one.
-    pub(super) fn answers_unstarted(&self, target: &Target) -> bool {
-        let by_hooks = matches!(self.service.driver, Some(Driver::Command(_)));
-        let ran_last = self.journal.release.as_ref() == Some(&target.tag);
-        match self.seen.hook {
-            HookState::EarlierBoot => matches!(self.seen.alive, Alive::Yes | Alive::Unknown),
-            HookState::NotBegun => self.seen.alive == Alive::Yes && by_hooks && !ran_last,
-            HookState::Runs | HookState::OtherRuns | HookState::Ended => false,
-        }
+    /// Whether the start has to go on before a newer order is accepted: its hook runs, or something answers, or may after a
+    /// boot, that is not what was to be started.
+    pub(super) fn is_start_unsettled(&self, target: &Target) -> bool {
+        let is_begun = matches!(self.seen.hook, HookState::Runs | HookState::EarlierBoot);
+        is_begun || self.answers_unstarted(target)
+    }
+
+    /// Whether something answers that is not what was to be started.
+    fn answers_unstarted(&self, target: &Target) -> bool {
+        let answers = matches!(self.seen.alive, Alive::Yes | Alive::Unknown);
+        answers && !was_started(self.journal, self.seen, target)
     }
 
     pub(super) fn starting(&self, target: &Target) -> Act {
+        let is_other = self.answers_unstarted(target);
         let may_start = !self.seen.readmit || self.stands_without_store(target.version, Some(&target.tag));
         match self.seen.alive {
             _ if self.seen.hook == HookState::Runs && self.in_phase_for() < self.hook_time() => Act::Wait,
             _ if self.seen.hook == HookState::Runs => Act::EndHook,
             // Only the store shows that no other agent manages this instance.
-            _ if self.answers_unstarted(target) && !self.seen.store => Act::Wait,
-            _ if self.answers_unstarted(target) => Act::Enter(Phase::Stopping),
+            _ if is_other && !self.seen.store => Act::Wait,
+            // Something else may have started it since its stop: nothing is started beside what cannot be known.
+            Alive::Unknown if self.seen.hook == HookState::NotBegun => Act::Enter(Phase::Stopped),
+            _ if is_other => Act::Enter(Phase::Stopping),
             // It runs already: the agent ended between starting it and journalling that.
             Alive::Yes => Act::Enter(Phase::Verifying),
             _ if self.seen.file == DisableFile::Absent => Act::Disable,
             // Begun, and its end was not seen: what answers shows whether it worked; it is not run a second time.
             _ if self.seen.hook == HookState::Ended => self.unknown_outcome(),
             _ if self.seen.hook == HookState::EarlierBoot => self.start_again(),
-            // Something else may have started it since its stop: nothing is started beside what cannot be known.
-            Alive::Unknown => Act::Enter(Phase::Stopped),
             // The agent ended before it started it: the window may have moved since.
             _ if self.seen.readmit && self.seen.store => Act::Enter(Phase::Stopped),
             _ if !may_start => Act::Wait,

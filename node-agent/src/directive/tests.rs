@@ -292,10 +292,10 @@ fn start_follows_a_confirmed_stop_and_an_admission() {
     let starting = Phase::Starting { target: Target::from(&release(2)) };
     story.enter(starting.clone());
     assert_eq!(story.act(), Act::Start(Target::from(&release(2))));
-    story.seen.alive = Alive::Yes;
+    (story.seen.alive, story.seen.hook) = (Alive::Yes, HookState::Ended);
     assert_eq!(story.act(), Act::Enter(Phase::Verifying), "it was started before the agent was killed");
     // Killed before it was started: the window may have moved.
-    story.gone();
+    story.gone().seen.hook = HookState::NotBegun;
     story.seen.readmit = true;
     assert_eq!(story.act(), Act::Enter(Phase::Stopped));
     story.seen.file = DisableFile::Absent;

@@ -49,7 +49,7 @@ impl Instance {
             }
             Act::Enter(phase) => {
                 self.note_exit(&phase, seen);
-                note_started(&mut self.journal, seen, &phase);
+                note_started(&mut self.journal, seen);
                 self.enter(phase);
                 Ok(true)
             }
@@ -91,7 +91,7 @@ impl Instance {
         self.journal.accept(order);
         self.timers.restart_at = None;
         self.writer.mark_changed();
-        note_started(&mut self.journal, seen, &phase);
+        note_started(&mut self.journal, seen);
         self.enter(phase);
     }
 

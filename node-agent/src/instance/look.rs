@@ -28,11 +28,7 @@ struct Disregarded;
 impl Instance {
     /// Looks at the service and at what the store has.
     pub(super) async fn look(&mut self) -> Result<Seen, Fatal> {
-        match self.journal.phase.precedes_stop_or_start() {
-            // It follows at once: what happens while the disk writes is seen by this look.
-            true => self.writer.flush_first(&self.journal).await?,
-            false => self.writer.begin(&self.journal).await?,
-        }
+        self.writer.write_before_look(&self.journal).await?;
         let store = self.look_at_the_store().await?;
         let look = self.observer.look(&self.journal.phase, Instant::now()).await;
         self.note_hanging(&look.probe);

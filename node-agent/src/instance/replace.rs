@@ -2,6 +2,8 @@
 
 use super::{Fatal, Instance};
 use crate::config::settings::Driver as Configured;
+use crate::directive::act::Act;
+use crate::directive::decide::decide;
 use crate::directive::seen::Seen;
 use crate::host::{Alive, Target};
 use crate::journal::Phase;
@@ -84,8 +86,20 @@ impl Instance {
     pub(super) async fn start(&mut self, target: Target) -> Result<bool, Fatal> {
         let Some(driver) = self.driver.clone() else { return Ok(false) };
         self.writer.flush_first(&self.journal).await?;
+        let digest = match driver.ensure(&target).await {
+            Ok(digest) => digest,
+            Err(error) => {
+                self.fail_start(Chain(&error).to_string());
+                return Ok(true);
+            }
+        };
+        // That takes time, in which its own supervisor may start it, or a person may enable it.
+        let seen = self.look().await?;
+        if decide(&self.service, &self.journal, &self.timers, &seen) != Act::Start(target.clone()) {
+            return Ok(true);
+        }
         match driver.start(&target).await {
-            Ok((digest, process)) => {
+            Ok(process) => {
                 tracing::info!(service = %self.service.name, release = %target.tag, version = %target.version,
                     pid = process.as_ref().map(|p| p.pid), "service started");
                 self.journal.process = process;
@@ -101,8 +115,7 @@ impl Instance {
                 if error.hook_has_begun() {
                     self.journal.note_started();
                 }
-                self.timers.crashed(Instant::now());
-                self.enter(Phase::failed("starting", Chain(&error).to_string(), true));
+                self.fail_start(Chain(&error).to_string());
             }
         }
         Ok(true)
@@ -126,8 +139,12 @@ impl Instance {
             Err(error) => error.to_string(),
         };
         self.journal.note_started();
+        self.fail_start(reason);
+        Ok(true)
+    }
+
+    fn fail_start(&mut self, reason: String) {
         self.timers.crashed(Instant::now());
         self.enter(Phase::failed("starting", reason, true));
-        Ok(true)
     }
 }

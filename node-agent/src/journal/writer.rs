@@ -58,6 +58,15 @@ impl JournalWriter {
         self.flush(journal).await
     }
 
+    /// Writes `journal` before a look. Where a stop or a start follows from that look, it is on the disk first: what happens
+    /// while the disk writes is seen.
+    pub(crate) async fn write_before_look(&mut self, journal: &Journal) -> Result<(), StateError> {
+        match journal.phase.precedes_stop_or_start() {
+            true => self.flush_first(journal).await,
+            false => self.begin(journal).await,
+        }
+    }
+
     async fn ended(&mut self) -> Result<(), StateError> {
         let Some(writes) = &mut self.writes else { return Ok(()) };
         let ended = writes.await;
@@ -65,5 +74,39 @@ impl JournalWriter {
         let (file, written) = ended.map_err(|broken| self.file.failed("write")(io::Error::other(broken)))?;
         self.file = file;
         written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Target;
+    use crate::journal::Phase;
+    use crate::machine::Machine;
+    use tidegate_proto::ServiceVersion;
+
+    #[tokio::test]
+    async fn stop_and_start_are_on_the_disk_before_the_look() {
+        let (room, host) = (tempfile::tempdir().unwrap(), Machine::shared());
+        let mut file = StateFile::<Journal>::within(&host, room.path());
+        file.read().unwrap();
+        let mut writer = JournalWriter::new(&host, file);
+        let target =
+            Target { tag: "pantry-2".parse().unwrap(), version: ServiceVersion::default(), sha256: None };
+        for (phase, waits) in [
+            (Phase::Drained { forced: false }, false),
+            (Phase::Stopping, true),
+            (Phase::Stopped, false),
+            (Phase::Starting { target }, true),
+            (Phase::Verifying, false),
+        ] {
+            let journal = Journal { phase, ..Journal::default() };
+            writer.mark_changed();
+            writer.write_before_look(&journal).await.unwrap();
+            assert_eq!(writer.writes.is_none(), waits, "{:?}", journal.phase);
+            writer.flush(&journal).await.unwrap();
+            let written = StateFile::<Journal>::within(&host, room.path()).read().unwrap();
+            assert_eq!(written, journal);
+        }
     }
 }

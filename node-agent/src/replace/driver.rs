@@ -7,7 +7,8 @@ use crate::config::settings::{self, Hooks, Node};
 use crate::file_error::FileError;
 use crate::host::Done;
 use crate::host::NotRun;
-use crate::host::{self, HookSet, HookState, Host, NotStaged, ProcessError, ServiceProcess, Started, Target};
+use crate::host::{self, Alive, HookSet, HookState, Host};
+use crate::host::{NotStaged, ProcessError, ServiceProcess, Started, Target};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,9 +33,6 @@ enum Kind {
 /// Why a service was not started or stopped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DriverError {
-    /// Its code is not what was asked for.
-    #[error(transparent)]
-    Code(#[from] NotStaged),
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// A hook could not be run.
@@ -170,20 +168,18 @@ impl Driver {
         self.blocking(move |host| host.remove_release(&directory)).await
     }
 
-    /// Starts a release, its code verified once more. The probe verifies the effect of hooks.
-    pub(crate) async fn start(&self, target: &Target) -> Result<(Digest, Option<Started>), DriverError> {
-        let digest = self.ensure(target).await?;
-        let started = match &self.kind {
+    /// Starts a release whose code was verified. The probe verifies the effect of hooks.
+    pub(crate) async fn start(&self, target: &Target) -> Result<Option<Started>, DriverError> {
+        match &self.kind {
             Kind::Process(process) => {
                 let directory = artifact::directory(&self.home, &target.tag);
-                Some(process.start(target, &directory, &|word| self.fill(word, target))?)
+                Ok(Some(process.start(target, &directory, &|word| self.fill(word, target))?))
             }
             Kind::Command(hooks) => {
                 self.hook("start", &hooks.start, target).await?;
-                None
+                Ok(None)
             }
-        };
-        Ok((digest, started))
+        }
     }
 
     /// Stops what runs. For a process, returns when nothing of it is left; for hooks, the probe shows it.
@@ -206,9 +202,13 @@ impl Driver {
         }
     }
 
-    /// The state of the start hook, where hooks replace code.
+    /// The state of the start hook, where hooks replace code. A process was begun where it holds its lock: what answers
+    /// without it was started by other means.
     pub(crate) fn start_hook(&self) -> HookState {
-        self.look_at("start")
+        match self.process() {
+            Some(process) if process.alive() == Alive::Yes => HookState::Ended,
+            _ => self.look_at("start"),
+        }
     }
 
     /// The state of the stop hook, where hooks replace code.
@@ -309,7 +309,6 @@ mod tests {
         assert!(DriverError::Hook { hook, found: "exit status: 1".to_owned() }.hook_has_begun());
         assert!(DriverError::NotRun { hook, source: late }.hook_has_begun());
         assert!(!DriverError::NotRun { hook, source: absent }.hook_has_begun());
-        assert!(!DriverError::Code(NotStaged::Hook("exit status: 1".to_owned())).hook_has_begun());
     }
 
     #[test]

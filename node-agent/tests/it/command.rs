@@ -26,7 +26,7 @@ pub(crate) fn hooks(world: &World, stop: &str) -> String {
 }
 
 /// Hooks whose start hook does something `before`; each may take `seconds`.
-fn hooks_that(world: &World, stop: &str, before: &str, seconds: u32) -> String {
+pub(crate) fn hooks_that(world: &World, stop: &str, before: &str, seconds: u32) -> String {
     let (room, program) = (world.path().display().to_string(), std::env::current_exe().unwrap());
     let start = format!(
         "{before} {}={{release_dir}}/service.json {} {CALLED} --exact --nocapture >/dev/null 2>&1 &",

@@ -1,9 +1,9 @@
-//! A service that ran before Tidegate came, with a stage hook: which digest its release has, and whether it can be staged
-//! again.
+//! A service that ran before Tidegate came, with a stage hook: which digest its release has, whether it can be staged again,
+//! and what happens meanwhile.
 
-use crate::command::{KILL, hooks, started_by_hand};
-use crate::world::World;
+use crate::command::{KILL, hooks, hooks_that, started_by_hand};
 use crate::world::store::{directive, release};
+use crate::world::{CALLED, World, service};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::{Digest, Release, Revision};
 
@@ -75,4 +75,35 @@ async fn adopted_release_without_digest_names_the_setting() {
     };
     world.store.wait_for_report(&world, "a refusal", refused).await;
     assert_eq!(world.store.wait_for_serving(&world, 1, Revision::ABSENT).await.release_digest, None);
+}
+
+/// The code of version 2 is lost in the first stop hook, so that it is staged again before its start hook. Meanwhile the
+/// service's own supervisor starts version 1 again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarted_while_its_code_is_staged_is_stopped_again() {
+    let mut world = World::new().await;
+    let (room, program) = (world.path().display(), std::env::current_exe().unwrap());
+    let lose =
+        format!("touch {room}/lost {room}/restart; rm {room}/state/pantry/releases/pantry-2/service.json");
+    let stop = format!("{KILL}; [ -e {room}/lost ] || {{ {lose}; }}");
+    let start = format!(
+        "{}={room}/artifacts/v1/service.json {} {CALLED} --exact --nocapture </dev/null >/dev/null 2>&1 &",
+        service::CONFIG,
+        program.display()
+    );
+    let listens = format!("grep -q ':{:04X} 00000000:0000 0A' /proc/net/tcp", world.port);
+    let restart = format!("rm {room}/restart; {start} until {listens}; do sleep 0.02; done");
+    let copy = format!("cp {room}/artifacts/v{{version}}/service.json {{release_dir}}/");
+    let stage = format!("{copy}; if [ -e {room}/restart ]; then {restart}; fi");
+    let moving = hooks_that(&world, &stop, "", 60);
+    world.driver = Some(format!("{moving}\nstage = [\"sh\", \"-c\", {stage:?}]"));
+    world.sha256 = Some(release(&world, 1).sha256.to_string());
+    started_by_hand(&world, 1).await;
+    let _agent = world.agent();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    let (old, new) = (release(&world, 1), release(&world, 2));
+    let replace = Disposition::Replace { release: new.clone() };
+    let generation = world.store.direct(directive(replace, vec![old, new])).await;
+    world.store.wait_for_serving(&world, 2, generation).await;
+    assert_eq!(world.starts().iter().map(|(v, _)| *v).collect::<Vec<_>>(), [1, 1, 2]);
 }

@@ -6,9 +6,9 @@ use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
 use crate::host::Alive;
 use crate::journal::{Phase, Refusal};
-use tidegate_proto::Revision;
 use tidegate_proto::record::directive::{Disposition, OnDeadline};
 use tidegate_proto::record::report::{NOT_LEFT, Rotation};
+use tidegate_proto::{Release, Revision};
 
 #[test]
 fn a_drain_waits_for_each_part_of_its_evidence() {
@@ -336,11 +336,14 @@ fn refused_instance_drains_again_once_it_is_admitted() {
 
 #[test]
 fn admitted_instance_is_verified_unless_an_order_drains_it() {
+    let same_version = Release { tag: release(2).tag, ..release(1) };
     for (disposition, next) in [
         (Disposition::Drain, Phase::Draining),
         (Disposition::Stop, Phase::Draining),
         (Disposition::Serve { returning: true }, Phase::Verifying),
         (replace(1), Phase::Verifying),
+        (replace(2), Phase::Draining),
+        (Disposition::Replace { release: same_version }, Phase::Draining),
     ] {
         // Fresh: something else started it after it had been stopped.
         for phase in [Phase::refused("above the ceiling"), Phase::Fresh] {

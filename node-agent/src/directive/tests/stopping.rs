@@ -278,7 +278,7 @@ fn restarted_before_the_start_hook_is_stopped_again() {
     assert_eq!(story.act(), Act::Enter(Phase::Stopping));
     story.seen.wanted = Some(order(10, replace(1)));
     assert_eq!(story.act(), Act::Enter(Phase::Stopping), "it is not what is ordered");
-    note_started(&mut story.journal, &story.seen, &Phase::Stopping);
+    note_started(&mut story.journal, &story.seen);
     let known = (&story.journal.release, &story.journal.unidentified);
     assert_eq!(known, (&Some(release(2).tag), &None), "its stop hook is run for what runs");
     story.seen.wanted = None;
@@ -287,6 +287,45 @@ fn restarted_before_the_start_hook_is_stopped_again() {
     story.journal.release = Some(release(2).tag);
     story.seen.hook = HookState::Ended;
     assert_eq!(story.act(), Act::Enter(Phase::Verifying), "the start hook has started it");
+}
+
+/// After the confirmed stop of release 2, its own supervisor has started it again, and it does not answer yet.
+#[test]
+fn newer_order_does_not_name_what_was_not_started() {
+    for disposition in [Disposition::Serve { returning: true }, Disposition::Drain, replace(1)] {
+        let mut story = Story::serving().by_hooks();
+        story.journal.release = Some(release(2).tag);
+        story.disabled().ordered(order(9, replace(1)));
+        story.enter(Phase::Starting { target: Target::from(&release(1)) });
+        story.seen.wanted = Some(order(10, disposition.clone()));
+        story.seen.alive = Alive::Unknown;
+        assert_eq!(story.act(), Act::Enter(Phase::Stopped), "{disposition:?}");
+        note_started(&mut story.journal, &story.seen);
+        let known = (&story.journal.release, &story.journal.unidentified);
+        assert_eq!(known, (&Some(release(2).tag), &None), "{disposition:?}");
+        // The machine was booted during the start hook, and has not started the service yet.
+        story.silent().seen.hook = HookState::EarlierBoot;
+        assert_eq!(story.pass(6).act(), Act::Enter(Phase::Stopping), "{disposition:?}");
+    }
+}
+
+/// After the confirmed stop of a process, something answers that does not hold its lock.
+#[test]
+fn foreign_process_is_not_taken_for_what_is_to_be_started() {
+    let mut story = Story::serving();
+    story.disabled().ordered(order(9, replace(2)));
+    story.enter(Phase::Starting { target: Target::from(&release(2)) });
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait, "another agent may manage it");
+    story.seen.store = true;
+    assert_eq!(story.act(), Act::Enter(Phase::Stopping));
+    story.enter(Phase::Stopped);
+    assert_eq!(story.act(), Act::Enter(Phase::Fresh), "its agent cannot stop it, and admits it");
+    story.enter(Phase::Fresh);
+    assert_eq!(story.act(), Act::Enter(Phase::Draining), "it is not what is to be started");
+    story.enter(Phase::Starting { target: Target::from(&release(2)) });
+    story.seen.hook = HookState::Ended;
+    assert_eq!(story.act(), Act::Enter(Phase::Verifying), "it holds the lock");
 }
 
 #[test]
