@@ -11,7 +11,6 @@
 
 mod proposal;
 mod propose;
-mod running;
 
 pub use proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 
