@@ -8,11 +8,12 @@
 
 mod allowed;
 mod conditions;
-mod make;
+mod seen;
 
 pub use allowed::{SESSION, accepted, allowed_sessions};
+pub(crate) use conditions::services_flaws;
 pub use conditions::{False, check, joined, new_form, sessions_flaws, standing_flaws, undo_flaws};
-pub use make::{DatabaseEvidence, Made, certify, forget};
+pub(crate) use seen::services_seen;
 pub use tidegate_proto::record::upgrade::SESSIONS;
 
 use serde::{Deserialize, Serialize};

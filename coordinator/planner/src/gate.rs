@@ -23,7 +23,7 @@ pub use person::PersonGate;
 pub use release::ReleaseGate;
 pub use roll::RollGate;
 pub use schema::{MissingForm, SchemaGate};
-pub use store::{StoreGate, unreconciled};
+pub use store::{Inclusion, StoreGate, unreconciled};
 pub use task::TaskGate;
 pub use verdict::VerdictGate;
 pub use version::VersionGate;

@@ -1,11 +1,13 @@
 //! One turn, decided: for every active upgrade either what is done next, or every reason for which nothing is.
 
+mod certify;
 mod directive;
 mod draft;
 mod order;
 mod step;
 
 pub use crate::gate::budget::outside::reason as outside;
+pub use certify::{DatabaseEvidence, Made, certify, forget};
 pub(crate) use draft::Draft;
 pub(crate) use step::begin_rollback;
 pub(crate) use step::metadata;

@@ -65,7 +65,7 @@ pub(super) fn understood(text: &str) -> Command {
         Some(["tidegate", "fleet", "decommission"]) => Command::Decommission(own(3)),
         Some(["tidegate", "fleet", "uncordon"]) => Command::Uncordon(own(3)),
         Some(["tidegate", "fleet", "reconcile"]) => {
-            let included = words.iter().skip_while(|word| **word != "--include").skip(1);
+            let included = words.iter().skip_while(|word| **word != "--include").skip(1).take(1);
             Command::Reconcile(included.map(|word| (*word).to_owned()).collect())
         }
         Some(["tidegate", "fleet", "window"]) => match (own(5).parse(), own(7).parse()) {

@@ -13,7 +13,6 @@
 mod listed;
 mod proposal;
 mod propose;
-mod running;
 
 pub use proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 

@@ -33,18 +33,26 @@ pub fn check(certificate: &Certificate) -> Vec<False> {
     for service in certificate.services.keys().filter(|s| !certificate.required.contains_key(*s)) {
         found.push(not(format!("services.{service}"), "nothing is required of it"));
     }
-    for (service, required) in &certificate.required {
-        match certificate.services.get(service) {
-            Some(part) => found.extend(service_flaws(service, *required, part, certificate.read_at)),
-            None => found.push(not(format!("services.{service}"), "nothing was read of it")),
-        }
-    }
+    found.extend(services_flaws(&certificate.required, &certificate.services, certificate.read_at));
     found.extend(approval_flaw(certificate));
     found.extend(rows_flaw(certificate));
     if let Part::Proved(sessions) = &certificate.sessions {
         found.extend(sessions_flaws(&certificate.required, &certificate.allowed_sessions, sessions));
     }
     found
+}
+
+/// What is false of the services themselves, whatever the database shows and a person approves.
+pub(crate) fn services_flaws(
+    required: &BTreeMap<ServiceName, ServiceVersion>,
+    services: &BTreeMap<ServiceName, ServicePart>,
+    read_at: Revision,
+) -> Vec<False> {
+    let flaws = |(service, required): (&ServiceName, &ServiceVersion)| match services.get(service) {
+        Some(part) => service_flaws(service, *required, part, read_at),
+        None => vec![not(format!("services.{service}"), "nothing was read of it")],
+    };
+    required.iter().flat_map(flaws).collect()
 }
 
 fn service_flaws(

@@ -3,6 +3,7 @@
 pub(crate) mod form;
 pub(crate) mod later;
 pub mod migrate_floors;
+pub(crate) mod ready;
 
 pub use form::MissingForm;
 

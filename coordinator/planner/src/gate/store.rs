@@ -1,8 +1,13 @@
 //! What the store holds, and whether it can be believed.
 
+mod inclusion;
+pub(crate) mod running;
+
+pub use inclusion::Inclusion;
+
 use super::description::{Description, RECONCILE, Waits, first};
 use super::{Answer, Reason};
-use crate::fleet::{Contradiction, Fleet, Known, Sample};
+use crate::fleet::{Contradiction, Fleet, Instance, Known, Sample};
 use crate::moment::{Moment, SchemaFacts};
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
@@ -39,6 +44,7 @@ pub enum StoreGate {
     Disregarded {
         service: ServiceName,
         nodes: Sample,
+        inclusion: Inclusion,
     },
     StoreRefused {
         what: String,
@@ -85,13 +91,14 @@ impl StoreGate {
                 format!("the store was reconciled, and these agents have not accepted new directives yet: {nodes}"),
                 "the agents",
             ),
-            Self::Disregarded { service, nodes } => Description::new(
+            Self::Disregarded { service, nodes, inclusion } => Description::new(
                 format!(
-                    "{service}: the claims of these instances against the store were disregarded, and their agents obey the store only after a plan includes them: {nodes}"
+                    "{service}: the claims of these instances against the store were disregarded, and their agents obey the store only after a plan includes them{}: {nodes}",
+                    inclusion.condition()
                 ),
-                "a person, who includes the claim or decommissions the instance",
+                inclusion.owner(),
             )
-            .next_step(first(nodes).map(|node| format!("{RECONCILE} --include {service}/{node}"))),
+            .next_step(first(nodes).map(|node| inclusion.next_step(service, node))),
             Self::StoreRefused { what, why } => Description::new(
                 format!("the store refused the transaction {what:?}: {why}"),
                 "a person who administers the store: limits, permissions, space",
@@ -145,20 +152,31 @@ pub(crate) fn former_store(fleet: &Fleet, service: &ServiceName) -> Answer {
 
 /// Names the instances whose claim a person disregarded; they block nothing by themselves.
 pub(crate) fn disregarded(fleet: &Fleet, service: &ServiceName) -> Answer {
-    let nodes = Sample::counted(fleet.disregarded_of(service).map(|instance| &instance.node));
-    Answer {
-        is_open: true,
-        ..Answer::of_any(nodes, |nodes| StoreGate::Disregarded { service: service.clone(), nodes })
-    }
+    Answer { is_open: true, reasons: named_disregarded(fleet, service, |_| true) }
 }
 
 /// Names the instances whose version is not known and whose claim a person disregarded: they are admitted only after a plan
 /// includes them.
-pub(crate) fn unknown_and_disregarded(fleet: &Fleet, service: &ServiceName) -> Option<Reason> {
-    let unknown = fleet.disregarded_of(service).filter(|instance| instance.known() == Known::Unknown);
-    let nodes = Sample::counted(unknown.map(|instance| &instance.node));
-    let service = service.clone();
-    (!nodes.is_empty()).then(|| StoreGate::Disregarded { service, nodes }.into())
+pub(crate) fn unknown_and_disregarded(fleet: &Fleet, service: &ServiceName) -> Vec<Reason> {
+    named_disregarded(fleet, service, |instance| instance.known() == Known::Unknown)
+}
+
+/// Disregarded instances of a service, by whether a plan may include them.
+fn named_disregarded(
+    fleet: &Fleet,
+    service: &ServiceName,
+    is_named: impl Fn(&Instance) -> bool,
+) -> Vec<Reason> {
+    let Some(of) = fleet.service(service) else { return Vec::new() };
+    let mut found: BTreeMap<Inclusion, Vec<&NodeId>> = BTreeMap::new();
+    for instance in fleet.disregarded_of(service).filter(|instance| is_named(instance)) {
+        found.entry(Inclusion::of(fleet, of, instance)).or_default().push(&instance.node);
+    }
+    let reason = |(inclusion, nodes): (Inclusion, Vec<&NodeId>)| {
+        let (service, nodes) = (service.clone(), Sample::of(nodes.iter().copied(), nodes.len()));
+        Reason::Store(StoreGate::Disregarded { service, nodes, inclusion })
+    };
+    found.into_iter().map(reason).collect()
 }
 
 /// A record that authorises steps and cannot be read stops them; one of an instance, or of its node, closes that instance's

@@ -248,7 +248,7 @@ fn first_commit(state: &State) -> Option<Commit> {
 
 fn certificate(state: &State) -> Option<Vec<Commit>> {
     let world = &state.world;
-    let made = tidegate_planner::certificate::certify(
+    let made = tidegate_planner::plan::certify(
         world.store.fleet(),
         &world.moment(),
         &upgrade_id(),

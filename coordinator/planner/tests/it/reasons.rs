@@ -4,7 +4,7 @@
 use crate::sim::{later, node, release, service, upgrade_id};
 use std::fmt::Write as _;
 use tidegate_planner::gate::{
-    BudgetGate, MissingForm, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VerdictGate,
+    BudgetGate, Inclusion, MissingForm, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VerdictGate,
     VersionGate, Waits,
 };
 use tidegate_planner::{Cause, Causes, Reason, Sample};
@@ -187,8 +187,15 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
         }),
         gate(None, Digest::of(b"artifact 1")),
         gate(Some("fail".into()), Digest::ABSENT),
-        Reason::Store(StoreGate::Disregarded { service: service(), nodes: nodes() }),
+        disregarded(Inclusion::Open),
+        disregarded(Inclusion::Widens(release(3).version)),
+        disregarded(Inclusion::NeedsVersion),
+        disregarded(Inclusion::Impossible),
     ]
+}
+
+fn disregarded(inclusion: Inclusion) -> Reason {
+    Reason::Store(StoreGate::Disregarded { service: service(), nodes: nodes(), inclusion })
 }
 
 fn shared_form(missing: MissingForm, rollback_path: bool) -> Reason {

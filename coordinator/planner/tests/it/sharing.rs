@@ -1,6 +1,7 @@
 //! Services that share the schema of an upgrade: each has a window before contract, and migrate waits for the floors
 //! that the migrations require.
 
+mod approval;
 mod form;
 mod many;
 mod rollback;

@@ -11,7 +11,8 @@ pub(crate) use store::Store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::ask;
-use tidegate_planner::certificate::{Certificate, DatabaseEvidence, Session};
+use tidegate_planner::certificate::{Certificate, Session};
+use tidegate_planner::plan::DatabaseEvidence;
 use tidegate_planner::{Action, Leading, Moment, Plan, SchemaFacts, SchemaJob, plan};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::leader::Leader;

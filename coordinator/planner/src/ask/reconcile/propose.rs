@@ -3,10 +3,10 @@
 use super::Refusal;
 use super::listed::listed;
 use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
-use super::running::{Running, is_out, unknown};
 use crate::contracted;
 use crate::fleet::{Against, Contradiction, Fleet, Instance, Stored};
 use crate::gate::store::awaited;
+use crate::gate::store::running::{Running, is_out, unknown};
 use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::MAX_COMMIT_OPERATIONS;

@@ -4,8 +4,8 @@ use super::ended_by;
 use super::finding::{Finding, blocker};
 use super::former::replaced_leftovers;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
+use crate::gate::store::Inclusion;
 use tidegate_proto::InstanceId;
-use tidegate_proto::record::report::{Report, Rotation, Step};
 use tidegate_proto::spec::Spec;
 
 /// How many are named.
@@ -22,7 +22,7 @@ pub(super) fn findings(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Ve
             .map(|(key, why)| format!("the record {key} {why}: restore its previous value"))
             .collect();
         if fleet.disregarded_of(service.name()).any(|other| other.node == instance.node) {
-            why.push(disregarded(service, instance, &id));
+            why.push(disregarded(&id, Inclusion::of(fleet, service, instance)));
         }
         why
     };
@@ -30,26 +30,24 @@ pub(super) fn findings(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Ve
     unknown.flat_map(why).take(NAMED).map(blocker).collect()
 }
 
-/// What a person does about a disregarded instance. A plan that includes it may widen the window to what it runs, and is
-/// refused where something may be in rotation whose version is not known.
-fn disregarded(service: &ServiceFleet, instance: &Instance, id: &InstanceId) -> String {
-    let report = instance.report.as_ref().map(|report| &report.record.body);
-    let runs = report.and_then(Report::runs);
-    let outside = runs.filter(|runs| service.window().is_some_and(|window| !window.admits(*runs)));
-    let is_out = |r: &Report| r.rotation == Rotation::Out || r.nothing_runs || r.step == Step::Stopped;
-    let is_out = report.is_some_and(is_out);
+/// What a person does about a disregarded instance.
+fn disregarded(id: &InstanceId, inclusion: Inclusion) -> String {
     let include = format!("`tidegate fleet reconcile --include {id}`");
-    let how = match (outside, runs) {
-        (Some(version), _) => format!(
+    let how = match inclusion {
+        Inclusion::Open => format!(": {include}"),
+        Inclusion::Widens(version) => format!(
             ", which may widen the window to version {version} that runs there: {include} only where the former store \
              had admitted it; otherwise {}",
-            ended_by(service.name(), "a version inside the window")
+            ended_by(&id.service, "a version inside the window")
         ),
-        (None, None) if !is_out => format!(
+        Inclusion::NeedsVersion => format!(
             ", which needs its version, or that it is out of rotation: `tidegate-agent check` (on {})",
             id.node
         ),
-        _ => format!(": {include}"),
+        Inclusion::Impossible => format!(
+            ", and no plan can, because no former store can have given the revision that was claimed: stop it and \
+             its agent, and decommission it: `tidegate fleet decommission {id} --why …`"
+        ),
     };
     format!(
         "the claim of {id} against the store was disregarded, and its agent obeys the store only after a plan \

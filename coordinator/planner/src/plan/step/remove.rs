@@ -6,6 +6,7 @@ use crate::action::SchemaJob;
 use crate::gate::person::{approved, sessions_accepted};
 use crate::gate::roll::{all_serving, removed};
 use crate::gate::schema::certifies;
+use crate::gate::schema::ready::services_are_ready;
 use crate::gate::version::{acknowledged, all_at};
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
@@ -45,12 +46,14 @@ pub(super) fn has_its_window(draft: &mut Draft<'_>) -> bool {
     is_its
 }
 
-/// The way into contract: the fill is done (rows that came after it are filled now), a person has approved what needs a person, and a certificate is made.
+/// The way into contract: the fill is done (rows that came after it are filled now), the services that share the schema
+/// are at what it requires, a person has approved what needs a person, and a certificate is made.
 fn contract(draft: &mut Draft<'_>) {
     if !schema::run(draft, SchemaJob::Migrate, |facts| facts.migrated)
+        || !shared::commit_windows(draft)
+        || !draft.passes(services_are_ready(&draft.view()))
         || !draft.passes(sessions_accepted(&draft.view()))
         || !draft.passes(approved(&draft.view(), ApprovalPoint::Contract))
-        || !shared::commit_windows(draft)
     {
         return;
     }

@@ -150,21 +150,11 @@ fn finish(draft: &mut Draft<'_>) {
     };
     let to = draft.spec().to;
     let entered = match next {
-        ApprovalPoint::Migrate => {
-            shared::commit_windows(draft);
-            migrate_floors::reached(&draft.view(), Some(to))
-        }
-        _ => Ok(Commit::new()),
+        ApprovalPoint::Migrate => shared::floors_reached(draft, Some(to)),
+        _ => Some(Commit::new()),
     };
-    let approved = draft.passes(approved(&draft.view(), next));
-    let entered = match entered {
-        Ok(entered) => Some(entered),
-        Err(missing) => {
-            draft.passes(missing);
-            None
-        }
-    };
-    if let Some(entered) = entered.filter(|_| approved) {
+    let Some(entered) = entered else { return };
+    if draft.passes(approved(&draft.view(), next)) {
         let floor = if mutant::is("floor-is-not-raised") { draft.spec().from } else { to };
         let binding = draft.upgrade.schema.as_ref().filter(|_| next == ApprovalPoint::Migrate);
         let required = binding

@@ -6,7 +6,6 @@ use super::{shared, stragglers};
 use crate::action::SchemaJob;
 use crate::gate::person::approved;
 use crate::gate::schema::form;
-use crate::gate::schema::migrate_floors;
 use crate::gate::schema::{looks, lost, runs};
 use crate::gate::version::all_at;
 use crate::moment::SchemaFacts;
@@ -23,14 +22,9 @@ pub(super) fn expand(draft: &mut Draft<'_>) {
     let because = "the database's history shows every expand step";
     match draft.upgrade.schema.as_ref().map(|s| s.order) {
         Some(MigrateOrder::BeforeRoll) => {
-            shared::commit_windows(draft);
-            let approved = draft.passes(approved(&draft.view(), ApprovalPoint::Migrate));
-            match migrate_floors::reached(&draft.view(), None) {
-                Ok(extra) if approved => draft.advance(Move::Expanded, extra, |_| (), because),
-                Ok(_) => {}
-                Err(missing) => {
-                    draft.passes(missing);
-                }
+            let Some(entered) = shared::floors_reached(draft, None) else { return };
+            if draft.passes(approved(&draft.view(), ApprovalPoint::Migrate)) {
+                draft.advance(Move::Expanded, entered, |_| (), because);
             }
         }
         _ => roll(draft, Move::Expanded, because),

@@ -69,6 +69,19 @@ pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
     known && floors.is_empty()
 }
 
+/// What entering migrate compares and writes, once every floor that it requires is committed; waits otherwise. `own` is
+/// the floor of the upgraded service once the same transaction is done, where that raises it.
+pub(super) fn floors_reached(draft: &mut Draft<'_>, own: Option<ServiceVersion>) -> Option<Commit> {
+    commit_windows(draft);
+    match migrate_floors::reached(&draft.view(), own) {
+        Ok(entered) => Some(entered),
+        Err(missing) => {
+            draft.passes(missing);
+            None
+        }
+    }
+}
+
 /// The highest floor that the service has to have for this upgrade: for contract and for migrate; and what other schemas
 /// that it uses have contracted.
 fn required(draft: &Draft<'_>, name: &ServiceName, needs: ServiceVersion) -> ServiceVersion {

@@ -1,9 +1,11 @@
 //! A claim that a person has disregarded, after the store has come to later revisions.
 
-use super::{apply, disregard, include, version, with_a_false_claim};
+use super::{apply, disregard, elect, include, version, with_a_false_claim};
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
-use tidegate_planner::gate::preflight;
+use tidegate_planner::gate::{Waits, preflight};
+use tidegate_planner::plan;
+use tidegate_proto::record::report::Report;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, Revision};
 
@@ -150,4 +152,33 @@ fn disregarded_newcomer_above_from_is_named_with_its_end() {
     let above = above.expect("it is named");
     assert!(above.blocks && above.what.contains("(start the release of `from` there, or stop"), "{above:?}");
     assert!(above.what.ends_with("fleet decommission pantry-api/NODE --why …`) on: n1"), "{above:?}");
+}
+
+/// The commands that an upgrade names at the end of its roll for an instance with this report, whose claim was disregarded.
+fn advised(change: impl Fn(&mut Report)) -> Vec<String> {
+    let mut world = World::at_version_1(4);
+    elect(&mut world, 1);
+    world.start(spec(json!({"approvals": ["remove"]}))).unwrap();
+    world.run();
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    report.witness.term = Some("made-up".parse().unwrap());
+    change(report);
+    world.publish(&node(1));
+    apply(&mut world, &disregard(&[1])).unwrap();
+    let mut planned = plan(world.store.fleet(), &world.moment());
+    let reasons = planned.waiting.remove(&upgrade_id()).unwrap_or_default();
+    let named = reasons.iter().filter(|reason| reason.kind() == "disregarded");
+    named.filter_map(|reason| reason.explained(Waits::Upgrade(&upgrade_id())).next_step).collect()
+}
+
+#[test]
+fn inclusion_is_advised_only_where_it_is_possible() {
+    let include = "tidegate fleet reconcile --include pantry-api/n1";
+    let decommission = "tidegate fleet decommission pantry-api/n1 --why … --stopped-how …";
+    assert_eq!(advised(|_| ()), [include]);
+    let outside = |report: &mut Report| (report.version, report.probed) = (None, Some(version(3)));
+    assert_eq!(advised(outside), [format!("{include}, or {decommission}")], "the window may be widened");
+    assert_eq!(advised(|report| report.version = None), ["tidegate-agent check (on n1)"]);
+    let impossible = |report: &mut Report| report.window = Revision(i64::MAX);
+    assert_eq!(advised(impossible), [decommission]);
 }

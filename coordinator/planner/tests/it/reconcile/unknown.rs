@@ -111,6 +111,17 @@ fn unknown_disregarded_instance_is_named_with_its_end() {
     assert!(!found.contains(include), "that plan is refused: {found}");
 }
 
+#[test]
+fn impossible_claim_is_named_without_its_inclusion() {
+    let mut world = with_a_false_claim(i64::MAX);
+    apply(&mut world, &disregard(&[1])).unwrap();
+    fails_verifying(&mut world, 1, Rotation::Out);
+    let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
+    let names = |what: &str| found.iter().any(|finding| finding.what.contains(what));
+    assert!(names("decommission it: `tidegate fleet decommission pantry-api/n1 --why …`"), "{found:?}");
+    assert!(!names("--include"), "that plan is refused: {found:?}");
+}
+
 /// Its agent obeys no order of the roll.
 #[test]
 fn disregarded_leftover_blocks_a_start_until_included() {

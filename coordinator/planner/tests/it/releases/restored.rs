@@ -10,6 +10,7 @@ use tidegate_planner::{Reason, plan};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::report::Rotation;
 use tidegate_proto::{InstanceId, Key, TermId};
 
 /// Two agents obeyed a term that the store does not know.
@@ -95,12 +96,20 @@ fn release_names_the_disregarded_instance_to_include() {
 
     disregard(&mut world, 2);
     let waiting = world.settle();
-    let disregarded = waiting[&1].iter().filter(|reason| reason.kind() == "disregarded");
-    let waits = (stream(), revision(1));
-    let commands: Vec<_> =
-        disregarded.map(|reason| reason.explained(Waits::Release(&waits.0, waits.1)).next_step).collect();
-    assert_eq!(commands, [Some("tidegate fleet reconcile --include pantry-api/n2".to_owned())]);
+    let commands = |waiting: &[Reason]| -> Vec<Option<String>> {
+        let disregarded = waiting.iter().filter(|reason| reason.kind() == "disregarded");
+        let name = stream();
+        disregarded.map(|reason| reason.explained(Waits::Release(&name, revision(1))).next_step).collect()
+    };
+    let check = "tidegate-agent check (on n2)".to_owned();
+    assert_eq!(commands(&waiting[&1]), [Some(check)], "a plan that includes it is refused");
     assert!(kinds(&waiting[&1]).contains(&"release-unknown"), "{waiting:?}");
+
+    world.agents.get_mut(&node(2)).unwrap().report.rotation = Rotation::Out;
+    world.publish(&node(2));
+    let waiting = world.settle();
+    let include = "tidegate fleet reconcile --include pantry-api/n2".to_owned();
+    assert_eq!(commands(&waiting[&1]), [Some(include)]);
 }
 
 /// Its agent has lost its journal, and its configuration has two releases of the version.

@@ -4,7 +4,7 @@ use super::{acknowledge, runs, shared};
 use crate::sim::{World, binding, node, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
-use tidegate_planner::certificate::{DatabaseEvidence, Made, certify};
+use tidegate_planner::plan::{DatabaseEvidence, Made, certify};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
 use tidegate_proto::spec::SpecSchema;
 use tidegate_proto::{Key, ServiceName};

@@ -9,7 +9,7 @@ use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::upgrade::{MigrateOrder, Pause, Phase, PhaseName, RollbackStep};
-use tidegate_proto::spec::Spec;
+use tidegate_proto::spec::{ApprovalPoint, Spec};
 use tidegate_proto::{Key, ServiceVersion, UpgradeId};
 
 #[test]
@@ -71,6 +71,11 @@ fn scheduler_rolls_back(world: &mut World, step: RollbackStep) {
     world.store.put(Key::Active(scheduler()), Active { upgrade: of_scheduler() });
 }
 
+fn waits_for_the_rollback() -> Reason {
+    let (upgrade, service) = (of_scheduler(), scheduler());
+    Reason::Schema(SchemaGate::SharedRollback { upgrade, service, version: version(2) })
+}
+
 #[test]
 fn undo_waits_until_a_sharing_service_is_rolled_back() {
     use RollbackStep::{Lower, Move, Restage, Undo};
@@ -82,15 +87,39 @@ fn undo_waits_until_a_sharing_service_is_rolled_back() {
         scheduler_rolls_back(&mut world, step);
         runs(&mut world, &scheduler(), 7, runs_at);
         world.roll_back();
-        let (upgrade, service) = (of_scheduler(), scheduler());
-        let waits = Reason::Schema(SchemaGate::SharedRollback { upgrade, service, version: version(2) });
         let last = world.run();
-        assert_eq!(last.waiting[&upgrade_id()], [waits], "{step:?}");
+        assert_eq!(last.waiting[&upgrade_id()], [waits_for_the_rollback()], "{step:?}");
         assert!(world.database.expanded, "{step:?}: an instance may still start version 2");
         scheduler_rolls_back(&mut world, Undo);
         runs(&mut world, &scheduler(), 7, 1);
         world.run();
         assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+        assert!(!world.database.expanded, "{step:?}: no service uses it any more");
+    }
+}
+
+/// The upgrade had expanded the schema under a former store.
+#[test]
+fn undo_from_preflight_waits_for_a_sharing_rollback() {
+    use RollbackStep::{Lower, Move, Restage, Undo};
+    for (step, runs_at) in [(Restage, 2), (Move, 1), (Lower, 1)] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        let spec = Spec { approvals: vec![ApprovalPoint::Stage], ..shared(json!({})) };
+        world.start_with_schema(spec, MigrateOrder::BeforeRoll);
+        world.run();
+        assert_eq!(world.phase(), Phase::Preflight);
+        world.database.expanded = true;
+        scheduler_rolls_back(&mut world, step);
+        runs(&mut world, &scheduler(), 7, runs_at);
+        world.roll_back();
+        let last = world.run();
+        assert_eq!(last.waiting[&upgrade_id()], [waits_for_the_rollback()], "{step:?}");
+        assert!(world.database.expanded, "{step:?}: an instance may still start version 2");
+        scheduler_rolls_back(&mut world, Undo);
+        runs(&mut world, &scheduler(), 7, 1);
+        let last = world.run();
+        assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
         assert!(!world.database.expanded, "{step:?}: no service uses it any more");
     }
 }

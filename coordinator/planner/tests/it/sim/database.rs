@@ -1,7 +1,7 @@
 //! The database of an upgrade: it may lose what was done on it, get rows late, or be away.
 
 use super::{World, binding, release, upgrade_id};
-use tidegate_planner::certificate::{DatabaseEvidence, certify};
+use tidegate_planner::plan::{DatabaseEvidence, certify};
 use tidegate_planner::{ContractBegun, LaterContract, LookedFor, Reason, SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName, Upgrade};
 

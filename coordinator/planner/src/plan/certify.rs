@@ -1,16 +1,16 @@
 //! Making a certificate: the evidence of one fresh read, checked by the same conditions as ever after, and the
 //! transaction that stores it and enters contract, comparing everything that the read saw.
 
-use super::allowed::allowed_sessions;
-use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, Rows, ServicePart, Session, WindowSeen, check};
+use super::Draft;
 use crate::action::Action;
+use crate::certificate::{Certificate, FORMAT, Part, Rows, Session, allowed_sessions, check, services_seen};
 use crate::contracted::named_in_windows;
-use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
+use crate::fleet::{Fleet, ServiceFleet, Stored};
 use crate::gate::Reason;
+use crate::gate::schema::ready::listed;
 use crate::gate::schema::uncertified;
 use crate::gate::store::unreconciled;
 use crate::moment::Moment;
-use crate::plan::Draft;
 use crate::upgrade::phase::Move;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, Precondition};
@@ -19,10 +19,7 @@ use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, SpecSchema};
-use tidegate_proto::{Key, Revision, ServiceVersion, UpgradeId, mutant};
-
-/// The most findings that are listed at once.
-const LISTED: usize = 20;
+use tidegate_proto::{Key, Revision, UpgradeId, mutant};
 
 /// What the database showed after the read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,11 +65,7 @@ pub fn certify(
     let certificate = certificate(fleet, moment, id, upgrade, binding, asked, schema, evidence);
     let flaws = check(&certificate);
     if !flaws.is_empty() {
-        let more = flaws.len().saturating_sub(LISTED);
-        let more =
-            (more > 0).then(|| format!("and {more} more findings, which are listed when these are gone"));
-        let listed = flaws.into_iter().take(LISTED).map(|flaw| flaw.to_string());
-        return Err(listed.chain(more).map(uncertified).collect());
+        return Err(listed(&flaws));
     }
     let commits = commits(fleet, moment, id, upgrade, binding, schema, &certificate)?;
     Ok(Made { certificate, commits })
@@ -88,11 +81,6 @@ fn certificate(
     schema: &Schema,
     evidence: DatabaseEvidence,
 ) -> Certificate {
-    let services = schema
-        .services
-        .keys()
-        .map(|name| (name.clone(), service_part(fleet.service(name), asked.empty.contains(name))))
-        .collect();
     let endpoints = match &evidence.sessions {
         Ok(_) => asked.every_endpoint().map(str::to_owned).collect(),
         Err(_) => BTreeSet::new(),
@@ -110,7 +98,7 @@ fn certificate(
         term: moment.leader.term.clone(),
         read_at: fleet.revision(),
         required: schema.services.clone(),
-        services,
+        services: services_seen(fleet, asked, schema),
         approval_asked,
         approval,
         pending_rows: Part::Proved(Rows { pending: evidence.pending_rows }),
@@ -118,47 +106,6 @@ fn certificate(
         allowed_sessions: allowed_sessions(upgrade),
         endpoints,
     }
-}
-
-fn service_part(service: Option<&ServiceFleet>, named_empty: bool) -> ServicePart {
-    let window =
-        service.and_then(|s| s.window()).map(|w| WindowSeen { at: w.at, floor: w.floor, ceiling: w.ceiling });
-    let all = || service.into_iter().flat_map(ServiceFleet::every_instance);
-    ServicePart {
-        window,
-        instances: all().filter(|i| i.counts()).map(|i| (i.node.clone(), seen(i))).collect(),
-        decommissioned: all()
-            .filter(|i| i.is_decommissioned())
-            .filter_map(|i| Some((i.node.clone(), gone(i)?)))
-            .collect(),
-        named_empty,
-    }
-}
-
-/// What is missing is written as what it reads as: no admission, no report, an unknown version.
-fn seen(instance: &Instance) -> InstanceSeen {
-    let believed = instance.unreadable.is_empty() && !instance.contradicts;
-    let report = instance.report.as_ref().filter(|_| believed);
-    InstanceSeen {
-        admission: instance.inventory.as_ref().map_or(Revision::ABSENT, |i| i.at),
-        admitted: instance.inventory.as_ref().map_or(ServiceVersion::ABSENT, |i| i.version),
-        report: report.map_or(Revision::ABSENT, |r| r.at),
-        reported: report.and_then(|r| r.version),
-        report_admission: report.map_or(Revision::ABSENT, |r| r.admission),
-        acknowledged: instance.acknowledged(),
-    }
-}
-
-fn gone(instance: &Instance) -> Option<Gone> {
-    let (inventory, word) = (instance.inventory.as_ref()?, instance.decommission.as_ref()?);
-    Some(Gone {
-        admission: inventory.at,
-        admitted: inventory.version,
-        covers: word.admission,
-        who: word.who.clone(),
-        why: word.why.clone(),
-        stopped_how: word.stopped_how.clone(),
-    })
 }
 
 /// Removes the stored certificate of an earlier attempt that did not enter contract, so that it is not taken for a

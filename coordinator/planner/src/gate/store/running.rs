@@ -6,7 +6,7 @@ use tidegate_proto::{InstanceId, ServiceVersion};
 
 /// What an instance is known to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Running {
+pub(crate) enum Running {
     /// Its agent says that nothing does.
     Nothing,
     Unknown,
@@ -14,7 +14,7 @@ pub(super) enum Running {
 }
 
 impl Running {
-    pub(super) fn of(instance: &Instance) -> Self {
+    pub(crate) fn of(instance: &Instance) -> Self {
         let Some(report) = instance.report.as_ref().filter(|_| instance.unreadable.is_empty()) else {
             return Self::Unknown;
         };
@@ -26,19 +26,19 @@ impl Running {
         }
     }
 
-    pub(super) fn known(self) -> Option<ServiceVersion> {
+    pub(crate) fn known(self) -> Option<ServiceVersion> {
         if let Self::At(version) = self { Some(version) } else { None }
     }
 }
 
 /// Whether it gets no requests, by evidence: nothing that is applied takes it out, and it is admitted before it comes back.
-pub(super) fn is_out(instance: &Instance) -> bool {
+pub(crate) fn is_out(instance: &Instance) -> bool {
     let is_out = instance.report.as_ref().is_some_and(|report| report.rotation == Rotation::Out);
     is_out && instance.unreadable.is_empty()
 }
 
 /// Why the running version of an instance is not known.
-pub(super) fn unknown(fleet: &Fleet, id: &InstanceId, instance: &Instance) -> String {
+pub(crate) fn unknown(fleet: &Fleet, id: &InstanceId, instance: &Instance) -> String {
     let unreadable: Vec<String> =
         fleet.unreadable_of(id).map(|(key, why)| format!("the record {key} {why}")).collect();
     let why = match &instance.report {

@@ -1,0 +1,78 @@
+//! What a person does about an instance whose claim was disregarded: its agent obeys the store only after a plan to reconcile
+//! includes it.
+
+use super::running::{Running, is_out};
+use crate::fleet::{Fleet, Instance, ServiceFleet};
+use crate::gate::description::RECONCILE;
+use serde::{Deserialize, Serialize};
+use tidegate_proto::{NodeId, ServiceName, ServiceVersion};
+
+/// Whether a plan to reconcile may include an instance whose claim was disregarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inclusion {
+    /// It may.
+    Open,
+    /// It may, and may widen the window to this version, which runs there.
+    Widens(ServiceVersion),
+    /// It is refused: the version that runs is not known, and the instance may be in rotation.
+    NeedsVersion,
+    /// It is refused: no store before this one can have given the revision that was claimed.
+    Impossible,
+}
+
+impl Inclusion {
+    /// Of an instance of this service.
+    pub(crate) fn of(fleet: &Fleet, service: &ServiceFleet, instance: &Instance) -> Self {
+        let claimed = instance.report.as_ref().map(|report| report.obeyed().revision);
+        let is_outside = |version| service.window().is_some_and(|window| !window.admits(version));
+        match Running::of(instance) {
+            _ if claimed.is_some_and(|revision| !fleet.revision().may_follow(revision)) => Self::Impossible,
+            Running::At(version) if is_outside(version) => Self::Widens(version),
+            Running::Unknown if !is_out(instance) => Self::NeedsVersion,
+            _ => Self::Open,
+        }
+    }
+
+    /// What is said of the plan that includes such instances.
+    pub(super) fn condition(self) -> String {
+        match self {
+            Self::Open => String::new(),
+            Self::Widens(version) => {
+                format!(", which may widen the window to version {version} that runs there")
+            }
+            Self::NeedsVersion => {
+                ", which needs the version that runs, or that they are out of rotation".to_owned()
+            }
+            Self::Impossible => {
+                ", and no plan can, because no former store can have given the revision that was claimed"
+                    .to_owned()
+            }
+        }
+    }
+
+    pub(super) fn owner(self) -> &'static str {
+        match self {
+            Self::Open => "a person, who includes the claim or decommissions the instance",
+            Self::Widens(_) => {
+                "a person, who includes the claim where the former store had admitted that version; \
+                 otherwise starts a version inside the window there, or decommissions the instance"
+            }
+            Self::NeedsVersion => {
+                "a person, who corrects the version probe or disables the instance, then includes the claim"
+            }
+            Self::Impossible => "a person, who resets the state of the agent or decommissions the instance",
+        }
+    }
+
+    pub(super) fn next_step(self, service: &ServiceName, node: &NodeId) -> String {
+        let include = format!("{RECONCILE} --include {service}/{node}");
+        let decommission = format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …");
+        match self {
+            Self::Open => include,
+            Self::Widens(_) => format!("{include}, or {decommission}"),
+            Self::NeedsVersion => format!("tidegate-agent check (on {node})"),
+            Self::Impossible => decommission,
+        }
+    }
+}
