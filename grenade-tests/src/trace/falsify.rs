@@ -47,6 +47,8 @@ pub enum FalseRecord {
     WindowIsRemoved,
     /// A report is back after its lease without an admission.
     ReportIsBackUnadmitted,
+    /// A report goes although its lease is held.
+    ReportGoesBeforeItsLease,
     /// An instance disappears from the inventory.
     InventoryIsForgotten,
     /// Two instances are taken out at once.
@@ -83,7 +85,7 @@ pub enum FalseRecord {
 
 impl FalseRecord {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::LeaderIsLost,
         Self::DirectiveOfADeposedTerm,
         Self::EventIsWrittenAgain,
@@ -98,6 +100,7 @@ impl FalseRecord {
         Self::OldNodeIsAdmitted,
         Self::WindowIsRemoved,
         Self::ReportIsBackUnadmitted,
+        Self::ReportGoesBeforeItsLease,
         Self::InventoryIsForgotten,
         Self::TwoAreDrained,
         Self::BudgetIsLost,
@@ -124,7 +127,8 @@ impl FalseRecord {
             | Self::EventIsWrittenAgain
             | Self::PauseIsIgnored
             | Self::ApprovalIsMissing
-            | Self::VerdictIsMissing => 0,
+            | Self::VerdictIsMissing
+            | Self::ReportGoesBeforeItsLease => 0,
             Self::FloorIsLost
             | Self::CertificateIsLost
             | Self::WitnessesAreFalse
@@ -173,7 +177,8 @@ impl FalseRecord {
             Self::AgentForgets => agent_forgets(trace),
             Self::OldNodeIsAdmitted => comes_again(trace, |w| matches!(w.key, Key::Inventory(..))),
             Self::WindowIsRemoved => is_removed(trace, |key| matches!(key, Key::Window(_))),
-            Self::ReportIsBackUnadmitted => report_is_back_unadmitted(trace),
+            // The former admission is rule 3, the former lease is rule 0.
+            Self::ReportIsBackUnadmitted | Self::ReportGoesBeforeItsLease => report_is_back(trace),
             Self::InventoryIsForgotten => is_removed(trace, |key| matches!(key, Key::Inventory(..))),
             Self::TwoAreDrained => two_are_drained(trace),
             Self::BudgetIsLost => {
@@ -359,8 +364,8 @@ fn leader_is_lost(trace: &mut Trace) -> Option<()> {
     Some(())
 }
 
-/// The last report lapses with its lease, and is there again.
-fn report_is_back_unadmitted(trace: &mut Trace) -> Option<()> {
+/// The last report goes, and is there again, on its former lease and under its former admission.
+fn report_is_back(trace: &mut Trace) -> Option<()> {
     let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
     let report = writes.find(|w| matches!(value(w), Some(Value::Report(_))))?.clone();
     append(trace, vec![Written { key: report.key.clone(), put: None, gone: true }]);

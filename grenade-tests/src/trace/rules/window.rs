@@ -103,7 +103,7 @@ mod tests {
         let path = format!("/tidegate/{key}");
         let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
         let value = Value::decode(&key, text.as_bytes()).unwrap();
-        Written { key, put: Some(Put { value, created: 1 }), gone: false }
+        Written { key, put: Some(Put { value, created: 1, lease: 0 }), gone: false }
     }
 
     /// Whether the last of these revisions, which begin with 1, breaks rule 2.
