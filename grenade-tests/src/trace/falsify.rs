@@ -81,11 +81,13 @@ pub enum FalseRecord {
     FloorFallsBelowANeed,
     /// Entering the roll lowers a floor that a reconciliation had raised.
     ReconciledFloorIsLowered,
+    /// Migrate begins below a floor that the migrations require.
+    MigrateFloorIsMissing,
 }
 
 impl FalseRecord {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::LeaderIsLost,
         Self::DirectiveOfADeposedTerm,
         Self::EventIsWrittenAgain,
@@ -117,6 +119,7 @@ impl FalseRecord {
         Self::NeedIsNotWritten,
         Self::FloorFallsBelowANeed,
         Self::ReconciledFloorIsLowered,
+        Self::MigrateFloorIsMissing,
     ];
 
     /// The rule of `docs/rules.md` that it breaks.
@@ -133,7 +136,8 @@ impl FalseRecord {
             | Self::CertificateIsLost
             | Self::WitnessesAreFalse
             | Self::FloorIsNotAcknowledged
-            | Self::AgentForgets => 1,
+            | Self::AgentForgets
+            | Self::MigrateFloorIsMissing => 1,
             Self::OldNodeIsAdmitted | Self::WindowIsRemoved | Self::ReconciledFloorIsLowered => 2,
             Self::ReportIsBackUnadmitted | Self::InventoryIsForgotten => 3,
             Self::TwoAreDrained | Self::BudgetIsLost => 4,
@@ -200,6 +204,7 @@ impl FalseRecord {
             Self::NeedIsNotWritten => releases::need_is_not_written(trace),
             Self::FloorFallsBelowANeed => releases::floor_falls_below_a_need(trace),
             Self::ReconciledFloorIsLowered => upgrades::reconciled_floor_is_lowered(trace),
+            Self::MigrateFloorIsMissing => upgrades::migrate_floor_is_missing(trace),
         }
     }
 }
