@@ -118,7 +118,8 @@ fn has_form(phase: PhaseName, unfilled: bool) -> bool {
 }
 
 impl Scenario {
-    fn is_filled_after_roll(&self, schema: usize, from: u32) -> bool {
+    /// Whether the rows of the upgrade from this version are filled after its roll.
+    pub(super) fn is_filled_after_roll(&self, schema: usize, from: u32) -> bool {
         let at = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
         self.schemas[schema].generations.get(at).is_some_and(|generation| generation.after_roll)
     }
