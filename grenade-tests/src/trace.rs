@@ -146,7 +146,7 @@ impl Trace {
             true => None,
             false => {
                 let value = Value::decode(&key, kv.value()).map_err(|e| unreadable(e.to_string()))?;
-                Some(Put { value, created: kv.create_revision() })
+                Some(Put { value, created: kv.create_revision(), lease: kv.lease() })
             }
         };
         // Only a key that is gone has no version.

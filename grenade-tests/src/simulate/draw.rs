@@ -11,7 +11,7 @@ use super::scenario::{
     Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
 };
 use super::stream_plan;
-use faults::{faults, operators};
+use faults::{faults, fills_after_a_roll, operators};
 use serde_json::json;
 use tidegate_proto::GateTag;
 
@@ -20,6 +20,15 @@ const BATCH: u64 = 100;
 
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
+    let mut drawn = world(seed);
+    with_an_empty_service(&mut Dice::of(seed, "empty service"), &mut drawn.schemas);
+    let faults = fills_after_a_roll(&mut Dice::of(seed, "fills after a roll"), &drawn);
+    drawn.faults.extend(faults);
+    drawn
+}
+
+/// The same without what the draw got last, each of which has dice of its own.
+fn world(seed: u64) -> Scenario {
     let mut dice = Dice::of(seed, "world");
     // Small ones find most and cost least; one in two hundred is large.
     let nodes = match dice.below(200) {
@@ -134,7 +143,7 @@ fn schema(dice: &mut Dice) -> SchemaPlan {
     });
     let generations: Vec<Generation> = generations.collect();
     let contracted = usize::try_from(contracted).unwrap_or(0);
-    SchemaPlan { generations, rows: dice.within(0, 40), contracted, by_hand: false }
+    SchemaPlan { generations, rows: dice.within(0, 40), contracted, by_hand: false, empty_service: false }
 }
 
 /// No database is made for a schema that no service reads.
@@ -145,6 +154,13 @@ fn forget_unused(schemas: &mut Vec<SchemaPlan>, services: &mut [ServicePlan]) {
             let later = services.iter_mut().filter_map(|service| service.schema.as_mut());
             later.filter(|schema| **schema > n).for_each(|schema| *schema -= 1);
         }
+    }
+}
+
+/// Some databases are shared by a service that no node runs yet.
+fn with_an_empty_service(dice: &mut Dice, schemas: &mut [SchemaPlan]) {
+    if let Some(first) = schemas.first_mut() {
+        first.empty_service = dice.percent(6);
     }
 }
 
@@ -279,6 +295,7 @@ mod tests {
             ("a schema", share(|one| !one.schemas.is_empty()), 66..=76),
             ("generations before", share(|one| one.schemas.iter().any(|s| s.contracted > 0)), 8..=18),
             ("a fill of several batches", share(|one| one.schemas.iter().any(|s| s.rows > BATCH)), 5..=12),
+            ("an empty service", share(|one| one.schemas.iter().any(|s| s.empty_service)), 2..=6),
             ("two coordinators", share(|one| one.coordinators > 1), 30..=40),
             ("a stream", share(|one| one.stream.is_some()), 20..=30),
             ("a group", share(|one| one.metadata.is_some()), 7..=13),

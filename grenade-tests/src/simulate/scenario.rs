@@ -83,12 +83,15 @@ pub struct SchemaPlan {
     /// contracted them. Only where there is nothing to contract.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_hand: bool,
+    /// A service that no node runs yet shares it, and the specs name it as empty.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub empty_service: bool,
 }
 
 impl SchemaPlan {
     /// Nothing of it was changed before Tidegate came.
     pub fn new(generations: Vec<Generation>, rows: u64) -> Self {
-        Self { generations, rows, contracted: 0, by_hand: false }
+        Self { generations, rows, contracted: 0, by_hand: false, empty_service: false }
     }
 
     /// Whether programs of a version read rows that are filled only after the roll.

@@ -118,18 +118,30 @@ fn has_form(phase: PhaseName, unfilled: bool) -> bool {
 }
 
 impl Scenario {
-    fn is_filled_after_roll(&self, schema: usize, from: u32) -> bool {
+    /// Whether the rows of the upgrade from this version are filled after its roll.
+    pub(super) fn is_filled_after_roll(&self, schema: usize, from: u32) -> bool {
         let at = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
         self.schemas[schema].generations.get(at).is_some_and(|generation| generation.after_roll)
     }
 }
 
+/// A service that no node runs yet.
+const EMPTY: &str = "attic";
+
 /// What the spec of an upgrade says of the services that share the schema: each must be at the same version before what
-/// older ones need is dropped.
+/// older ones need is dropped. One that no node runs yet will begin with the version of the first upgrade, or a later one.
 pub(super) fn shared_with(scenario: &Scenario, plan: &UpgradePlan) -> serde_json::Value {
     let others = scenario.sharing(plan.service);
     let each = others.into_iter().map(|other| (scenario.services[other].name.clone(), json!(plan.from + 1)));
-    serde_json::Value::Object(each.collect())
+    let begins = json!(scenario.first_version(plan.service) + 1);
+    let empty = empty(scenario, plan).map(|name| (name.to_owned(), begins));
+    serde_json::Value::Object(each.chain(empty).collect())
+}
+
+/// The service that the spec of an upgrade names as empty.
+pub(super) fn empty(scenario: &Scenario, plan: &UpgradePlan) -> Option<&'static str> {
+    let schema = &scenario.schemas[scenario.owned_schema(plan.service)?];
+    schema.empty_service.then_some(EMPTY)
 }
 
 #[cfg(test)]
@@ -142,6 +154,26 @@ mod tests {
         let shares = |drawn: &Scenario| drawn.services.len() == 2 && drawn.sharing(0) == [1];
         let drawn = (1..2_000).map(draw::scenario).find(shares).unwrap();
         assert_eq!([0, 1].map(|service| drawn.starts(service)), [STARTS, STARTS_OF_SHARING]);
+    }
+
+    #[test]
+    fn service_without_a_node_begins_with_the_first_upgrade() {
+        let has_two_hops = |drawn: &Scenario| {
+            let first = drawn.schemas.first();
+            drawn.services.len() == 1 && first.is_some_and(|of| of.generations.len() == of.contracted + 2)
+        };
+        let mut drawn = (1..2_000).map(draw::scenario).find(has_two_hops).unwrap();
+        let named = |drawn: &Scenario, hop: usize| {
+            let plan = &drawn.upgrades[hop];
+            (empty(drawn, plan), shared_with(drawn, plan))
+        };
+        drawn.schemas[0].empty_service = false;
+        assert_eq!(named(&drawn, 0), (None, json!({})));
+        drawn.schemas[0].empty_service = true;
+        let begins = drawn.upgrades[0].from + 1;
+        for hop in [0, 1] {
+            assert_eq!(named(&drawn, hop), (Some(EMPTY), json!({EMPTY: begins})), "upgrade {hop}");
+        }
     }
 
     #[test]

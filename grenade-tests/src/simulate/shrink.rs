@@ -193,6 +193,9 @@ fn simpler_world(scenario: &Scenario) -> Vec<Scenario> {
         let mut smaller = scenario.clone();
         smaller.schemas[n].rows = 0;
         all.push(smaller);
+        let mut smaller = scenario.clone();
+        smaller.schemas[n].empty_service = false;
+        all.push(smaller);
         for edit in SIMPLER_GENERATIONS {
             let mut smaller = scenario.clone();
             smaller.schemas[n].generations.iter_mut().for_each(edit);

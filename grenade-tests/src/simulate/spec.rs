@@ -44,6 +44,9 @@ pub(super) fn spec(world: &World, plan: &UpgradePlan, corrected: bool) -> serde_
             "database": {"from_env": variable(schema)}, "migrations": schema_name(schema),
             "shared_with": sharing::shared_with(&world.scenario, plan),
         });
+        if let Some(empty) = sharing::empty(&world.scenario, plan) {
+            spec["schema"]["empty"] = json!([empty]);
+        }
         let judge = world.databases[schema].judge();
         if let Some(session) = judge {
             spec["schema"]["allow_sessions"] = json!([session]);

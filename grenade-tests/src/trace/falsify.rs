@@ -47,6 +47,8 @@ pub enum FalseRecord {
     WindowIsRemoved,
     /// A report is back after its lease without an admission.
     ReportIsBackUnadmitted,
+    /// A report goes although its lease is held.
+    ReportGoesBeforeItsLease,
     /// An instance disappears from the inventory.
     InventoryIsForgotten,
     /// Two instances are taken out at once.
@@ -79,11 +81,13 @@ pub enum FalseRecord {
     FloorFallsBelowANeed,
     /// Entering the roll lowers a floor that a reconciliation had raised.
     ReconciledFloorIsLowered,
+    /// Migrate begins below a floor that the migrations require.
+    MigrateFloorIsMissing,
 }
 
 impl FalseRecord {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::LeaderIsLost,
         Self::DirectiveOfADeposedTerm,
         Self::EventIsWrittenAgain,
@@ -98,6 +102,7 @@ impl FalseRecord {
         Self::OldNodeIsAdmitted,
         Self::WindowIsRemoved,
         Self::ReportIsBackUnadmitted,
+        Self::ReportGoesBeforeItsLease,
         Self::InventoryIsForgotten,
         Self::TwoAreDrained,
         Self::BudgetIsLost,
@@ -114,6 +119,7 @@ impl FalseRecord {
         Self::NeedIsNotWritten,
         Self::FloorFallsBelowANeed,
         Self::ReconciledFloorIsLowered,
+        Self::MigrateFloorIsMissing,
     ];
 
     /// The rule of `docs/rules.md` that it breaks.
@@ -124,12 +130,14 @@ impl FalseRecord {
             | Self::EventIsWrittenAgain
             | Self::PauseIsIgnored
             | Self::ApprovalIsMissing
-            | Self::VerdictIsMissing => 0,
+            | Self::VerdictIsMissing
+            | Self::ReportGoesBeforeItsLease => 0,
             Self::FloorIsLost
             | Self::CertificateIsLost
             | Self::WitnessesAreFalse
             | Self::FloorIsNotAcknowledged
-            | Self::AgentForgets => 1,
+            | Self::AgentForgets
+            | Self::MigrateFloorIsMissing => 1,
             Self::OldNodeIsAdmitted | Self::WindowIsRemoved | Self::ReconciledFloorIsLowered => 2,
             Self::ReportIsBackUnadmitted | Self::InventoryIsForgotten => 3,
             Self::TwoAreDrained | Self::BudgetIsLost => 4,
@@ -173,7 +181,8 @@ impl FalseRecord {
             Self::AgentForgets => agent_forgets(trace),
             Self::OldNodeIsAdmitted => comes_again(trace, |w| matches!(w.key, Key::Inventory(..))),
             Self::WindowIsRemoved => is_removed(trace, |key| matches!(key, Key::Window(_))),
-            Self::ReportIsBackUnadmitted => report_is_back_unadmitted(trace),
+            // The former admission is rule 3, the former lease is rule 0.
+            Self::ReportIsBackUnadmitted | Self::ReportGoesBeforeItsLease => report_is_back(trace),
             Self::InventoryIsForgotten => is_removed(trace, |key| matches!(key, Key::Inventory(..))),
             Self::TwoAreDrained => two_are_drained(trace),
             Self::BudgetIsLost => {
@@ -195,6 +204,7 @@ impl FalseRecord {
             Self::NeedIsNotWritten => releases::need_is_not_written(trace),
             Self::FloorFallsBelowANeed => releases::floor_falls_below_a_need(trace),
             Self::ReconciledFloorIsLowered => upgrades::reconciled_floor_is_lowered(trace),
+            Self::MigrateFloorIsMissing => upgrades::migrate_floor_is_missing(trace),
         }
     }
 }
@@ -359,8 +369,8 @@ fn leader_is_lost(trace: &mut Trace) -> Option<()> {
     Some(())
 }
 
-/// The last report lapses with its lease, and is there again.
-fn report_is_back_unadmitted(trace: &mut Trace) -> Option<()> {
+/// The last report goes, and is there again, on its former lease and under its former admission.
+fn report_is_back(trace: &mut Trace) -> Option<()> {
     let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
     let report = writes.find(|w| matches!(value(w), Some(Value::Report(_))))?.clone();
     append(trace, vec![Written { key: report.key.clone(), put: None, gone: true }]);

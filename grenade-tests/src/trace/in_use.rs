@@ -96,7 +96,7 @@ mod tests {
             let path = format!("/tidegate/{key}");
             let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
             let value = put.as_ref().map(|text| Value::decode(&key, text.as_bytes()).unwrap());
-            let (gone, put) = (value.is_none(), value.map(|value| Put { value, created: number }));
+            let (gone, put) = (value.is_none(), value.map(|value| Put { value, created: number, lease: 0 }));
             Revision { number, writes: vec![Written { key, put, gone }] }
         });
         let mut trace = Trace { revisions: written.collect(), ..Trace::default() };

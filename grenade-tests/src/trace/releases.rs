@@ -101,7 +101,7 @@ mod tests {
             let path = format!("/tidegate/{key}");
             let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
             let value = Value::decode(&key, text.as_bytes()).unwrap();
-            let put = Some(Put { value, created: number });
+            let put = Some(Put { value, created: number, lease: 0 });
             seen.take_in(&Revision { number, writes: vec![Written { key, put, gone: false }] });
         }
         storage(&seen, &"cellar".parse().unwrap()).map(ServiceVersion::get)

@@ -33,4 +33,6 @@ pub struct Put {
     pub value: Value,
     /// The revision that made the key.
     pub created: i64,
+    /// The lease that the key hangs on; 0 = none.
+    pub lease: i64,
 }

@@ -70,6 +70,7 @@ pub(super) fn judge(
     judge.only_a_leader_writes();
     judge.nothing_is_forgotten();
     judge.admitted_within_the_window();
+    judge.reports_lapse_with_their_lease();
     judge.reports();
     judge.capacity();
     judge.one_upgrade_a_service();

@@ -42,6 +42,8 @@ pub(super) struct Instance {
     pub(super) last_report: Option<At<Report>>,
     /// The revision at which its last report went, because the lease lapsed.
     pub(super) lapsed: i64,
+    /// The lease that its last report hangs on; 0 = none.
+    lease: i64,
     /// Whether a report since then named an admission and the version that was admitted, and was not of a refused one.
     pub(super) is_back: bool,
     /// Whether a report since then was of a refused instance.
@@ -74,6 +76,8 @@ pub(super) struct Seen {
     pub(super) verdicts: BTreeMap<GateHop, Verdict>,
     /// The revision that made the leader's key is its fence.
     pub(super) leader: Option<At<Leader>>,
+    /// The leases at whose end a report went, each with the revision then.
+    pub(super) ended_leases: BTreeMap<i64, i64>,
 }
 
 impl Seen {
@@ -126,6 +130,7 @@ impl Seen {
                 instance.is_back |= is_back;
                 instance.is_refused |= is_refused;
                 instance.last_report = Some(At { revision, body: report.body.clone() });
+                instance.lease = put.lease;
                 // Who reports again was not gone.
                 instance.decommissioned = false;
                 instance.report = Some(At { revision, body: report.body });
@@ -177,6 +182,8 @@ impl Seen {
                 if instance.report.take().is_some() && written.gone {
                     instance.lapsed = revision;
                     (instance.is_back, instance.is_refused) = (false, false);
+                    let lease = instance.lease;
+                    self.ended_leases.insert(lease, revision);
                 }
             }
             Key::Inventory(service, node) => self.instance(service, node).inventory = None,
@@ -359,8 +366,8 @@ mod tests {
             let path = format!("/tidegate/{key}");
             let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
             let value = text.map(|text| Value::decode(&key, text.as_bytes()).unwrap());
-            let (gone, put) = (value.is_none(), value.map(|value| Put { value, created: number }));
-            seen.take_in(&Revision { number, writes: vec![Written { key, put, gone }] });
+            let put = value.map(|value| Put { value, created: number, lease: 0 });
+            seen.take_in(&Revision { number, writes: vec![Written { key, gone: put.is_none(), put }] });
         }
         seen.instances.into_values().next().unwrap()
     }

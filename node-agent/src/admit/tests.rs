@@ -146,12 +146,8 @@ async fn admission_uses_watched_keys_only_while_they_are_current() {
     let key = Key::Report(service.clone(), node.clone());
     let report_at = store.commit(&Commit::new().put(key, report)).await.unwrap().revision;
     let window_at = set_window(&store, &n1.instance.service, 1, 2).await;
-    let window = Window {
-        floor: version(1),
-        ceiling: version(2),
-        set_by: "u1".parse().unwrap(),
-        contracted: None,
-    };
+    let window =
+        Window { floor: version(1), ceiling: version(2), set_by: "u1".parse().unwrap(), contracted: None };
     let window = Known { revision: window_at, window };
     let first = admit_as_watched(&store, &n1.asks(2), &window, report_at).await.unwrap();
     assert_eq!(first, Admission { revision: Revision(window_at.0 + 1), report: report_at });

@@ -4,8 +4,8 @@
 use crate::sim::{later, node, release, service, upgrade_id};
 use std::fmt::Write as _;
 use tidegate_planner::gate::{
-    BudgetGate, Inclusion, MissingForm, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VerdictGate,
-    VersionGate, Waits,
+    BudgetGate, Inclusion, MissingForm, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate,
+    VerdictGate, VersionGate, Waits,
 };
 use tidegate_planner::{Cause, Causes, Reason, Sample};
 use tidegate_proto::record::report::MAY_HAVE_STOPPED;

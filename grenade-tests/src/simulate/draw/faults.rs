@@ -1,7 +1,7 @@
 //! Draws what goes wrong, and when.
 
 use super::super::dice::Dice;
-use super::super::scenario::{Fault, ServicePlan, UpgradePlan, What};
+use super::super::scenario::{Fault, Scenario, ServicePlan, UpgradePlan, What};
 use super::super::slot::Hiccup;
 use std::collections::BTreeSet;
 
@@ -94,6 +94,23 @@ pub(super) fn operators(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[S
     faults
 }
 
+/// In one of ten worlds with rows that are filled after a roll, a node dies as the fill begins, and the database is slow until
+/// every coordinator knows that the node is silent: what the roll has passed may be unknown when its fill has ended.
+pub(super) fn fills_after_a_roll(dice: &mut Dice, world: &Scenario) -> Vec<Fault> {
+    let fills_late = |place: &usize| {
+        let plan = &world.upgrades[*place];
+        let schema = world.owned_schema(plan.service);
+        schema.is_some_and(|schema| world.is_filled_after_roll(schema, plan.from))
+    };
+    let places: Vec<usize> = (0..world.upgrades.len()).filter(fills_late).collect();
+    let Some(upgrade) = dice.pick(&places).copied().filter(|_| dice.percent(10)) else { return Vec::new() };
+    let node = usize::try_from(dice.below(40)).unwrap_or(0);
+    let during = |what, lasts| Fault { upgrade, phase: "migrate".to_owned(), after: 0, lasts, what };
+    // The longest lease is 6 s.
+    let slow = during(What::DatabaseSlow, dice.within(9_000, 14_000));
+    vec![during(What::NodeDies(node), dice.within(20_000, 40_000)), slow]
+}
+
 /// Every kind of fault, at a node; those twice that are twice as likely.
 pub fn kinds(node: usize) -> Vec<What> {
     vec![
@@ -183,4 +200,24 @@ fn what(dice: &mut Dice, service: &ServicePlan) -> What {
     let all = kinds(node);
     let possible: Vec<&What> = all.iter().filter(can_happen).collect();
     dice.pick(&possible).map_or(What::Compaction, |what| (*what).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario;
+    use super::*;
+
+    #[test]
+    fn node_dies_in_some_slow_fills_after_a_roll() {
+        let of = |one: &Scenario| fills_after_a_roll(&mut Dice::of(one.seed, "fills after a roll"), one);
+        let drawn = (1..=1_000).map(scenario).map(|world| (of(&world), world));
+        let with: Vec<(Vec<Fault>, Scenario)> = drawn.filter(|(faults, _)| !faults.is_empty()).collect();
+        assert!((8..=40).contains(&with.len()), "{} of 1,000", with.len());
+        for (faults, world) in with {
+            assert!(world.faults.ends_with(&faults), "seed {}", world.seed);
+            let plan = &world.upgrades[faults[0].upgrade];
+            let schema = world.owned_schema(plan.service).unwrap();
+            assert!(world.is_filled_after_roll(schema, plan.from), "seed {}", world.seed);
+        }
+    }
 }

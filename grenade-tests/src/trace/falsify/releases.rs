@@ -55,7 +55,7 @@ impl<'a> Stage<'a> {
 
     fn put(&self, key: Key, value: Value, created: Option<i64>) -> Written {
         let created = created.unwrap_or_else(|| next(self.trace));
-        Written { key, put: Some(Put { value, created }), gone: false }
+        Written { key, put: Some(Put { value, created, lease: 0 }), gone: false }
     }
 
     /// A release under its own key.

@@ -3,7 +3,7 @@
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade};
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Key, Value};
+use tidegate_proto::{Key, ServiceVersion, Value};
 
 use super::super::rules::RECONCILIATION;
 use super::{enters, first};
@@ -53,5 +53,17 @@ pub(super) fn reconciled_floor_is_lowered(trace: &mut Trace) -> Option<()> {
     window.body.set_by = RECONCILIATION.parse().ok()?;
     let number = revision.number;
     trace.revisions.insert(at, Revision { number, writes: vec![raised] });
+    Some(())
+}
+
+/// The migrations require a floor that no window has.
+pub(super) fn migrate_floor_is_missing(trace: &mut Trace) -> Option<()> {
+    let at = first(trace, |w| enters(w, |phase| *phase == Phase::Migrate))?;
+    each_upgrade(&mut trace.revisions[at..=at], |upgrade| {
+        let service = upgrade.spec.service.clone();
+        if let Some(schema) = &mut upgrade.schema {
+            schema.migrate_floors.insert(service, ServiceVersion::MAX);
+        }
+    });
     Some(())
 }

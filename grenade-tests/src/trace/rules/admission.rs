@@ -1,5 +1,5 @@
 //! Admissions and reports: an instance is admitted within the window, reports only what was admitted, and an agent forgets
-//! nothing that it has reported (rules 1 to 3).
+//! nothing that it has reported (rules 1 to 3). No report goes before its lease has ended (rule 0).
 
 use tidegate_proto::{InstanceId, Key, Value};
 
@@ -19,6 +19,19 @@ impl Judge<'_> {
             let version = inventory.body.version;
             let within = window.is_none_or(|window| window.admits(version)) || inventory.body.at == LIE;
             self.holds(2, within, || format!("{key} was admitted at {version}, the window is {window:?}"));
+        }
+    }
+
+    /// Neither agents nor coordinators remove a report: one that goes has lapsed with its lease, and what is put on that
+    /// lease afterwards shows that it had not ended.
+    pub(super) fn reports_lapse_with_their_lease(&mut self) {
+        for Written { key, put, .. } in &self.revision.writes {
+            let leased = put.as_ref().filter(|put| put.lease != 0);
+            let (Key::Report(..), Some(put)) = (key, leased) else { continue };
+            let ended = self.before.ended_leases.get(&put.lease);
+            self.holds(0, ended.is_none(), || {
+                format!("{key} hangs on a lease at whose end a report went at {ended:?}")
+            });
         }
     }
 
@@ -108,7 +121,9 @@ mod tests {
             let path = format!("/tidegate/{key}");
             let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
             let value = put.as_ref().map(|text| Value::decode(&key, text.as_bytes()).unwrap());
-            let (gone, put) = (value.is_none(), value.map(|value| Put { value, created: number }));
+            // Each hangs on a lease of its own.
+            let put = value.map(|value| Put { value, created: number, lease: number });
+            let gone = put.is_none();
             Revision { number, writes: vec![Written { key, put, gone }] }
         });
         Trace { revisions: written.collect(), ..Trace::default() }
@@ -183,6 +198,19 @@ mod tests {
         assert!(broke_rule_3(&trace), "its own lease lapsed as well");
         trace.revisions[5].writes[0].gone = false;
         assert!(!broke_rule_3(&trace), "its report was overwritten, and its lease is held");
+    }
+
+    #[test]
+    fn report_that_goes_before_its_lease_ends_is_found() {
+        let breaks = |lease: i64| {
+            let mut trace = silent_and_then(&[inventory(1, Timestamp(1)), report("1", "in", 1)]);
+            // The one before it, in revision 3, hung on lease 3.
+            trace.revisions[5].writes[0].put.as_mut().unwrap().lease = lease;
+            trace.breaches().iter().any(|broken| broken.rule == 0 && broken.at == 6)
+        };
+        assert!(breaks(3), "its lease was held all the time");
+        assert!(!breaks(6), "it hangs on another lease");
+        assert!(!breaks(0), "it was not written by an agent");
     }
 
     /// It reports window 5 in revision 6 and window 1 in revision 7, both again afterwards, and its agent was started without

@@ -82,7 +82,8 @@ mod tests {
         let path = format!("/tidegate/{key}");
         let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
         let value = text.map(|text| Value::decode(&key, text.as_bytes()).unwrap());
-        Written { key, put: value.map(|value| Put { value, created: number }), gone: text.is_none() }
+        let put = value.map(|value| Put { value, created: number, lease: 0 });
+        Written { key, put, gone: text.is_none() }
     }
 
     /// What is written of an instance; n1 was admitted in revision 3.

@@ -53,6 +53,7 @@ impl Judge<'_> {
             self.window(id, upgrade, moves);
         }
         match &upgrade.phase {
+            Phase::Migrate if moves => self.migrate_has_its_floors(id, upgrade),
             Phase::Roll { .. } if moves => self.roll_lowers_no_floor(id, upgrade),
             Phase::Contract { certificate } if moves => self.contract(id, upgrade, certificate),
             Phase::Completed if moves => self.all_serve(12, id, upgrade, upgrade.spec.to),

@@ -29,6 +29,17 @@ impl Judge<'_> {
         });
     }
 
+    /// Each floor that the migrations require is committed when migrate is entered. After a roll, the transaction that enters
+    /// it raises the own one.
+    pub(super) fn migrate_has_its_floors(&mut self, id: &UpgradeId, upgrade: &Upgrade) {
+        for (service, needs) in upgrade.schema.iter().flat_map(|schema| &schema.migrate_floors) {
+            let floor = self.after.windows.get(service).map(|at| at.body.floor);
+            self.holds(1, floor.is_some_and(|floor| floor >= *needs), || {
+                format!("{id} entered migrate, the floor of {service} is {floor:?}, {needs} is needed")
+            });
+        }
+    }
+
     /// The window is the phase's.
     pub(super) fn window(&mut self, id: &UpgradeId, upgrade: &Upgrade, moves: bool) {
         let (from, to) = (upgrade.spec.from, upgrade.spec.to);
@@ -94,31 +105,35 @@ mod tests {
         written("upgrades/u1", &text)
     }
 
-    fn window(set_by: &str, (floor, ceiling): (u32, u32)) -> Written {
+    fn window(set_by: &str, limits: (u32, u32)) -> Written {
+        window_of("pantry", set_by, limits)
+    }
+
+    fn window_of(service: &str, set_by: &str, (floor, ceiling): (u32, u32)) -> Written {
         let text = format!(r#"{{"schema":1,"floor":{floor},"ceiling":{ceiling},"set_by":"{set_by}"}}"#);
-        written("windows/pantry", &text)
+        written(&format!("windows/{service}"), &text)
     }
 
     fn written(key: &str, text: &str) -> Written {
         let path = format!("/tidegate/{key}");
         let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
         let value = Value::decode(&key, text.as_bytes()).unwrap();
-        Written { key, put: Some(Put { value, created: 1 }), gone: false }
+        Written { key, put: Some(Put { value, created: 1, lease: 0 }), gone: false }
     }
 
-    /// Whether the last of these revisions, which begin with 1, breaks rule 2.
-    fn last_breaks(all: Vec<Vec<Written>>) -> bool {
+    /// Whether the last of these revisions, which begin with 1, breaks a rule.
+    fn last_breaks(rule: u8, all: Vec<Vec<Written>>) -> bool {
         let revisions: Vec<Revision> =
             all.into_iter().zip(1..).map(|(writes, number)| Revision { number, writes }).collect();
         let last = revisions.len() as i64;
         let trace = Trace { revisions, ..Trace::default() };
-        trace.breaches().iter().any(|broken| broken.rule == 2 && broken.at == last)
+        trace.breaches().iter().any(|broken| broken.rule == rule && broken.at == last)
     }
 
     /// Whether a window breaks rule 2 while an upgrade from version 1 to 2 is in a phase.
     fn breaks(phase: &str, set_by: &str, limits: (u32, u32)) -> bool {
         let phase = format!(r#""name":"{phase}""#);
-        last_breaks(vec![vec![upgrade(&phase)], vec![window(set_by, limits)]])
+        last_breaks(2, vec![vec![upgrade(&phase)], vec![window(set_by, limits)]])
     }
 
     #[test]
@@ -126,10 +141,31 @@ mod tests {
         let entered = |more: Option<Written>| {
             let roll = upgrade(r#""name":"roll","wave":0"#);
             let before = vec![upgrade(r#""name":"stage""#), window("reconciliation", (2, 2))];
-            last_breaks(vec![before, [roll].into_iter().chain(more).collect()])
+            last_breaks(2, vec![before, [roll].into_iter().chain(more).collect()])
         };
         assert!(entered(Some(window("u1", (1, 2)))), "version 1 may come in again");
         assert!(!entered(None), "it stays as it was");
+    }
+
+    #[test]
+    fn migrate_below_a_floor_that_it_requires_is_found() {
+        let digest = "0".repeat(64);
+        let binding = format!(
+            r#"{{"id":"s1","migrations":"{digest}","order":"before-roll","old_reads_migrated":true,
+                "migrate_floors":{{"larder":2}}}}"#
+        );
+        let entered = |floor: Option<u32>| {
+            let mut migrate = upgrade(r#""name":"migrate""#);
+            if let Some(Put { value: Value::Upgrade(record), .. }) = &mut migrate.put {
+                record.body.schema = Some(serde_json::from_str(&binding).unwrap());
+            }
+            let mut before = vec![upgrade(r#""name":"expand""#), window("u1", (1, 1))];
+            before.extend(floor.map(|floor| window_of("larder", "u2", (floor, 2))));
+            last_breaks(1, vec![before, vec![migrate]])
+        };
+        assert!(entered(Some(1)), "programs of version 1 may write past the fill");
+        assert!(entered(None), "every version is admitted");
+        assert!(!entered(Some(2)));
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn judge(trace: &Trace) -> Judged {
                 (Key::Stream(_), Some(Put { value: Value::Stream(stream), .. })) => {
                     head = stream.body.deployed.as_ref().map(|head| head.release.revision);
                 }
-                (Key::Release(_, of), Some(Put { value: Value::Release(release), created })) => {
+                (Key::Release(_, of), Some(Put { value: Value::Release(release), created, .. })) => {
                     let newest = judged.releases.keys().last();
                     assert_eq!(
                         *created == at,

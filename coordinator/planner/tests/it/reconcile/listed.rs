@@ -93,9 +93,7 @@ fn listed_instance_holds_the_floor_and_is_named() {
     world.store.put(Key::Reconciliation, record);
     let last = world.run();
     assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", world.phase());
-    let is_named = |r: &&Reason| {
-        matches!(r, Reason::Version(VersionGate::Silent { nodes, .. }) if nodes.first == [node(3)])
-    };
+    let is_named = |r: &&Reason| matches!(r, Reason::Version(VersionGate::Silent { nodes, .. }) if nodes.first == [node(3)]);
     let reason = last.waiting[&upgrade_id()].iter().find(is_named).expect("it is named");
     assert_eq!(
         reason.explained(Waits::Upgrade(&upgrade_id())).next_step.as_deref(),
