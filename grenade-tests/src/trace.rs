@@ -7,6 +7,7 @@
 
 pub mod falsify;
 mod in_use;
+mod instance;
 pub mod live;
 mod needless;
 mod releases;

@@ -9,9 +9,10 @@ use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::{Key, NodeId, ServiceName, Value};
 
 use super::Trace;
+use super::instance::Instance;
 use super::revision::{Revision, Written};
 use super::rules::Broken;
-use super::seen::{Instance, Seen};
+use super::seen::Seen;
 
 /// The current records, and since when too few are in rotation.
 #[derive(Debug, Default)]

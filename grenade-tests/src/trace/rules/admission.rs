@@ -4,8 +4,8 @@
 use tidegate_proto::{InstanceId, Key, Value};
 
 use super::Judge;
+use crate::trace::instance::At;
 use crate::trace::revision::{LIE, Written};
-use crate::trace::seen::At;
 
 impl Judge<'_> {
     pub(super) fn admitted_within_the_window(&mut self) {

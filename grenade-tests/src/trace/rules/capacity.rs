@@ -4,8 +4,9 @@ use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::{Key, NodeId, Value};
 
 use super::Judge;
+use crate::trace::instance::Instance;
 use crate::trace::revision::Written;
-use crate::trace::seen::{Instance, Seen};
+use crate::trace::seen::Seen;
 
 impl Judge<'_> {
     /// An instance is taken out only while enough others stay, and with the budget's key in the same commit.

@@ -4,7 +4,7 @@ use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::{Digest, ServiceVersion, UpgradeId};
 
 use super::Judge;
-use crate::trace::seen::Instance;
+use crate::trace::instance::Instance;
 
 impl Judge<'_> {
     /// The certificate is stored, no instance below the floor was seen, and every instance has acknowledged the floor.

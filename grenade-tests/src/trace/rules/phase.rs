@@ -8,8 +8,8 @@ use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Artifact, GateHop, Key, NodeId, ServiceVersion, UpgradeId, Value};
 
 use super::Judge;
+use crate::trace::instance::Instance;
 use crate::trace::revision::Written;
-use crate::trace::seen::Instance;
 
 impl Judge<'_> {
     pub(super) fn one_upgrade_a_service(&mut self) {

@@ -5,7 +5,8 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::{ServiceVersion, UpgradeId};
 
 use super::{Judge, RECONCILIATION};
-use crate::trace::seen::{At, BY_RELEASES};
+use crate::trace::instance::At;
+use crate::trace::seen::BY_RELEASES;
 
 /// Who sets a window by hand.
 const BY_HAND: &str = "operator";
