@@ -237,6 +237,12 @@ impl Instance {
             && matches!(self.known(), Known::At(_))
     }
 
+    /// Whether the version that runs, as far as its agent says, is one that a window does not admit.
+    pub fn runs_outside(&self, window: Option<&Stored<Window>>) -> bool {
+        let runs = self.report.as_ref().and_then(|report| report.runs());
+        runs.zip(window).is_some_and(|(version, window)| !window.admits(version))
+    }
+
     /// The version that runs as far as its agent says, admitted or not; of a silent one the last that was admitted.
     pub fn last_seen(&self) -> Option<ServiceVersion> {
         let reported = self.report.as_ref().and_then(|report| report.runs());

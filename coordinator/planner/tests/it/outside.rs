@@ -8,7 +8,7 @@ use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Key, ServiceVersion, Value};
+use tidegate_proto::{Key, Revision, ServiceVersion, Value};
 
 pub(crate) fn in_rotation(world: &World) -> usize {
     world.agents.values().filter(|agent| agent.report.rotation == Rotation::In).count()
@@ -208,10 +208,7 @@ fn drained_node_without_process_is_left_to_its_agent() {
     agent.release = release(2);
     world.publish(&node(0));
     world.run();
-    let Value::Directive(directive) = &world.store.keys[&Key::Directive(service(), node(0))].0 else {
-        panic!()
-    };
-    assert_eq!(directive.body.disposition, Disposition::Serve { returning: true });
+    assert!(is_let_back(&world, 0));
 }
 
 #[test]
@@ -272,11 +269,15 @@ fn put_right(world: &mut World, n: usize, health: Health) {
     world.publish(&node(n));
 }
 
-fn is_let_back(world: &World, n: usize) -> bool {
+fn disposition(world: &World, n: usize) -> Disposition {
     let Value::Directive(directive) = &world.store.keys[&Key::Directive(service(), node(n))].0 else {
         panic!()
     };
-    directive.body.disposition == Disposition::Serve { returning: true }
+    directive.body.disposition.clone()
+}
+
+fn is_let_back(world: &World, n: usize) -> bool {
+    disposition(world, n) == Disposition::Serve { returning: true }
 }
 
 /// Its agent was started after the disable-file was put, which makes its readiness URL answer 503.
@@ -320,6 +321,40 @@ fn one_drained_early_that_ended_is_left_to_its_agent() {
     world.agents.get_mut(&node(later)).unwrap().report.rotation = Rotation::Out;
     world.publish(&node(later));
     world.until("it goes back", |world| is_let_back(world, later));
+}
+
+/// What n0 is ordered after some turns of a roll, from this order and step on: its agent hides a version outside the window.
+/// Two of three must stay, and n1 is silent.
+fn ordered_of_one_hidden(disposed: Disposition, step: Step) -> Disposition {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 2}))).unwrap();
+    world.until_roll();
+    put_back(&mut world, 0, 3);
+    let key = Key::Directive(service(), node(0));
+    let Some((Value::Directive(stored), ..)) = world.store.keys.get(&key).cloned() else { panic!() };
+    let at = world.store.put(key, Directive { disposition: disposed, ..stored.body });
+    let report = &mut world.agents.get_mut(&node(0)).unwrap().report;
+    (report.step, report.rotation, report.health) = (step, Rotation::Out, Health::Healthy);
+    report.generation = Revision(at);
+    world.publish(&node(0));
+    world.fall_silent(1);
+    for _ in 0..3 {
+        world.turn();
+    }
+    disposition(&world, 0)
+}
+
+/// Its agent would refuse what runs, and it would be replaced once more.
+#[test]
+fn replacement_of_one_outside_is_not_withdrawn() {
+    let replace = Disposition::Replace { release: release(2) };
+    assert_eq!(ordered_of_one_hidden(replace.clone(), Step::Draining), replace);
+}
+
+#[test]
+fn drained_one_outside_is_replaced_without_capacity() {
+    let ordered = ordered_of_one_hidden(Disposition::Drain, Step::Drained { forced: false });
+    assert_eq!(ordered, Disposition::Replace { release: release(2) });
 }
 
 fn contracted_in_window(world: &World) -> Option<ServiceVersion> {

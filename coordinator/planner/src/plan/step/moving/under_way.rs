@@ -2,7 +2,7 @@
 
 use super::{Moving, needs_no_wave};
 use crate::fleet::{Exposure, Instance, Known};
-use crate::gate::budget::capacity::Budget;
+use crate::gate::budget::capacity::{Budget, is_hidden};
 use crate::gate::roll::moving::TakenOut;
 use crate::plan::order::Order;
 use tidegate_proto::mutant;
@@ -16,7 +16,7 @@ pub(in crate::plan) struct UnderWay<'a> {
     pub(in crate::plan) out: TakenOut<'a>,
     /// Unhealthy, and possibly in rotation under an order of another release: drained first, like the others.
     pub(super) unhealthy: Vec<&'a Instance>,
-    /// Healthy and not stopped: their orders are withdrawn as far as capacity lacks them.
+    /// Healthy, not stopped, and shown again by an order to serve: their orders are withdrawn as far as capacity lacks them.
     withdrawable: Vec<(&'a Instance, Course)>,
     pub(super) replace: Vec<Order<'a>>,
     pub(super) recall: Vec<Order<'a>>,
@@ -151,9 +151,20 @@ fn is_elsewhere(instance: &Instance, moving: &Moving<'_>) -> bool {
 /// for that order, and answers another version, is no former one to go back to.
 fn is_former(instance: &Instance, moving: &Moving<'_>) -> bool {
     let known = instance.known();
-    instance.runs_healthily()
+    may_go_back(instance, moving)
         && matches!(known, Known::At(version) if version != moving.target.version)
         && !instance.names_release(&moving.target.tag)
+}
+
+/// Whether it runs, healthy, and an order to serve brings it back into rotation.
+fn may_go_back(instance: &Instance, moving: &Moving<'_>) -> bool {
+    instance.runs_healthily() && !stays_hidden(instance, moving)
+}
+
+/// Whether it is hidden and runs a version that the window does not admit: its agent does not show that, also under an order
+/// to serve.
+fn stays_hidden(instance: &Instance, moving: &Moving<'_>) -> bool {
+    is_hidden(instance) && instance.runs_outside(moving.service.window())
 }
 
 /// One that is ordered to drain: what follows depends on its health now, and on capacity now.
@@ -162,14 +173,15 @@ fn drained<'a>(found: &mut UnderWay<'a>, moving: &Moving<'a>, budget: &Budget, i
         return drained_early(found, moving, instance);
     }
     let course = if instance.is_drained() { Course::Drained } else { Course::Draining };
+    // When it is stopped.
+    let costs_nothing = instance.has_never_served() || stays_hidden(instance, moving);
     match course {
         Course::Drained if instance.cordoned => found.recall.push(Order::serve(instance)),
         Course::Drained if mutant::is("drained-is-stopped-without-recheck") => {
             found.replace.push(Order::replace(instance, moving.target.clone()))
         }
-        _ if instance.runs_healthily() => found.withdrawable.push((instance, course)),
-        // One that has never served costs nothing when it is stopped.
-        Course::Drained if budget.bears_unhealthy() || instance.has_never_served() => {
+        _ if may_go_back(instance, moving) => found.withdrawable.push((instance, course)),
+        Course::Drained if budget.bears_unhealthy() || costs_nothing => {
             found.replace.push(Order::replace(instance, moving.target.clone()))
         }
         Course::Drained => found.out.held.push(instance),
