@@ -1,0 +1,146 @@
+//! What the records at one revision say of an instance.
+
+use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::record::inventory::Inventory;
+use tidegate_proto::record::report::{Health, Report, Rotation, Step};
+use tidegate_proto::{Key, ServiceVersion};
+
+use super::revision::Written;
+
+/// A record and the revision that wrote it last.
+#[derive(Debug, Clone)]
+pub(super) struct At<T> {
+    pub(super) revision: i64,
+    pub(super) body: T,
+}
+
+/// One service on one node.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Instance {
+    pub(super) report: Option<At<Report>>,
+    /// The last report, also when it is gone.
+    pub(super) last_report: Option<At<Report>>,
+    /// The revision at which its last report went, because the lease lapsed.
+    pub(super) lapsed: i64,
+    /// The lease that its last report hangs on; 0 = none.
+    pub(super) lease: i64,
+    /// Whether a report since then named an admission and the version that was admitted, and was not of a refused one.
+    pub(super) is_back: bool,
+    /// Whether a report since then was of a refused instance.
+    pub(super) is_refused: bool,
+    /// The revision since which it is out by itself; 0 where it is not, or an order took it out.
+    fell_out: i64,
+    pub(super) inventory: Option<At<Inventory>>,
+    pub(super) directive: Option<At<Directive>>,
+    pub(super) decommissioned: bool,
+    /// The version at which it was in service until it left service or changed, and the revision at which that was.
+    pub(super) served: Option<(ServiceVersion, i64)>,
+    /// The revision of the report with which it last came into service; 0 where no report did that.
+    pub(super) came_in: i64,
+}
+
+impl Instance {
+    /// What it runs: the lower of its report and its last admission, where the report belongs to that one.
+    pub(super) fn version(&self) -> Option<ServiceVersion> {
+        let (report, inventory) = (self.report.as_ref()?, self.inventory.as_ref()?);
+        let running = report.body.version.filter(|_| report.body.admission.0 == inventory.revision)?;
+        Some(running.min(inventory.body.version))
+    }
+
+    /// Whether what runs is above a version, as far as its agent says, admitted or not; of a silent one the last that was
+    /// admitted counts.
+    pub(super) fn is_above(&self, version: ServiceVersion) -> bool {
+        let reported = self.report.as_ref().and_then(|report| report.body.runs());
+        let last = reported.or_else(|| self.inventory.as_ref().map(|inventory| inventory.body.version));
+        !self.decommissioned && last.is_some_and(|last| last > version)
+    }
+
+    /// In rotation, healthy, and not ordered out: an order holds from its commit until a report of its generation or a
+    /// later one shows the instance back.
+    pub(super) fn is_in_service(&self) -> bool {
+        let Some(report) = self.report.as_ref().map(|report| &report.body) else { return false };
+        let serves = report.rotation == Rotation::In
+            && report.health == Health::Healthy
+            && report.step == Step::Serving;
+        serves && self.version().is_some() && !self.is_ordered_out(report)
+    }
+
+    /// Whether it is out by itself, and that began after this revision: with a report, with the end of its lease, with a
+    /// report that cannot be read, or because it has only just joined.
+    pub(super) fn fell_out_after(&self, known: i64) -> bool {
+        self.fell_out > known
+    }
+
+    /// Whether it last came into service with a report, and after this revision.
+    pub(super) fn came_in_after(&self, known: i64) -> bool {
+        self.came_in > known
+    }
+
+    /// Whether it counts: admitted once, and not decommissioned or heard of since.
+    pub(super) fn counts(&self) -> bool {
+        self.inventory.is_some() && (!self.decommissioned || self.report.is_some())
+    }
+
+    pub(super) fn is_out(&self) -> bool {
+        self.counts() && !self.is_in_service()
+    }
+
+    /// A revision wrote one of its records, before which it was out, in service, or not counted. An order takes out with its
+    /// commit: what was in service under an order, and leaves with another record, falls out by itself.
+    pub(super) fn note_out(&mut self, was_out: bool, was_in_service: bool, written: &Written, revision: i64) {
+        let ordered = self.report.as_ref().is_some_and(|report| self.is_ordered_out(&report.body));
+        let by_order = ordered && matches!(written.key, Key::Directive(..));
+        if !self.is_out() || by_order {
+            self.fell_out = 0;
+        } else if was_in_service || !was_out && !ordered {
+            self.fell_out = revision;
+        }
+    }
+
+    /// Whether it was in service at this version until after this revision, and then fell out by itself.
+    pub(super) fn served_after(&self, known: i64, version: ServiceVersion) -> bool {
+        let served = self.served.is_some_and(|(at, ended)| at == version && ended > known);
+        served && self.fell_out_after(known)
+    }
+
+    /// In rotation, and not ordered out, whatever version it runs.
+    pub(super) fn may_get_requests(&self) -> bool {
+        let out = |report: &Report| matches!(report.rotation, Rotation::Out | Rotation::Maintenance);
+        let report = self.report.as_ref().map(|report| &report.body);
+        report.is_some_and(|report| !out(report) && !self.is_ordered_out(report))
+    }
+
+    /// In rotation by evidence, healthy, and not ordered out, whatever version it runs.
+    pub(super) fn is_well(&self) -> bool {
+        let well = |report: &Report| report.rotation == Rotation::In && report.health == Health::Healthy;
+        self.may_get_requests() && self.report.as_ref().is_some_and(|report| well(&report.body))
+    }
+
+    fn is_ordered_out(&self, report: &Report) -> bool {
+        let Some(directive) = &self.directive else { return false };
+        let declined = report.declined && directive.body.presumes_out;
+        let obeyed = report.generation.0 >= directive.revision;
+        match &directive.body.disposition {
+            _ if declined && obeyed => false,
+            Disposition::Drain | Disposition::Stop => true,
+            Disposition::Replace { release } => match report.step {
+                _ if !obeyed => true,
+                Step::Draining | Step::Drained { .. } | Step::Replacing => true,
+                // Its agent takes it out when it accepts: it was replaced, and what runs was changed since.
+                Step::Serving | Step::Refused { .. } if report.rotation == Rotation::In => false,
+                _ => self.version() != Some(release.version),
+            },
+            Disposition::Serve { returning } => *returning && !obeyed,
+        }
+    }
+
+    /// The version at which it is in service.
+    pub(super) fn serves_at(&self) -> Option<ServiceVersion> {
+        self.version().filter(|_| self.is_in_service())
+    }
+
+    /// Whether it is in service at this version.
+    pub(super) fn serves(&self, version: ServiceVersion) -> bool {
+        self.serves_at() == Some(version)
+    }
+}
