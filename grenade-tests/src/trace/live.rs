@@ -94,3 +94,75 @@ impl Live {
         (drains && !back && instance.inventory.is_some()).then_some(instance)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Put;
+    use serde_json::json;
+    use tidegate_proto::Prefix;
+
+    /// Two must stay.
+    const UPGRADE: &str = include_str!("../../../proto/tests/golden/upgrades.1.json");
+    const DIRECTIVE: &str = include_str!("../../../proto/tests/golden/directives.1.json");
+
+    /// What has been in the store for so many milliseconds is known to every leader.
+    const KNOWN: u64 = 1_000;
+
+    fn written(number: i64, key: &str, text: &str) -> Written {
+        let path = format!("/tidegate/{key}");
+        let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
+        let value = Value::decode(&key, text.as_bytes()).unwrap();
+        Written { key, put: Some(Put { value, created: number }), gone: false }
+    }
+
+    fn admitted(version: i64) -> String {
+        let identity = json!({"nonce": "n", "boot": "b"});
+        json!({"schema": 1, "version": version, "identity": identity, "at": 1}).to_string()
+    }
+
+    /// What an instance reports that was admitted in this revision, and has accepted its last directive.
+    fn report(admission: i64, version: Option<i64>, rotation: &str, step: &str) -> String {
+        let report = json!({
+            "schema": 1, "version": version, "admission": admission, "generation": 9, "rotation": rotation,
+            "health": "healthy", "step": {"name": step, "reason": "above the ceiling"},
+            "identity": {"nonce": "n", "boot": "b"},
+        });
+        report.to_string()
+    }
+
+    /// Whether the stop of n2, which was drained, breaks the rule, where n3 serves, and n1 was replaced with version 2 and
+    /// has reported this since.
+    fn stop_breaks_it(version: Option<i64>, rotation: &str, step: &str) -> bool {
+        let mut drain: serde_json::Value = serde_json::from_str(DIRECTIVE).unwrap();
+        drain["disposition"] = json!({"name": "drain"});
+        let records = [
+            ("upgrades/u1", UPGRADE.to_owned()),
+            ("active/pantry-api", json!({"schema": 1, "upgrade": "u1"}).to_string()),
+            ("inventory/pantry-api/n1", admitted(2)),
+            ("inventory/pantry-api/n2", admitted(1)),
+            ("inventory/pantry-api/n3", admitted(1)),
+            ("directives/pantry-api/n1", DIRECTIVE.to_owned()),
+            ("reports/pantry-api/n1", report(3, Some(2), "in", "serving")),
+            ("reports/pantry-api/n3", report(5, Some(1), "in", "serving")),
+            ("directives/pantry-api/n2", drain.to_string()),
+            ("reports/pantry-api/n2", report(4, Some(1), "out", "drained")),
+            ("reports/pantry-api/n1", report(3, version, rotation, step)),
+        ];
+        let mut live = Live::default();
+        for (number, (key, text)) in (1..).zip(&records) {
+            assert_eq!(live.take_in(number, &written(number, key, text), 0, KNOWN), None);
+        }
+        let stop = written(12, "directives/pantry-api/n2", DIRECTIVE);
+        live.take_in(12, &stop, 2 * KNOWN, KNOWN).is_some()
+    }
+
+    #[test]
+    fn drained_one_stops_beside_a_version_changed_in_rotation() {
+        assert!(!stop_breaks_it(Some(2), "in", "serving"), "it serves as ordered");
+        assert!(!stop_breaks_it(None, "in", "serving"), "what it runs now was not admitted yet");
+        assert!(!stop_breaks_it(None, "in", "refused"), "it was refused, and stays in rotation");
+        assert!(stop_breaks_it(None, "out", "refused"), "it was refused, and is out of rotation");
+        assert!(stop_breaks_it(Some(2), "in", "draining"), "it is taken out to be started again");
+    }
+}
