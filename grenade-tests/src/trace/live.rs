@@ -113,7 +113,7 @@ mod tests {
         let path = format!("/tidegate/{key}");
         let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
         let value = Value::decode(&key, text.as_bytes()).unwrap();
-        Written { key, put: Some(Put { value, created: number }), gone: false }
+        Written { key, put: Some(Put { value, created: number, lease: 0 }), gone: false }
     }
 
     fn admitted(version: i64) -> String {
