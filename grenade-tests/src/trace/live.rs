@@ -19,6 +19,8 @@ use super::seen::Seen;
 pub struct Live {
     seen: Seen,
     few: BTreeMap<ServiceName, Few>,
+    /// Until when an instance was last reported hidden at a version outside the window, in milliseconds.
+    hidden_until: BTreeMap<(ServiceName, NodeId), u64>,
 }
 
 /// Since when fewer are in rotation than must stay, in milliseconds.
@@ -42,6 +44,11 @@ impl Live {
     /// every leader.
     pub fn take_in(&mut self, number: i64, written: &Written, now: u64, known: u64) -> Option<Broken> {
         let broken = self.stopped_without_capacity(number, written, now.saturating_sub(known));
+        if let Key::Report(service, node) = &written.key
+            && self.seen.stays_hidden(service, node)
+        {
+            self.hidden_until.insert((service.clone(), node.clone()), now);
+        }
         self.seen.take_in(&Revision { number, writes: vec![written.clone()] });
         let service = match &written.key {
             Key::Report(service, _) | Key::Directive(service, _) | Key::Active(service) => Some(service),
@@ -65,7 +72,7 @@ impl Live {
     }
 
     /// A drained instance is ordered to stop although too few have been in rotation since before `then`: it is put back
-    /// where it is healthy, and waits where it is not.
+    /// where it is healthy, and waits where it is not. One that stays hidden cannot be put back.
     fn stopped_without_capacity(&self, at: i64, written: &Written, then: u64) -> Option<Broken> {
         let (Key::Directive(service, node), Some(Value::Directive(directive))) =
             (&written.key, written.put.as_ref().map(|put| &put.value))
@@ -73,6 +80,9 @@ impl Live {
             return None;
         };
         if !matches!(directive.body.disposition, Disposition::Replace { .. } | Disposition::Stop) {
+            return None;
+        }
+        if self.stayed_hidden(service, node, then) {
             return None;
         }
         let (instance, few) = (self.drained(service, node)?, self.few.get(service)?);
@@ -83,6 +93,12 @@ impl Live {
             "{service}/{node} was drained and is stopped, and too few have been in rotation since {since} ms"
         );
         Some(Broken { at, rule: 4, what })
+    }
+
+    /// Whether an instance is hidden at a version outside the window, or was until `then` or later.
+    fn stayed_hidden(&self, service: &ServiceName, node: &NodeId, then: u64) -> bool {
+        let until = self.hidden_until.get(&(service.clone(), node.clone()));
+        self.seen.stays_hidden(service, node) || until.is_some_and(|until| *until >= then)
     }
 
     /// An instance that is ordered to drain and has served; in a rollback one that cannot serve may be stopped all the same.
@@ -131,9 +147,17 @@ mod tests {
         report.to_string()
     }
 
-    /// Whether the stop of n2, which was drained, breaks the rule, where n3 serves, and n1 was replaced with version 2 and
-    /// has reported this since.
-    fn stop_breaks_it(version: Option<i64>, rotation: &str, step: &str) -> bool {
+    /// What n2 reports, which was drained, where its agent withholds this version because it was refused.
+    fn refused(version: i64, rotation: &str) -> String {
+        let report = report(4, None, rotation, "drained");
+        let mut report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        report["probed"] = json!(version);
+        report.to_string()
+    }
+
+    /// Whether the stop of n2, which was drained, breaks the rule, where n3 serves, n1 was replaced with version 2, and these
+    /// records were written since, each at its time.
+    fn stop_breaks_it(later: &[(u64, &str, String)]) -> bool {
         let mut drain: serde_json::Value = serde_json::from_str(DIRECTIVE).unwrap();
         drain["disposition"] = json!({"name": "drain"});
         let records = [
@@ -147,22 +171,49 @@ mod tests {
             ("reports/pantry-api/n3", report(5, Some(1), "in", "serving")),
             ("directives/pantry-api/n2", drain.to_string()),
             ("reports/pantry-api/n2", report(4, Some(1), "out", "drained")),
-            ("reports/pantry-api/n1", report(3, version, rotation, step)),
         ];
+        let records = records.iter().map(|(key, text)| (0, *key, text));
+        let later = later.iter().map(|(at, key, text)| (*at, *key, text));
         let mut live = Live::default();
-        for (number, (key, text)) in (1..).zip(&records) {
-            assert_eq!(live.take_in(number, &written(number, key, text), 0, KNOWN), None);
+        for (number, (at, key, text)) in (1..).zip(records.chain(later)) {
+            assert_eq!(live.take_in(number, &written(number, key, text), at, KNOWN), None);
         }
-        let stop = written(12, "directives/pantry-api/n2", DIRECTIVE);
-        live.take_in(12, &stop, 2 * KNOWN, KNOWN).is_some()
+        let stop = written(20, "directives/pantry-api/n2", DIRECTIVE);
+        live.take_in(20, &stop, 2 * KNOWN, KNOWN).is_some()
     }
 
     #[test]
     fn drained_one_stops_beside_a_version_changed_in_rotation() {
-        assert!(!stop_breaks_it(Some(2), "in", "serving"), "it serves as ordered");
-        assert!(!stop_breaks_it(None, "in", "serving"), "what it runs now was not admitted yet");
-        assert!(!stop_breaks_it(None, "in", "refused"), "it was refused, and stays in rotation");
-        assert!(stop_breaks_it(None, "out", "refused"), "it was refused, and is out of rotation");
-        assert!(stop_breaks_it(Some(2), "in", "draining"), "it is taken out to be started again");
+        let breaks = |version, rotation, step| {
+            stop_breaks_it(&[(0, "reports/pantry-api/n1", report(3, version, rotation, step))])
+        };
+        assert!(!breaks(Some(2), "in", "serving"), "it serves as ordered");
+        assert!(!breaks(None, "in", "serving"), "what it runs now was not admitted yet");
+        assert!(!breaks(None, "in", "refused"), "it was refused, and stays in rotation");
+        assert!(breaks(None, "out", "refused"), "it was refused, and is out of rotation");
+        assert!(breaks(Some(2), "in", "draining"), "it is taken out to be started again");
+    }
+
+    #[test]
+    fn drained_one_that_stays_hidden_stops_without_capacity() {
+        let window = json!({"schema": 1, "floor": 1, "ceiling": 2, "set_by": "u1"}).to_string();
+        // Too few are in rotation.
+        let few = [
+            (0, "reports/pantry-api/n1", report(3, None, "out", "refused")),
+            (0, "windows/pantry-api", window),
+        ];
+        let breaks = |reports: &[(u64, String)]| {
+            let reports = reports.iter().map(|(at, text)| (*at, "reports/pantry-api/n2", text.clone()));
+            stop_breaks_it(&few.iter().cloned().chain(reports).collect::<Vec<_>>())
+        };
+        assert!(breaks(&[]), "it is put back");
+        for rotation in ["out", "leaving", "maintenance"] {
+            assert!(!breaks(&[(0, refused(7, rotation))]), "{rotation}: an order to serve does not show it");
+            assert!(breaks(&[(0, refused(2, rotation))]), "{rotation}: the window admits it");
+        }
+        assert!(breaks(&[(0, refused(7, "in"))]), "an order to serve leaves it in rotation");
+        let admitted_at = |at| [(0, refused(7, "out")), (at, report(4, Some(1), "out", "drained"))];
+        assert!(!breaks(&admitted_at(KNOWN + 1)), "no coordinator had to know that it was admitted");
+        assert!(breaks(&admitted_at(KNOWN - 1)), "a coordinator had to know that it was admitted");
     }
 }

@@ -26,6 +26,11 @@ pub(super) fn follows_needs(window: &Window) -> bool {
     window.ceiling == ServiceVersion::MAX && window.set_by.as_str() == BY_RELEASES
 }
 
+/// Whether its agent says that a disable-file keeps requests away.
+fn is_hidden(report: &Report) -> bool {
+    matches!(report.rotation, Rotation::Leaving | Rotation::Out | Rotation::Maintenance)
+}
+
 /// Everything at one revision.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
@@ -188,9 +193,17 @@ impl Seen {
             let window = self.windows.get(service);
             window.is_some_and(|at| at.revision == report.window.0 && !at.body.admits(version))
         };
-        let is_hidden = matches!(report.rotation, Rotation::Leaving | Rotation::Out | Rotation::Maintenance);
         let is_followed = self.windows.get(service).is_some_and(|window| follows_needs(&window.body));
-        (is_hidden || is_followed) && (was_refused || report.version.is_some_and(is_outside))
+        (is_hidden(report) || is_followed) && (was_refused || report.version.is_some_and(is_outside))
+    }
+
+    /// Whether an instance is hidden and runs, as far as its agent says, a version that the window does not admit: an order to
+    /// serve does not bring it back into rotation.
+    pub(super) fn stays_hidden(&self, service: &ServiceName, node: &NodeId) -> bool {
+        let instance = self.instances.get(&(service.clone(), node.clone()));
+        let report = instance.and_then(|instance| instance.report.as_ref()).map(|at| &at.body);
+        let is_outside = |version| self.windows.get(service).is_some_and(|at| !at.body.admits(version));
+        report.is_some_and(|report| is_hidden(report) && report.runs().is_some_and(is_outside))
     }
 
     /// The instances of a service that count: admitted once, and not decommissioned or heard of since.
