@@ -6,7 +6,8 @@ use serde_json::json;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::{Digest, Key, Prefix};
 
-/// The service of that upgrade, which no node of the world runs. It comes before every other one in each turn.
+/// The service of that upgrade, which no node of the world runs, and which shares no schema. It comes before every other
+/// one in each turn.
 const SERVICE: &str = "attic";
 
 /// The upgrade.
@@ -100,6 +101,7 @@ fn record(bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::{draw, sharing};
     use tidegate_proto::Value;
 
     #[test]
@@ -115,11 +117,28 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn store_of_a_narrow_world_takes_it_and_nothing_larger() {
-        let scenario = Scenario { max_request: Some(64 * 1024), ..crate::simulate::draw::scenario(1) };
+        let scenario = Scenario { max_request: Some(64 * 1024), ..draw::scenario(1) };
         let scenario = Scenario { faults: Vec::new(), ..scenario };
         let store = empty(&scenario);
         assert_eq!(leave(&scenario, &store).await.unwrap(), 4);
         let large = store.client().await.unwrap().put("x", "x".repeat(64 * 1024), None).await;
         assert!(large.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn service_of_the_left_upgrade_shares_no_schema() {
+        let shares = |one: &Scenario| one.upgrades.iter().any(|plan| sharing::empty(one, plan).is_some());
+        let drawn = (1..2_000).map(draw::scenario).find(shares).unwrap();
+        let scenario = Scenario { max_request: Some(64 * 1024), faults: Vec::new(), ..drawn };
+        let store = empty(&scenario);
+        assert_ne!(leave(&scenario, &store).await.unwrap(), 0);
+        let mut client = store.client().await.unwrap();
+        let with_nodes = scenario.services.iter().map(|service| service.name.as_str());
+        let without = scenario.upgrades.iter().filter_map(|plan| sharing::empty(&scenario, plan));
+        for name in with_nodes.chain(without) {
+            let key = Prefix::default().key(&Key::Active(name.parse().unwrap()));
+            let found = client.get(key, None).await.unwrap();
+            assert!(found.kvs().is_empty(), "{name} has the upgrade that was left");
+        }
     }
 }

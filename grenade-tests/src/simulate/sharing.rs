@@ -125,8 +125,8 @@ impl Scenario {
     }
 }
 
-/// A service that no node runs yet.
-const EMPTY: &str = "attic";
+/// A service that no node runs yet, and that has no upgrade: the one that `narrow_store` leaves is of another service.
+const EMPTY: &str = "loft";
 
 /// What the spec of an upgrade says of the services that share the schema: each must be at the same version before what
 /// older ones need is dropped. One that no node runs yet will begin with the version of the first upgrade, or a later one.
