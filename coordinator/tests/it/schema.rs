@@ -192,8 +192,13 @@ async fn a_rollback_takes_expand_back() {
     end.cancel();
 }
 
-/// How many rows the fill of that test has to fill.
-const ROWS: i64 = 400_000;
+/// How many rows the fill of the test of pauses has to fill.
+const ROWS: i64 = 100_000;
+
+/// Makes each filled row cost some 0.1 ms, so that the fill runs for as long as the test needs, on any machine.
+const SLOW: &str = "CREATE TRIGGER slow AFTER UPDATE ON things BEGIN \
+    SELECT count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) SELECT i FROM n); \
+    END";
 
 /// How many rows the fill has filled.
 async fn filled(url: &str) -> i64 {
@@ -211,6 +216,7 @@ async fn a_pause_stops_a_running_fill_and_resume_goes_on_from_there() {
     let more = "WITH RECURSIVE n(i) AS (SELECT 3001 UNION ALL SELECT i + 1 FROM n WHERE i < ?) \
                 INSERT INTO things SELECT i, 'x' || i FROM n";
     sqlx::query(more).bind(ROWS).execute(&mut db).await.unwrap();
+    sqlx::query(SLOW).execute(&mut db).await.unwrap();
     db.close().await.unwrap();
     let daemon = daemon(place.path(), Some(&url));
     let end = CancellationToken::new();
