@@ -22,9 +22,9 @@ gate: ## Gate jobs over real services: the sample service, one in Python, Kinto 
 calibrate: ## How far a verdict of zero-impact can be trusted on this machine; ARGS='--pairs 20' (release build, 25 minutes)
 	@tools/calibrate $(ARGS)
 
-simulate: ## Random worlds in simulated time, judged from outside; ARGS='--schedules 1000 --seed 1' (release build)
-	@cargo build --quiet --release --bin tidegate-simulate
-	@target/release/tidegate-simulate $(ARGS)
+simulate: ## Random worlds in simulated time, judged from outside; ARGS='--schedules 1000 --seed 1' (optimised build)
+	@cargo build --quiet --profile simulate -p grenade-tests --bin tidegate-simulate
+	@target/simulate/tidegate-simulate $(ARGS)
 
 coverage: ## Lines of steps, acts, decisions and migrations that no simulated schedule reaches; ARGS as for simulate
 	@tools/coverage $(ARGS)
