@@ -40,6 +40,10 @@ fn disregarded(id: &InstanceId, inclusion: Inclusion) -> String {
              had admitted it; otherwise {}",
             ended_by(&id.service, "a version inside the window")
         ),
+        Inclusion::Outside(version) => format!(
+            ", which is refused while version {version} runs there, outside the new window: {}",
+            ended_by(&id.service, "a version inside it")
+        ),
         Inclusion::NeedsVersion => format!(
             ", which needs its version, or that it is out of rotation: `tidegate-agent check` (on {})",
             id.node

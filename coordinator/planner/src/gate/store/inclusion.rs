@@ -15,6 +15,9 @@ pub enum Inclusion {
     Open,
     /// It may, and may widen the window to this version, which runs there.
     Widens(ServiceVersion),
+    /// It is refused: this version runs there, and the new window does not admit it. A plan lowers no floor, and widens no
+    /// window without a claimed floor.
+    Outside(ServiceVersion),
     /// It is refused: the version that runs is not known, and the instance may be in rotation.
     NeedsVersion,
     /// It is refused: no store before this one can have given the revision that was claimed.
@@ -24,11 +27,19 @@ pub enum Inclusion {
 impl Inclusion {
     /// Of an instance of this service.
     pub(crate) fn of(fleet: &Fleet, service: &ServiceFleet, instance: &Instance) -> Self {
-        let claimed = instance.report.as_ref().map(|report| report.obeyed().revision);
-        let is_outside = |version| service.window().is_some_and(|window| !window.admits(version));
+        let claimed = instance.report.as_ref().map(|report| report.obeyed());
+        let (window, raised) = (service.window(), claimed.and_then(|claim| claim.floor));
+        let floor = window.map(|window| window.floor).max(raised);
+        let is_below = |version: ServiceVersion| floor.is_some_and(|floor| version < floor);
+        let is_above = |version: ServiceVersion| window.is_some_and(|window| version > window.ceiling);
         match Running::of(instance) {
-            _ if claimed.is_some_and(|revision| !fleet.revision().may_follow(revision)) => Self::Impossible,
-            Running::At(version) if is_outside(version) => Self::Widens(version),
+            _ if claimed.is_some_and(|claim| !fleet.revision().may_follow(claim.revision)) => {
+                Self::Impossible
+            }
+            Running::At(version) if is_below(version) || is_above(version) && raised.is_none() => {
+                Self::Outside(version)
+            }
+            Running::At(version) if is_above(version) => Self::Widens(version),
             Running::Unknown if !is_out(instance) => Self::NeedsVersion,
             _ => Self::Open,
         }
@@ -40,6 +51,9 @@ impl Inclusion {
             Self::Open => String::new(),
             Self::Widens(version) => {
                 format!(", which may widen the window to version {version} that runs there")
+            }
+            Self::Outside(version) => {
+                format!(", which is refused while version {version} runs there, outside the new window")
             }
             Self::NeedsVersion => {
                 ", which needs the version that runs, or that they are out of rotation".to_owned()
@@ -58,6 +72,10 @@ impl Inclusion {
                 "a person, who includes the claim where the former store had admitted that version; \
                  otherwise starts a version inside the window there, or decommissions the instance"
             }
+            Self::Outside(_) => {
+                "a person, who starts a version there that the new window admits, then includes the claim; \
+                 or decommissions the instance"
+            }
             Self::NeedsVersion => {
                 "a person, who corrects the version probe or disables the instance, then includes the claim"
             }
@@ -72,7 +90,7 @@ impl Inclusion {
             Self::Open => include,
             Self::Widens(_) => format!("{include}, or {decommission}"),
             Self::NeedsVersion => format!("tidegate-agent check (on {node})"),
-            Self::Impossible => decommission,
+            Self::Outside(_) | Self::Impossible => decommission,
         }
     }
 }

@@ -176,8 +176,12 @@ fn inclusion_is_advised_only_where_it_is_possible() {
     let include = "tidegate fleet reconcile --include pantry-api/n1";
     let decommission = "tidegate fleet decommission pantry-api/n1 --why … --stopped-how …";
     assert_eq!(advised(|_| ()), [include]);
-    let outside = |report: &mut Report| (report.version, report.probed) = (None, Some(version(3)));
-    assert_eq!(advised(outside), [format!("{include}, or {decommission}")], "the window may be widened");
+    let above = |report: &mut Report, floor| {
+        (report.version, report.probed, report.witness.floor) = (None, Some(version(3)), floor);
+    };
+    let widens = advised(|report| above(report, Some(version(1))));
+    assert_eq!(widens, [format!("{include}, or {decommission}")], "the window may be widened");
+    assert_eq!(advised(|report| above(report, None)), [decommission], "no window is raised to its claim");
     assert_eq!(advised(|report| report.version = None), ["tidegate-agent check (on n1)"]);
     let impossible = |report: &mut Report| report.window = Revision(i64::MAX);
     assert_eq!(advised(impossible), [decommission]);

@@ -1,13 +1,14 @@
 //! A plan in which the version that an instance runs is not known.
 
 use super::{apply, blank_in_mid_roll, disregard, include, version, window, with_a_false_claim};
-use crate::sim::{World, node, service, spec};
+use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Known;
 use tidegate_planner::ask::reconcile::Choices;
 use tidegate_planner::gate::preflight;
 use tidegate_proto::Key;
 use tidegate_proto::record::report::{Health, Rotation, Step};
+use tidegate_proto::record::window::Window;
 
 /// A restored store has a record as it was while it could not be read: a person has to learn which.
 #[test]
@@ -85,13 +86,19 @@ fn preflight_names_the_disregarded_instance_to_include() {
     assert!(found.iter().any(|finding| finding.blocks && finding.what.contains(command)), "{found:?}");
 }
 
-/// What preflight finds of a disregarded instance whose version is not known.
-fn found_of_disregarded(rotation: Rotation, probed: Option<i64>) -> String {
+/// A disregarded instance whose version is not known, with the floor that it claims and what its probe answers.
+fn with_an_unknown_disregarded(floor: Option<i64>, rotation: Rotation, probed: Option<i64>) -> World {
     let mut world = with_a_false_claim(900);
+    world.agents.get_mut(&node(1)).unwrap().report.witness.floor = floor.map(version);
+    world.publish(&node(1));
     apply(&mut world, &disregard(&[1])).unwrap();
     fails_verifying(&mut world, 1, rotation);
     world.agents.get_mut(&node(1)).unwrap().report.probed = probed.map(version);
     world.publish(&node(1));
+    world
+}
+
+fn found_by_preflight(world: &World) -> String {
     let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
     found.into_iter().map(|finding| format!("{}\n", finding.what)).collect()
 }
@@ -99,6 +106,8 @@ fn found_of_disregarded(rotation: Rotation, probed: Option<i64>) -> String {
 #[test]
 fn unknown_disregarded_instance_is_named_with_its_end() {
     let include = "`tidegate fleet reconcile --include pantry-api/n1`";
+    let found_of_disregarded =
+        |rotation, probed| found_by_preflight(&with_an_unknown_disregarded(Some(1), rotation, probed));
     for rotation in [Rotation::In, Rotation::Out] {
         let found = found_of_disregarded(rotation, Some(3));
         assert!(found.contains("which may widen the window to version 3 that runs there"), "{found}");
@@ -109,6 +118,26 @@ fn unknown_disregarded_instance_is_named_with_its_end() {
     let found = found_of_disregarded(Rotation::In, None);
     assert!(found.contains("out of rotation: `tidegate-agent check` (on n1)"), "{found}");
     assert!(!found.contains(include), "that plan is refused: {found}");
+}
+
+/// A plan lowers no floor, and widens no window without a claimed floor.
+#[test]
+fn disregarded_one_outside_the_new_window_is_not_included() {
+    let cases = [(2, Some(1), 1, "[2, 2]"), (1, Some(3), 2, "[3, 3]"), (1, None, 3, "[1, 1]")];
+    for (floor, claimed, runs, new) in cases {
+        let mut world = with_an_unknown_disregarded(claimed, Rotation::In, Some(runs));
+        let (floor, ceiling) = (version(floor), version(floor));
+        let window = Window { floor, ceiling, set_by: upgrade_id(), contracted: None };
+        world.store.put(Key::Window(service()), window);
+        let refused = apply(&mut world, &include(&[1])).unwrap_err();
+        let outside = format!("n1: it runs version {runs}, outside the new window {new}");
+        assert!(refused.message.contains(&outside), "{refused}");
+        let found = found_by_preflight(&world);
+        let ends = "outside the new window: start a version inside it there, or stop it and its agent";
+        let named = format!("which is refused while version {runs} runs there, {ends}");
+        assert!(found.contains(&named), "{found}");
+        assert!(!found.contains("--include"), "{found}");
+    }
 }
 
 #[test]
