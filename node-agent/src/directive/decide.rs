@@ -184,12 +184,17 @@ impl Context<'_> {
 
     /// The phase in which what runs continues once it is admitted. Under an order to drain, to stop or to replace it by another
     /// release it is drained, also where that has failed before: the coordinator counts it as out and waits for the end of the
-    /// drain. The other release may answer the same version.
-    fn phase_once_admitted(&self) -> Phase {
-        let runs = self.journal.running_release();
+    /// drain. The other release may answer the same version. For one that the window does not admit, nothing is stopped:
+    /// verification fails the replacement.
+    pub(super) fn phase_once_admitted(&self) -> Phase {
+        let runs = self.journal.release.as_ref();
+        let window = self.journal.window.as_ref().map(|known| &known.window);
+        let starts = |release: &Release| window.is_none_or(|window| window.admits(release.version));
         match self.disposition() {
             Some(Disposition::Drain | Disposition::Stop) => Phase::Draining,
-            Some(Disposition::Replace { release }) if runs != Some(&release.tag) => Phase::Draining,
+            Some(Disposition::Replace { release }) if runs != Some(&release.tag) && starts(release) => {
+                Phase::Draining
+            }
             Some(Disposition::Replace { .. } | Disposition::Serve { .. }) | None => Phase::Verifying,
         }
     }

@@ -10,6 +10,10 @@ use std::time::Duration;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 
+/// How many stops something else may undo under one order: a person starts the service by hand, or the machine does. After one
+/// more it is a supervisor that does so each time.
+const UNDONE_STOPS: u32 = 2;
+
 /// Journals what is being started as what runs, where it was started: the service may answer later.
 pub(crate) fn note_started(journal: &mut Journal, seen: &Seen) {
     if let Phase::Starting { target } = &journal.phase
@@ -112,7 +116,7 @@ impl Context<'_> {
             return if self.seen.file == DisableFile::Absent {
                 Act::Disable
             } else {
-                Act::Enter(Phase::Fresh)
+                Act::Enter(self.once_started_again(Phase::Fresh))
             };
         }
         match self.disposition() {
@@ -128,6 +132,20 @@ impl Context<'_> {
             },
             Some(Disposition::Serve { .. }) | None => self.admit_target(),
         }
+    }
+
+    /// The phase of what something else has started since its stop: `next`, or a failure where the order stops it once more
+    /// and too many of its stops were undone so.
+    fn once_started_again(&self, next: Phase) -> Phase {
+        let is_stopped_again = self.phase_once_admitted() == Phase::Draining;
+        if !is_stopped_again || self.timers.undone_stops < UNDONE_STOPS {
+            return next;
+        }
+        let stops = self.timers.undone_stops + 1;
+        let reason = format!(
+            "something else started the service again after each of {stops} stops: the stop hook has to stop it by its supervisor (such as `systemctl stop`), so that the supervisor does not start it again"
+        );
+        Phase::failed("stopping", reason, true)
     }
 
     fn admit_target(&self) -> Act {
@@ -168,7 +186,7 @@ impl Context<'_> {
             _ if is_other && !self.seen.store => Act::Wait,
             // Something else may have started it since its stop: nothing is started beside what cannot be known.
             Alive::Unknown if self.seen.hook == HookState::NotBegun => Act::Enter(Phase::Stopped),
-            _ if is_other => Act::Enter(Phase::Stopping),
+            _ if is_other => Act::Enter(self.once_started_again(Phase::Stopping)),
             // It runs already: the agent ended between starting it and journalling that.
             Alive::Yes => Act::Enter(Phase::Verifying),
             _ if self.seen.file == DisableFile::Absent => Act::Disable,

@@ -21,6 +21,8 @@ pub(crate) struct Timers {
     pub restart_at: Option<Instant>,
     /// How often it ended by itself without having been healthy for long.
     pub crashes: u32,
+    /// How often something else has started it again since its stop was confirmed, under the accepted order.
+    pub undone_stops: u32,
     /// What goes wrong since the instance was verified.
     pub faults: Faults,
     /// What it answers while it is not well.
@@ -86,6 +88,7 @@ impl Timers {
             phase_since: now,
             restart_at: None,
             crashes: 0,
+            undone_stops: 0,
             faults: Faults::default(),
             answers: Answers::default(),
             changed_at: None,

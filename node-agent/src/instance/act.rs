@@ -90,6 +90,7 @@ impl Instance {
         }
         self.journal.accept(order);
         self.timers.restart_at = None;
+        self.timers.undone_stops = 0;
         self.writer.mark_changed();
         note_started(&mut self.journal, seen);
         self.enter(phase);
@@ -105,7 +106,8 @@ impl Instance {
         self.timers.entered(Instant::now());
     }
 
-    /// A service that ended by itself is started again later and later; one that was stopped is not held back.
+    /// A service that ended by itself is started again later and later; one that was stopped is not held back, and what
+    /// something else starts after its stop is counted.
     fn note_exit(&mut self, to: &Phase, seen: &Seen) {
         match (&self.journal.phase, to) {
             (Phase::Serving | Phase::Verifying, Phase::Stopped) => {
@@ -113,6 +115,9 @@ impl Instance {
                 self.timers.crashed(seen.now);
             }
             (Phase::Starting { .. }, Phase::Failed { .. }) => self.timers.crashed(seen.now),
+            (Phase::Stopped, Phase::Fresh) | (Phase::Starting { .. }, Phase::Stopping) => {
+                self.timers.undone_stops += 1;
+            }
             (Phase::Failed { .. }, Phase::Stopped) => {}
             (_, Phase::Stopped) => self.timers.restart_at = None,
             _ => {}

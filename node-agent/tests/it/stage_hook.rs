@@ -2,9 +2,11 @@
 //! and what happens meanwhile.
 
 use crate::command::{KILL, hooks, hooks_that, started_by_hand};
+use crate::world::agent::Agent;
 use crate::world::store::{directive, release};
 use crate::world::{CALLED, World, service};
 use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::Step;
 use tidegate_proto::{Digest, Release, Revision};
 
 /// A stage hook that copies a release and then does `more`.
@@ -77,15 +79,12 @@ async fn adopted_release_without_digest_names_the_setting() {
     assert_eq!(world.store.wait_for_serving(&world, 1, Revision::ABSENT).await.release_digest, None);
 }
 
-/// The code of version 2 is lost in the first stop hook, so that it is staged again before its start hook. Meanwhile the
-/// service's own supervisor starts version 1 again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn restarted_while_its_code_is_staged_is_stopped_again() {
-    let mut world = World::new().await;
+/// Hooks that lose the code of version 2 with each stop, or with none where `kept` succeeds, so that it is staged again before
+/// its start hook. Meanwhile the service's own supervisor starts version 1 again.
+fn restarted_while_staging(world: &World, kept: &str) -> String {
     let (room, program) = (world.path().display(), std::env::current_exe().unwrap());
-    let lose =
-        format!("touch {room}/lost {room}/restart; rm {room}/state/pantry/releases/pantry-2/service.json");
-    let stop = format!("{KILL}; [ -e {room}/lost ] || {{ {lose}; }}");
+    let code = format!("{room}/state/pantry/releases/pantry-2/service.json");
+    let stop = format!("{KILL}; {kept} || {{ touch {room}/lost {room}/restart; rm {code}; }}");
     let start = format!(
         "{}={room}/artifacts/v1/service.json {} {CALLED} --exact --nocapture </dev/null >/dev/null 2>&1 &",
         service::CONFIG,
@@ -95,15 +94,40 @@ async fn restarted_while_its_code_is_staged_is_stopped_again() {
     let restart = format!("rm {room}/restart; {start} until {listens}; do sleep 0.02; done");
     let copy = format!("cp {room}/artifacts/v{{version}}/service.json {{release_dir}}/");
     let stage = format!("{copy}; if [ -e {room}/restart ]; then {restart}; fi");
-    let moving = hooks_that(&world, &stop, "", 60);
-    world.driver = Some(format!("{moving}\nstage = [\"sh\", \"-c\", {stage:?}]"));
-    world.sha256 = Some(release(&world, 1).sha256.to_string());
-    started_by_hand(&world, 1).await;
-    let _agent = world.agent();
-    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
-    let (old, new) = (release(&world, 1), release(&world, 2));
+    let moving = hooks_that(world, &stop, "", 60);
+    format!("{moving}\nstage = [\"sh\", \"-c\", {stage:?}]")
+}
+
+/// Version 1 serves, started by hand, and is to be replaced by version 2: the agent, and the generation of that directive.
+async fn ordered_forward(world: &mut World) -> (Agent, Revision) {
+    world.sha256 = Some(release(world, 1).sha256.to_string());
+    started_by_hand(world, 1).await;
+    let agent = world.agent();
+    world.store.wait_for_serving(world, 1, Revision::ABSENT).await;
+    let (old, new) = (release(world, 1), release(world, 2));
     let replace = Disposition::Replace { release: new.clone() };
     let generation = world.store.direct(directive(replace, vec![old, new])).await;
+    (agent, generation)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarted_while_its_code_is_staged_is_stopped_again() {
+    let mut world = World::new().await;
+    world.driver = Some(restarted_while_staging(&world, "[ -e @ROOM@/lost ]"));
+    let (_agent, generation) = ordered_forward(&mut world).await;
     world.store.wait_for_serving(&world, 2, generation).await;
     assert_eq!(world.starts().iter().map(|(v, _)| *v).collect::<Vec<_>>(), [1, 1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarted_after_each_stop_fails_with_a_reason() {
+    let mut world = World::new().await;
+    world.driver = Some(restarted_while_staging(&world, "false"));
+    let (_agent, generation) = ordered_forward(&mut world).await;
+    let failed = |step: &Step| matches!(step, Step::Failed { at, .. } if at == "stopping");
+    let report = world.store.wait_for_report(&world, "a failure", |report| failed(&report.step)).await;
+    let Step::Failed { reason, .. } = &report.step else { unreachable!() };
+    assert!(reason.contains("after each of 3 stops"), "{reason}");
+    assert_eq!(report.generation, generation);
+    assert_eq!(world.starts().iter().map(|(v, _)| *v).collect::<Vec<_>>(), [1, 1, 1, 1]);
 }

@@ -354,3 +354,23 @@ fn admitted_instance_is_verified_unless_an_order_drains_it() {
         }
     }
 }
+
+/// The window has refused release 2 after release 1 was stopped for it, and something else has started release 1 since.
+#[test]
+fn nothing_is_drained_for_a_release_outside_the_window() {
+    for phase in [Phase::refused("above the ceiling"), Phase::Fresh] {
+        let mut story = Story::serving();
+        story.disabled().ordered(order(9, replace(2))).window(1, 1, 7);
+        story.enter(phase.clone());
+        assert_eq!(story.act(), Act::Enter(Phase::Verifying), "{phase:?}");
+        story.enter(Phase::Verifying);
+        let act = story.act();
+        let is_named = |reason: &str| reason.contains("should carry version 2, it answers 1");
+        assert!(
+            matches!(&act, Act::Enter(Phase::Failed { reason, hidden: true, .. }) if is_named(reason)),
+            "{act:?}"
+        );
+        story.window(1, 2, 8).enter(phase.clone());
+        assert_eq!(story.act(), Act::Enter(Phase::Draining), "{phase:?}");
+    }
+}

@@ -289,6 +289,34 @@ fn restarted_before_the_start_hook_is_stopped_again() {
     assert_eq!(story.act(), Act::Enter(Phase::Verifying), "the start hook has started it");
 }
 
+/// Something else starts release 1 again after each of its stops.
+#[test]
+fn started_again_after_each_stop_fails_with_a_reason() {
+    let serve = Disposition::Serve { returning: true };
+    for (disposition, is_stopped_again) in
+        [(replace(2), true), (Disposition::Stop, true), (replace(1), false), (serve, false)]
+    {
+        let mut story = Story::serving().by_hooks();
+        story.disabled().ordered(order(9, disposition.clone()));
+        for (phase, next) in [
+            (Phase::Stopped, Phase::Fresh),
+            (Phase::Starting { target: Target::from(&release(2)) }, Phase::Stopping),
+        ] {
+            story.enter(phase.clone());
+            story.timers.undone_stops = 1;
+            assert_eq!(story.act(), Act::Enter(next.clone()), "{disposition:?}, {phase:?}");
+            story.timers.undone_stops = 2;
+            let (act, last) = (story.act(), Act::Enter(next));
+            let reason = match &act {
+                Act::Enter(Phase::Failed { at, reason, hidden: true }) if at == "stopping" => reason.as_str(),
+                _ => "",
+            };
+            let is_named = reason.contains("after each of 3 stops") && reason.contains("stop hook");
+            assert_eq!((is_named, act == last), (is_stopped_again, !is_stopped_again), "{phase:?}: {act:?}");
+        }
+    }
+}
+
 /// After the confirmed stop of release 2, its own supervisor has started it again, and it does not answer yet.
 #[test]
 fn newer_order_does_not_name_what_was_not_started() {
