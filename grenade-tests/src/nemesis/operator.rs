@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tidegate_proto::record::waiting::WaitingFor;
 
 use super::event_log::EventLog;
 use crate::world::program;
@@ -162,20 +163,19 @@ impl Care {
             return Ok(());
         }
         let explained: Value = serde_json::from_str(&said.out)?;
-        let reasons = explained["reasons"].as_array().cloned().unwrap_or_default();
-        let text = |reason: &Value, name: &str| reason[name].as_str().unwrap_or_default().to_owned();
-        let mut found: Vec<String> = reasons.iter().map(|reason| text(reason, "what")).collect();
+        let reasons: Vec<WaitingFor> = serde_json::from_value(explained["reasons"].clone())?;
+        let mut found: Vec<String> = reasons.iter().map(|reason| reason.blocked_on.clone()).collect();
         found.extend(explained["trouble"].as_str().map(str::to_owned));
         // The kinds of what is waited for change seldom; the numbers in their sentences change all the time.
-        let kinds: Vec<String> = reasons.iter().map(|reason| text(reason, "kind")).collect();
+        let kinds: Vec<String> = reasons.iter().map(|reason| reason.kind.clone()).collect();
         if kinds != self.kinds {
             self.operator.log.log(format!("{} waits: {}", self.id, found.join("; ")));
             self.kinds = kinds;
         }
         self.reasons = found;
         for reason in &reasons {
-            let (kind, command) = (text(reason, "kind"), text(reason, "command"));
-            if let Some(words) = self.advised(&kind, &command) {
+            let command = reason.next_step.as_deref().unwrap_or_default();
+            if let Some(words) = self.advised(&reason.kind, command) {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 self.operator.act(&words).await?;
                 return Ok(());
