@@ -27,7 +27,7 @@ pub fn scenario(seed: u64) -> Scenario {
     drawn
 }
 
-/// The same without what the draw got last, each of which has dice of its own.
+/// The scenario without what has dice of its own: that leaves the rest of the draw as it is.
 fn world(seed: u64) -> Scenario {
     let mut dice = Dice::of(seed, "world");
     // Small ones find most and cost least; one in two hundred is large.

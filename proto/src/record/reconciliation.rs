@@ -29,7 +29,7 @@ pub struct Reconciliation {
     /// A claim that changes is heard again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disregarded: BTreeMap<ServiceName, BTreeMap<NodeId, Claim>>,
-    /// The instances of the plan of which the store had a report and no admission. Each counts until it is admitted or a
+    /// The instances of the plan that reported to the store and were not admitted. Each counts until it is admitted or a
     /// person decommissions it, also once its report has lapsed. A record of a former version lists none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub listed: BTreeMap<ServiceName, BTreeSet<NodeId>>,

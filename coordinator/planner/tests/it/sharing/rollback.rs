@@ -76,32 +76,37 @@ fn waits_for_the_rollback() -> Reason {
     Reason::Schema(SchemaGate::SharedRollback { upgrade, service, version: version(2) })
 }
 
+/// Rolls back beside the rollback of the scheduler, at this step of it, and again once that has ended.
+fn undo_waits_for_the_rollback(world: &mut World, step: RollbackStep, runs_at: i64) {
+    scheduler_rolls_back(world, step);
+    runs(world, &scheduler(), 7, runs_at);
+    world.roll_back();
+    let last = world.run();
+    assert_eq!(last.waiting[&upgrade_id()], [waits_for_the_rollback()], "{step:?}");
+    assert!(world.database.expanded, "{step:?}: an instance may still start version 2");
+    scheduler_rolls_back(world, RollbackStep::Undo);
+    runs(world, &scheduler(), 7, 1);
+    world.run();
+    assert!(!world.database.expanded, "{step:?}: no service uses it any more");
+}
+
 #[test]
 fn undo_waits_until_a_sharing_service_is_rolled_back() {
-    use RollbackStep::{Lower, Move, Restage, Undo};
+    use RollbackStep::{Lower, Move, Restage};
     for (step, runs_at) in [(Restage, 2), (Move, 1), (Lower, 1)] {
         let mut world = World::at_version_1(2);
         runs(&mut world, &scheduler(), 7, 1);
         world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
         world.until_roll();
-        scheduler_rolls_back(&mut world, step);
-        runs(&mut world, &scheduler(), 7, runs_at);
-        world.roll_back();
-        let last = world.run();
-        assert_eq!(last.waiting[&upgrade_id()], [waits_for_the_rollback()], "{step:?}");
-        assert!(world.database.expanded, "{step:?}: an instance may still start version 2");
-        scheduler_rolls_back(&mut world, Undo);
-        runs(&mut world, &scheduler(), 7, 1);
-        world.run();
-        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
-        assert!(!world.database.expanded, "{step:?}: no service uses it any more");
+        undo_waits_for_the_rollback(&mut world, step, runs_at);
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{step:?}: {:?}", world.phase());
     }
 }
 
 /// The upgrade had expanded the schema under a former store.
 #[test]
 fn undo_from_preflight_waits_for_a_sharing_rollback() {
-    use RollbackStep::{Lower, Move, Restage, Undo};
+    use RollbackStep::{Lower, Move, Restage};
     for (step, runs_at) in [(Restage, 2), (Move, 1), (Lower, 1)] {
         let mut world = World::at_version_1(2);
         runs(&mut world, &scheduler(), 7, 1);
@@ -110,17 +115,8 @@ fn undo_from_preflight_waits_for_a_sharing_rollback() {
         world.run();
         assert_eq!(world.phase(), Phase::Preflight);
         world.database.expanded = true;
-        scheduler_rolls_back(&mut world, step);
-        runs(&mut world, &scheduler(), 7, runs_at);
-        world.roll_back();
-        let last = world.run();
-        assert_eq!(last.waiting[&upgrade_id()], [waits_for_the_rollback()], "{step:?}");
-        assert!(world.database.expanded, "{step:?}: an instance may still start version 2");
-        scheduler_rolls_back(&mut world, Undo);
-        runs(&mut world, &scheduler(), 7, 1);
-        let last = world.run();
-        assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
-        assert!(!world.database.expanded, "{step:?}: no service uses it any more");
+        undo_waits_for_the_rollback(&mut world, step, runs_at);
+        assert!(matches!(world.phase(), Phase::Failed { .. }), "{step:?}: {:?}", world.phase());
     }
 }
 
