@@ -41,6 +41,7 @@ mod narrow_store;
 mod old_sessions;
 mod operator;
 mod operators;
+mod paused_job;
 pub mod planned;
 mod programs;
 mod promise;

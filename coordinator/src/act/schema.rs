@@ -53,6 +53,10 @@ struct Running {
 }
 
 impl Running {
+    fn is_contract(&self) -> bool {
+        matches!(self.task, Task::Job(SchemaJob::Contract { .. }))
+    }
+
     fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire) || self.handle.is_finished()
     }
@@ -112,7 +116,9 @@ impl Workers {
     pub(crate) fn stop_unrequested(&self, plan: &Plan) {
         let wanted: BTreeSet<&UpgradeId> = plan.actions.iter().filter_map(Action::schema_of).collect();
         for (upgrade, running) in held(&self.running).iter() {
-            if !wanted.contains(upgrade) && !running.has_ended() && !running.cancel.is_cancelled() {
+            let is_kept = running.is_contract() && mutant::is("begun-contract-is-not-stopped");
+            let is_unwanted = !wanted.contains(upgrade) && !is_kept;
+            if is_unwanted && !running.has_ended() && !running.cancel.is_cancelled() {
                 tracing::info!(%upgrade, "the schema job is no longer asked for, and ends");
                 running.cancel.cancel();
             }

@@ -326,8 +326,13 @@ fn upgraded(
     {
         facts.waves.insert(id.to_string(), (wave, now));
     }
-    if facts.paused.insert(id.to_string(), paused) != Some(paused) && (paused || !changed) {
-        line = Some(format!("{id}: {}", if paused { "paused" } else { "not paused" }));
+    let was_paused = facts.paused.contains_key(id);
+    if paused && !was_paused {
+        facts.paused.insert(id.to_owned(), now);
+        line = Some(format!("{id}: paused"));
+    } else if was_paused && !paused {
+        facts.paused.remove(id);
+        line = line.or_else(|| Some(format!("{id}: not paused")));
     }
     line
 }

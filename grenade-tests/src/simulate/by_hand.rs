@@ -28,6 +28,17 @@ async fn run(
     command.await
 }
 
+/// The same, and says that a person worked at a database.
+async fn work(
+    world: &World,
+    cancel: &CancellationToken,
+    command: LocalBoxFuture<'_, Result<String, String>>,
+) -> Result<String, String> {
+    let done = run(cancel, command).await;
+    world.testbed.state().facts.worked_by_hand = Some(world.testbed.now());
+    done
+}
+
 /// Runs the migrations above one version up to another again in the name of an upgrade, as far as the database's history
 /// does not show them done.
 ///
@@ -47,7 +58,7 @@ pub(super) async fn expand_and_migrate(
         let filled = engine.migrate(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
         Ok::<_, String>(format!("{} steps, {} rows", expanded.steps + filled.steps, filled.rows))
     };
-    run(&cancel, Box::pin(command)).await
+    work(world, &cancel, Box::pin(command)).await
 }
 
 /// Fills the rows of all migrations up to a version, which a person does with `tidegate schema migrate --to`.
@@ -65,7 +76,7 @@ pub(super) async fn migrate_up_to(
         let filled = engine.migrate(&all.up_to(to.get()), &term, &teller, &cancel).await;
         filled.map(|filled| format!("{} rows", filled.rows)).map_err(|e| e.to_string())
     };
-    run(&cancel, Box::pin(command)).await
+    work(world, &cancel, Box::pin(command)).await
 }
 
 /// Ends an undo of one migration that has begun, which a person does with `tidegate schema undo --migration`, in the name
@@ -87,7 +98,7 @@ pub(super) async fn end_undo(
         let undone = engine.undo(&set, &term, &teller, &cancel).await;
         undone.map(|undone| format!("{} steps", undone.steps)).map_err(|e| e.to_string())
     };
-    run(&cancel, Box::pin(command)).await
+    work(world, &cancel, Box::pin(command)).await
 }
 
 /// The engine on a schema, its migrations, and the term that the database has.

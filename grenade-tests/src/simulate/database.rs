@@ -92,7 +92,13 @@ pub(super) struct Wrong(pub String);
 type Asked<T> = Result<T, Wrong>;
 
 /// Pairs of a name and a text.
-type Texts = Vec<(String, Option<String>)>;
+pub(super) type Texts = Vec<(String, Option<String>)>;
+
+/// The rows of the engine's history.
+const HISTORY: Table<'static> = (
+    "(SELECT seq, term_revision || ' ' || state || coalesce(cursor, '') AS line FROM tidegate_history ORDER BY seq)",
+    ("CAST(seq AS TEXT)", "line"),
+);
 
 impl Wrong {
     /// Whether another writer was at it: a program waits and tries again.
@@ -173,11 +179,15 @@ impl Database {
     /// one.
     pub(super) async fn written_by_the_deposed(&mut self) -> Option<String> {
         // Before the first claim there is none.
-        let rows = "(SELECT seq, term_revision || ' ' || state || coalesce(cursor, '') AS line FROM tidegate_history)";
         let term = ("tidegate_schema", ("schema_id", "CAST(term_revision AS TEXT)"));
-        let [term, rows] = self.texts_of([term, (rows, ("CAST(seq AS TEXT)", "line"))]).await.ok()?;
+        let [term, rows] = self.texts_of([term, HISTORY]).await.ok()?;
         let term = term.first()?.1.as_ref()?.parse().ok()?;
         self.history.follow(term, rows)
+    }
+
+    /// Each row of the engine's history with its term, state and cursor; none where there is no history.
+    pub(super) async fn written(&mut self) -> Option<Texts> {
+        self.texts(HISTORY.0, HISTORY.1).await.ok()
     }
 
     /// How many steps of contract the engine's history has as done.

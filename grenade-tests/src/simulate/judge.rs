@@ -74,8 +74,10 @@ pub(super) struct Facts {
     pub reached: BTreeSet<PhaseName>,
     /// When each upgrade last moved an instance.
     pub moves: Moves,
-    /// Whether an upgrade is paused.
-    pub paused: BTreeMap<String, bool>,
+    /// Since when upgrades are paused.
+    pub paused: BTreeMap<String, u64>,
+    /// When a command of a person at a database ended last.
+    pub worked_by_hand: Option<u64>,
     /// The wave of each roll, and since when.
     pub waves: BTreeMap<String, (u32, u64)>,
     /// What the store says of each instance.

@@ -10,6 +10,7 @@ use super::fault::{self, Undo};
 use super::judge::Breach;
 use super::metadata::{MetadataPeople, judge_falls};
 use super::old_sessions;
+use super::paused_job;
 use super::planned::Steps;
 use super::programs;
 use super::scenario::{Fault, Scenario, What};
@@ -329,6 +330,7 @@ impl Run {
         }
         for chain in &self.sequences {
             let Some(current) = &chain.current else { continue };
+            paused_job::judge(&mut self.world, current, self.calm).await;
             let phase = self.world.testbed.state().facts.phases.get(&current.id).map(|(phase, _)| *phase);
             if phase == Some(PhaseName::Contract) {
                 let plan = self.world.scenario.upgrades[current.plan].clone();

@@ -13,6 +13,7 @@ use super::names::Names;
 use super::narrow_store;
 use super::old_sessions::Sessions;
 use super::operators::Operators;
+use super::paused_job::PausedJob;
 use super::scenario::{ReleasePlan, Scenario};
 use super::sharing::Wanted;
 use super::slot::{At, Behaviour, Server, Slot};
@@ -42,6 +43,8 @@ pub(super) struct World {
     pub databases: Vec<Database>,
     /// The sessions of programs, by schema.
     pub sessions: Vec<Sessions>,
+    /// What the engine had written into each schema under the pause of its upgrade.
+    pub paused_jobs: Vec<Option<PausedJob>>,
     /// The history of the store.
     pub auditor: Auditor,
     /// Keys to which unreadable values were written.
@@ -178,6 +181,7 @@ impl World {
             testbed,
             place,
             sessions: databases.iter().map(|_| Sessions::default()).collect(),
+            paused_jobs: databases.iter().map(|_| None).collect(),
             databases,
             auditor,
             directory: directory.to_owned(),

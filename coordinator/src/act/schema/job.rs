@@ -313,7 +313,7 @@ async fn still_allowed(
     bound: &Bound,
     certificate: Digest,
 ) -> Result<(), String> {
-    if mutant::is("still-allowed-is-not-asked") {
+    if mutant::is("begun-contract-is-not-stopped") {
         return Ok(());
     }
     if !leadership.is_held() {

@@ -21,6 +21,7 @@ impl FalseAction {
             | Self::OldSessionAtContract
             | Self::OldProgramAtTheEnd
             | Self::OutAtTheEnd => ("u0", PhaseName::Remove),
+            Self::PausedJobGoesOn => ("u0", PhaseName::Migrate),
             Self::TableIsLeft => ("u0", PhaseName::RollingBack),
             Self::NewProgramAfterRollback => ("u0", PhaseName::RolledBack),
             _ => ("u0", PhaseName::Roll),
@@ -65,6 +66,11 @@ impl FalseAction {
                 let now = world.testbed.now();
                 let works = |slot: &Slot| slot.is_out_by_order() && slot.in_flight(now) > 0;
                 self.apply_to(world, find(world, |slot| works(slot) && !slot.server.up)?, since)
+            }
+            // The judge looks repeatedly while the job runs.
+            Self::PausedJobGoesOn => {
+                world.testbed.state().facts.paused.entry("u0".to_owned()).or_insert(0);
+                None
             }
             // The judge looks repeatedly while the roll lasts.
             Self::DatabaseWasOlder => {
