@@ -71,6 +71,8 @@ pub enum FalseAction {
     StoppedInRotation,
     /// An instance is stopped while it works, before the drain's deadline.
     StoppedAtWork,
+    /// An instance is drained until the deadline although what ran there ended a while ago.
+    EndedIsNotDrained,
     /// An agent removes a person's disable-file.
     PersonsFileIsRemoved,
     /// A table is left after a rollback.
@@ -99,7 +101,7 @@ pub enum FalseAction {
 
 impl FalseAction {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::DeposedWrites,
         Self::ReasonsAreLost,
         Self::OldProgramAtContract,
@@ -114,6 +116,7 @@ impl FalseAction {
         Self::SecondHook,
         Self::StoppedInRotation,
         Self::StoppedAtWork,
+        Self::EndedIsNotDrained,
         Self::PersonsFileIsRemoved,
         Self::TableIsLeft,
         Self::NewProgramAfterRollback,
@@ -142,7 +145,10 @@ impl FalseAction {
             Self::GateOverSilence => 3,
             Self::OneOutTooMany | Self::LetInIsTakenBack => 4,
             Self::SecondProcess | Self::SecondHook => 5,
-            Self::StoppedInRotation | Self::StoppedAtWork | Self::PersonsFileIsRemoved => 6,
+            Self::StoppedInRotation
+            | Self::StoppedAtWork
+            | Self::EndedIsNotDrained
+            | Self::PersonsFileIsRemoved => 6,
             Self::TableIsLeft | Self::NewProgramAfterRollback => 10,
             Self::GateOverABadRecord
             | Self::BadRecordEndsALoop
