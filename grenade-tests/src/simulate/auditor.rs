@@ -3,7 +3,7 @@
 use super::ends;
 use super::judge::Facts;
 use super::record_size;
-use super::slot::At;
+use super::slot::{At, Slot};
 use super::stream_audit::noticed;
 use super::testbed::Testbed;
 use super::upgrade_id::place_of;
@@ -59,6 +59,7 @@ impl Auditor {
         // As they are in the copy: what could not be read when it was made is unreadable again, and nothing else is.
         trace.spoilt = unreadable(&prefix, found.kvs().iter().map(|kv| (kv.key(), kv.value())));
         testbed.state().facts.silent.begin_again();
+        testbed.state().facts.drains.begin_again();
         for revision in &trace.revisions {
             revision.writes.iter().for_each(|written| notice(&testbed, written, None));
         }
@@ -275,6 +276,10 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
         (Key::Report(service, node), value) => {
             let at = place(testbed, service.as_str(), node.as_str());
             at.into_iter().for_each(|at| reported(&mut state.facts, at, written, now));
+            // What a copy has was reported to another store.
+            if let Some(at) = at.filter(|_| revision.is_some()) {
+                moved_on(testbed, &mut state, at, value, now);
+            }
             line = value.is_none().then(|| format!("{service}/{node} falls silent"));
         }
         (Key::Inventory(service, node), Some(_)) => {
@@ -358,6 +363,16 @@ fn reported(facts: &mut Facts, at: At, written: &Written, now: u64) {
     {
         facts.bound.insert(at);
     }
+}
+
+/// The report of an instance may show that its drain has ended.
+fn moved_on(testbed: &Testbed, state: &mut super::testbed::State, at: At, value: Option<&Value>, now: u64) {
+    let step = match value {
+        Some(Value::Report(report)) => Some(&report.body.step),
+        _ => None,
+    };
+    let ended = state.slots.get(&at).and_then(Slot::ends_at);
+    state.facts.reports(now, at, step, ended, &testbed.names().instance(at));
 }
 
 fn place(testbed: &Testbed, service: &str, node: &str) -> Option<At> {

@@ -22,6 +22,7 @@ const BATCH: u64 = 100;
 pub fn scenario(seed: u64) -> Scenario {
     let mut drawn = world(seed);
     with_an_empty_service(&mut Dice::of(seed, "empty service"), &mut drawn.schemas);
+    without_supervisors(&mut Dice::of(seed, "supervisors"), &mut drawn.services);
     let faults = fills_after_a_roll(&mut Dice::of(seed, "fills after a roll"), &drawn);
     drawn.faults.extend(faults);
     drawn
@@ -164,6 +165,13 @@ fn with_an_empty_service(dice: &mut Dice, schemas: &mut [SchemaPlan]) {
     }
 }
 
+/// Some services with hooks have no supervisor that starts them again.
+fn without_supervisors(dice: &mut Dice, services: &mut [ServicePlan]) {
+    for service in services.iter_mut().filter(|service| service.hooks) {
+        service.unsupervised = dice.percent(33);
+    }
+}
+
 /// Some tables have more rows than one batch of a fill takes.
 fn many_rows(dice: &mut Dice, schemas: &mut [SchemaPlan]) {
     for schema in schemas {
@@ -212,6 +220,7 @@ fn service(dice: &mut Dice, place: usize, (nodes, spare): (u64, u64), schema: Op
         asks_balancer: dice.percent(70),
         counts: dice.percent(70),
         hooks: dice.percent(50),
+        unsupervised: false,
         one_url: dice.percent(15),
         lease: dice.within(2, 6),
         schema,
@@ -296,6 +305,7 @@ mod tests {
             ("generations before", share(|one| one.schemas.iter().any(|s| s.contracted > 0)), 8..=18),
             ("a fill of several batches", share(|one| one.schemas.iter().any(|s| s.rows > BATCH)), 5..=12),
             ("an empty service", share(|one| one.schemas.iter().any(|s| s.empty_service)), 2..=6),
+            ("no supervisor", share(|one| one.services.iter().any(|s| s.unsupervised)), 14..=22),
             ("two coordinators", share(|one| one.coordinators > 1), 30..=40),
             ("a stream", share(|one| one.stream.is_some()), 20..=30),
             ("a group", share(|one| one.metadata.is_some()), 7..=13),

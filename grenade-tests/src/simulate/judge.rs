@@ -1,10 +1,13 @@
 //! The judge: what a client, a database administrator and an auditor see, and whether it may be so. Nothing of the planner
 //! is asked.
 
+mod drains;
 mod service;
 
+pub(super) use drains::COUNTED;
 pub(super) use service::{Limits, ServiceFacts};
 
+use self::drains::Drains;
 use super::document::Fall;
 use super::moves::Moves;
 use super::record_size::CommitSizes;
@@ -82,6 +85,8 @@ pub(super) struct Facts {
     pub waves: BTreeMap<String, (u32, u64)>,
     /// What the store says of each instance.
     pub silent: SilentInstances,
+    /// What agents report of drains.
+    pub drains: Drains,
     /// Nodes whose agents lied: what runs there is unknown, and they are not judged.
     pub byzantine: BTreeSet<usize>,
     /// Nodes whose agents have lost their journals.

@@ -30,6 +30,7 @@ pub fn scenario(seed: u64, gate: &Gate, plan: &Plan) -> Scenario {
         asks_balancer: true,
         counts: gate.service.in_flight.is_some(),
         hooks: false,
+        unsupervised: false,
         one_url: gate.service.health.as_ref() == Some(&gate.service.ready),
         lease: 5,
         schema: changes.then_some(0),

@@ -59,6 +59,9 @@ pub struct ServicePlan {
     pub counts: bool,
     /// Whether hooks replace its code; else the agent runs its process.
     pub hooks: bool,
+    /// No supervisor starts it again where it ended by itself, as a unit with `Restart=no`. Only where hooks replace its code.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsupervised: bool,
     /// Whether its readiness is asked at its health URL.
     pub one_url: bool,
     /// The agents' lease in seconds.

@@ -1,6 +1,7 @@
 //! One service on one node, as it is in the simulated world: what runs, what its addresses answer, what the balancer
 //! before it has seen, which hook is under way.
 
+use super::scenario::ServicePlan;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which service on which node, by their places in the scenario.
@@ -117,6 +118,8 @@ pub(super) struct Slot {
     pub hiccups: BTreeMap<Hiccup, u64>,
     /// The balancer's view.
     pub server: Server,
+    /// Whether its machine starts it at boot.
+    pub starts_at_boot: bool,
     /// Whether a supervisor of its own starts it again where it ended by itself.
     pub supervised: bool,
     /// What ran last.
@@ -144,9 +147,22 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// It is an instance of this service.
+    pub(super) fn is_of(&mut self, service: &ServicePlan) {
+        self.lingers = service.lingers;
+        self.starts_at_boot = service.hooks;
+        self.supervised = service.hooks && !service.unsupervised;
+    }
+
+    /// When what was started last ends by itself, or has ended.
+    pub(super) fn ends_at(&self) -> Option<u64> {
+        let run = self.running.as_ref()?;
+        Some(run.since + run.is.crashes_after?)
+    }
+
     /// What runs and has not ended by itself.
     pub(super) fn alive(&self, now: u64) -> Option<&Running> {
-        self.running.as_ref().filter(|run| run.is.crashes_after.is_none_or(|after| now < run.since + after))
+        self.running.as_ref().filter(|_| self.ends_at().is_none_or(|end| now < end))
     }
 
     /// Whether nothing runs, and nothing starts it by itself: as a person sees who looks.

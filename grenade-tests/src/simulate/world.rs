@@ -136,6 +136,7 @@ impl World {
         let nodes: Vec<String> = (0..scenario.zones.len()).map(|n| format!("n{n:02}")).collect();
         let known = |service: &super::scenario::ServicePlan| ServiceFacts {
             instances: service.nodes.len() as u64,
+            asks_balancer: service.asks_balancer,
             ..ServiceFacts::default()
         };
         let facts = Facts {
@@ -234,8 +235,7 @@ impl World {
                 self.testbed.start((place, *node), &first);
                 self.testbed.change((place, *node), |slot, _| {
                     slot.staged.insert(first);
-                    slot.lingers = service.lingers;
-                    slot.supervised = service.hooks;
+                    slot.is_of(service);
                     slot.server = Server { up: true, against: 0, down_at: 0 };
                     if let Some(run) = &mut slot.running {
                         run.is.ready_after = 0;
@@ -245,16 +245,16 @@ impl World {
         }
     }
 
-    /// A service comes to a node that was not there, at a version: its own supervisor starts it, or the agent does.
+    /// A service comes to a node that was not there, at a version: its machine starts it, or the agent does.
     pub(super) fn joins(&mut self, service: usize, node: usize, version: u32) {
         let plan = &mut self.scenario.services[service];
         plan.late.retain(|late| *late != node);
         plan.nodes.push(node);
-        let (supervised, lingers, first) = (plan.hooks, plan.lingers, tag(&plan.name, version));
+        let first = tag(&plan.name, version);
         self.testbed.log(format!("{} joins with {first}", self.testbed.names().instance((service, node))));
         self.testbed.change((service, node), |slot, _| {
             slot.staged.insert(first.clone());
-            (slot.lingers, slot.supervised) = (lingers, supervised);
+            slot.is_of(plan);
             (slot.last, slot.came_with) = (Some(first.clone()), Some(first));
         });
         self.testbed.state().facts.services[service].instances += 1;

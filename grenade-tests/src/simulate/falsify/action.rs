@@ -2,10 +2,12 @@
 
 use super::kind::FalseAction;
 use crate::simulate::host;
+use crate::simulate::judge::COUNTED;
 use crate::simulate::slot::{At, Cause, Slot};
 use crate::simulate::tamper;
 use crate::simulate::testbed::disable_file;
 use crate::simulate::world::{World, tag};
+use tidegate_proto::record::report::Step;
 use tidegate_proto::record::upgrade::PhaseName;
 
 /// A moment later than `healthy_deadline`, in milliseconds, and earlier than a coordinator must have seen that it passed.
@@ -120,6 +122,15 @@ impl FalseAction {
                 }
             }
             Self::StoppedInRotation | Self::StoppedAtWork => world.testbed.stop(at),
+            Self::EndedIsNotDrained => {
+                // Only what the judge saw.
+                let now = world.testbed.now();
+                let (ended, name) = (now.checked_sub(COUNTED)?, world.testbed.names().instance(at));
+                let facts = &mut world.testbed.state().facts;
+                for step in [Step::Draining, Step::Drained { forced: true }] {
+                    facts.reports(now, at, Some(&step), Some(ended), &name);
+                }
+            }
             Self::PersonsFileIsRemoved => {
                 let file = disable_file(&world.testbed.names().services[at.0]);
                 world.testbed.write(at.1, &file, b"kept out by hand".to_vec()).ok()?;

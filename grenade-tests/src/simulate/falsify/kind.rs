@@ -73,6 +73,8 @@ pub enum FalseAction {
     StoppedInRotation,
     /// An instance is stopped while it works, before the drain's deadline.
     StoppedAtWork,
+    /// An instance is drained until the deadline although what ran there ended a while ago.
+    EndedIsNotDrained,
     /// An agent removes a person's disable-file.
     PersonsFileIsRemoved,
     /// A table is left after a rollback.
@@ -117,6 +119,7 @@ impl FalseAction {
         Self::SecondHook,
         Self::StoppedInRotation,
         Self::StoppedAtWork,
+        Self::EndedIsNotDrained,
         Self::PersonsFileIsRemoved,
         Self::TableIsLeft,
         Self::NewProgramAfterRollback,
@@ -148,7 +151,10 @@ impl FalseAction {
             Self::GateOverSilence => 3,
             Self::OneOutTooMany | Self::LetInIsTakenBack => 4,
             Self::SecondProcess | Self::SecondHook => 5,
-            Self::StoppedInRotation | Self::StoppedAtWork | Self::PersonsFileIsRemoved => 6,
+            Self::StoppedInRotation
+            | Self::StoppedAtWork
+            | Self::EndedIsNotDrained
+            | Self::PersonsFileIsRemoved => 6,
             Self::TableIsLeft | Self::NewProgramAfterRollback => 10,
             Self::GateOverABadRecord
             | Self::BadRecordEndsALoop

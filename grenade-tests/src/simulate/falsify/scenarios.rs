@@ -31,6 +31,7 @@ fn with_schema(hooks: bool, change: Change) -> Scenario {
         asks_balancer: true,
         counts: true,
         hooks,
+        unsupervised: false,
         one_url: false,
         lease: 3,
         schema: Some(0),

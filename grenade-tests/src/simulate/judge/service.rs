@@ -26,6 +26,8 @@ impl Limits {
 pub(in crate::simulate) struct ServiceFacts {
     /// How many instances it has.
     pub instances: u64,
+    /// Whether the agents ask the balancer.
+    pub asks_balancer: bool,
     /// How many health URLs must answer 200, by the last upgrade that began and that the store knows.
     pub min_in_service: u64,
     /// How long a drain may last.

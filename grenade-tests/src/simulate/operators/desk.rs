@@ -212,7 +212,7 @@ impl Desk {
         let Some(service) = place_of(id).and_then(|place| self.services.get(place)) else { return true };
         let (now, state) = (self.testbed.now(), self.testbed.state());
         let slot = state.slots.get(&(*service, node));
-        slot.is_none_or(|slot| slot.alive(now).is_none() && !slot.supervised)
+        slot.is_none_or(|slot| slot.stands_still(now) && !slot.supervised)
     }
 
     /// Whether an instance is not gone for good: it runs, or its node was not switched off for that.

@@ -7,6 +7,9 @@ use crate::simulate::slot::{At, HookRun, Running, Slot};
 /// How long a supervisor waits before it starts a service again, in milliseconds.
 const RESTARTS_AFTER: u64 = 4_000;
 
+/// How long it takes until a person starts a service again that has no supervisor, in milliseconds: longer than every drain.
+const BY_HAND_AFTER: u64 = 30_000;
+
 impl Testbed {
     /// A process begins.
     pub(in crate::simulate) fn start(&self, at: At, tag: &str) -> i32 {
@@ -88,37 +91,49 @@ impl Testbed {
         });
     }
 
-    /// A node is back: what its own supervisor starts is started, where the window admits it, as a unit with `tidegate-agent
-    /// admit` does.
+    /// A node is back: what its machine starts at boot is started.
     pub(in crate::simulate) fn boots(&self, at: At) {
-        let starts = {
+        let last = {
             let state = self.state();
-            let slot = state.slots.get(&at).filter(|slot| slot.supervised && slot.running.is_none());
-            let tag = slot.and_then(|slot| slot.last.clone());
-            let version = tag.as_ref().and_then(|tag| state.releases.get(tag)).map(|is| is.version);
-            let service = state.facts.services.get(at.0);
-            let admits = |version: u32| service.is_none_or(|service| service.admitted().contains(&version));
-            tag.filter(|_| version.is_some_and(admits))
+            let slot = state.slots.get(&at).filter(|slot| slot.starts_at_boot && slot.running.is_none());
+            slot.and_then(|slot| slot.last.clone())
         };
-        if let Some(tag) = starts {
-            self.start(at, &tag);
+        if let Some(tag) = last {
+            self.start_admitted(at, &tag);
         }
     }
 
-    /// What ended by itself is started again by its own supervisor.
+    /// A process begins where the window admits it, as that of a unit with `tidegate-agent admit` does.
+    fn start_admitted(&self, at: At, tag: &str) {
+        let is_admitted = {
+            let state = self.state();
+            let version = state.releases.get(tag).map(|is| is.version);
+            let service = state.facts.services.get(at.0);
+            let admits = |version: u32| service.is_none_or(|service| service.admitted().contains(&version));
+            version.is_some_and(admits)
+        };
+        if is_admitted {
+            self.start(at, tag);
+        }
+    }
+
+    /// What ended by itself is started again: by its own supervisor, or later by a person.
     pub(super) fn supervise(&self) {
         let now = self.now();
-        let ended: Vec<(At, String)> = {
-            let state = self.state();
-            let over = |slot: &Slot| {
-                let run = slot.running.as_ref().filter(|_| slot.supervised && slot.hooks.is_empty())?;
-                let ended = run.since + run.is.crashes_after?;
-                (now >= ended + RESTARTS_AFTER).then(|| run.tag.clone())
-            };
-            state.slots.iter().filter_map(|(at, slot)| Some((*at, over(slot)?))).collect()
+        let over = |slot: &Slot, after: u64| {
+            let run = slot.running.as_ref().filter(|_| slot.starts_at_boot && slot.hooks.is_empty())?;
+            (now >= slot.ends_at()? + after).then(|| run.tag.clone())
         };
-        for (at, tag) in ended {
+        let ended = |supervised: bool, after: u64| -> Vec<(At, String)> {
+            let state = self.state();
+            let slots = state.slots.iter().filter(|(_, slot)| slot.supervised == supervised);
+            slots.filter_map(|(at, slot)| Some((*at, over(slot, after)?))).collect()
+        };
+        for (at, tag) in ended(true, RESTARTS_AFTER) {
             self.start(at, &tag);
+        }
+        for (at, tag) in ended(false, BY_HAND_AFTER) {
+            self.start_admitted(at, &tag);
         }
     }
 
@@ -186,6 +201,7 @@ mod tests {
     use crate::simulate::judge::{Facts, ServiceFacts};
     use crate::simulate::names::Names;
     use crate::simulate::slot::{Behaviour, Hiccup};
+    use std::ops::RangeInclusive;
     use std::time::Duration;
 
     const PLACE: At = (0, 0);
@@ -240,6 +256,34 @@ mod tests {
         tokio::time::advance(Duration::from_millis(ms)).await;
         testbed.stop(PLACE);
         rules(&testbed)
+    }
+
+    /// After how many seconds a service that ended by itself runs again, where its window admits these versions.
+    async fn runs_again_after(unsupervised: bool, admitted: RangeInclusive<u32>) -> Option<u64> {
+        let testbed = testbed();
+        let windows = vec![(0, *admitted.start(), *admitted.end())];
+        testbed.state().facts.services[0].windows = windows;
+        testbed.change(PLACE, |slot, _| {
+            (slot.starts_at_boot, slot.supervised) = (true, !unsupervised);
+        });
+        starts(&testbed);
+        testbed.crash(PLACE);
+        for second in 0..60 {
+            testbed.tick();
+            let now = testbed.now();
+            if testbed.state().slots[&PLACE].alive(now).is_some() {
+                return Some(second);
+            }
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        None
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn person_starts_what_has_no_supervisor_much_later() {
+        assert_eq!(runs_again_after(false, 1..=1).await, Some(4));
+        assert_eq!(runs_again_after(true, 1..=1).await, Some(30));
+        assert_eq!(runs_again_after(true, 2..=2).await, None, "the window does not admit it");
     }
 
     #[tokio::test(start_paused = true)]
