@@ -103,7 +103,7 @@ pub enum FalseAction {
 
 impl FalseAction {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::DeposedWrites,
         Self::PausedJobGoesOn,
         Self::ReasonsAreLost,
