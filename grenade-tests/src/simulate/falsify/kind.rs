@@ -45,6 +45,8 @@ impl Falsification {
 pub enum FalseAction {
     /// Of a leader that was deposed, a row appears in the engine's history.
     DeposedWrites,
+    /// A leader claims a database that obeyed a term of another store.
+    UnknownTermIsOverwritten,
     /// `explain` names no reason.
     ReasonsAreLost,
     /// A program of the former version says that it is the new one when contract begins, also to its database.
@@ -99,8 +101,9 @@ pub enum FalseAction {
 
 impl FalseAction {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::DeposedWrites,
+        Self::UnknownTermIsOverwritten,
         Self::ReasonsAreLost,
         Self::OldProgramAtContract,
         Self::RowIsLost,
@@ -131,7 +134,10 @@ impl FalseAction {
     /// The rule that it breaks.
     pub fn rule(self) -> u8 {
         match self {
-            Self::DeposedWrites | Self::ReasonsAreLost | Self::FormerDocumentIsShown => 0,
+            Self::DeposedWrites
+            | Self::UnknownTermIsOverwritten
+            | Self::ReasonsAreLost
+            | Self::FormerDocumentIsShown => 0,
             Self::OldProgramAtContract
             | Self::OldSessionAtContract
             | Self::RowIsLost

@@ -29,6 +29,7 @@ impl FalseAction {
             // What is done in the first roll would make that rollback another one.
             _ if back => false,
             Self::DeposedWrites
+            | Self::UnknownTermIsOverwritten
             | Self::OldProgramAtContract
             | Self::OldSessionAtContract
             | Self::RowIsLost
