@@ -120,6 +120,17 @@ impl Auditor {
         begun.collect()
     }
 
+    /// Whether the store has given a term, or was reconciled with it.
+    pub(super) fn knows_term(&self, term: &str) -> bool {
+        let trace = self.trace();
+        let mut written = trace.revisions.iter().flat_map(|revision| &revision.writes);
+        written.any(|written| match (&written.key, written.put.as_ref().map(|put| &put.value)) {
+            (Key::Term(given), Some(_)) => given.as_str() == term,
+            (_, Some(Value::Reconciliation(by))) => by.body.terms.iter().any(|known| known.as_str() == term),
+            _ => false,
+        })
+    }
+
     /// Waits until everything is followed that was written so far.
     ///
     /// # Errors

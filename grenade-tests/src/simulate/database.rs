@@ -176,13 +176,15 @@ impl Database {
     }
 
     /// Looks at the history that coordinators keep in it: what was written since a higher term was obeyed, under a lower
-    /// one.
-    pub(super) async fn written_by_the_deposed(&mut self) -> Option<String> {
+    /// one, and which term took the place of one that the store does not know.
+    pub(super) async fn written_wrongly(&mut self, knows: impl Fn(&str) -> bool) -> Option<String> {
         // Before the first claim there is none.
-        let term = ("tidegate_schema", ("schema_id", "CAST(term_revision AS TEXT)"));
+        let term = ("tidegate_schema", ("term_id", "CAST(term_revision AS TEXT)"));
         let [term, rows] = self.texts_of([term, HISTORY]).await.ok()?;
-        let term = term.first()?.1.as_ref()?.parse().ok()?;
-        self.history.follow(term, rows)
+        let (id, number) = term.into_iter().next()?;
+        let number = number?.parse().ok()?;
+        let overwritten = self.history.claimed(&id, knows);
+        self.history.follow(number, rows).or(overwritten)
     }
 
     /// Each row of the engine's history with its term, state and cursor; none where there is no history.

@@ -18,6 +18,9 @@ use tidegate_proto::GateTag;
 /// How many rows one batch of a fill takes.
 const BATCH: u64 = 100;
 
+/// In how many of a hundred worlds everything is reinstalled where the store becomes blank.
+const REINSTALLED: u64 = 30;
+
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
     let mut drawn = world(seed);
@@ -25,6 +28,7 @@ pub fn scenario(seed: u64) -> Scenario {
     without_supervisors(&mut Dice::of(seed, "supervisors"), &mut drawn.services);
     let faults = fills_after_a_roll(&mut Dice::of(seed, "fills after a roll"), &drawn);
     drawn.faults.extend(faults);
+    drawn.reinstalled = Dice::of(seed, "reinstalled").percent(REINSTALLED);
     drawn
 }
 
@@ -107,6 +111,7 @@ fn world(seed: u64) -> Scenario {
         stream,
         metadata,
         max_request,
+        reinstalled: false,
     }
 }
 
@@ -310,6 +315,7 @@ mod tests {
             ("a stream", share(|one| one.stream.is_some()), 20..=30),
             ("a group", share(|one| one.metadata.is_some()), 7..=13),
             ("a store for small requests", share(|one| one.max_request.is_some()), 1..=5),
+            ("reinstalled with a blank store", share(|one| one.reinstalled), 26..=34),
         ];
         for (what, found, expected) in shares {
             assert!(expected.contains(&found), "{what}: {found} %, expected {expected:?}");

@@ -52,6 +52,7 @@ pub fn scenario(seed: u64, gate: &Gate, plan: &Plan) -> Scenario {
         stream: None,
         metadata: None,
         max_request: None,
+        reinstalled: false,
     }
 }
 

@@ -41,6 +41,10 @@ pub struct Scenario {
     /// The largest request that the store takes, in bytes; none = etcd's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_request: Option<u64>,
+    /// Where the store becomes blank, coordinators and nodes are reinstalled with it: no process that is on then knows
+    /// what there was, and the databases stay.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reinstalled: bool,
 }
 
 /// One service.

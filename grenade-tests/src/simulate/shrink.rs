@@ -188,6 +188,7 @@ fn simpler_world(scenario: &Scenario) -> Vec<Scenario> {
         Scenario { stream: None, ..scenario.clone() },
         Scenario { metadata: None, ..scenario.clone() },
         Scenario { max_request: None, ..scenario.clone() },
+        Scenario { reinstalled: false, ..scenario.clone() },
     ];
     for n in 0..scenario.schemas.len() {
         let mut smaller = scenario.clone();

@@ -151,6 +151,10 @@ impl UpgradeSequence {
                     }
                     Refused::Again if self.refusals >= world.scenario.starts(plan.service) => {
                         forget_upgrade(world, plan.service);
+                        if is_refused_by_its_term(&why) {
+                            let text = format!("{id} cannot be started: {why}");
+                            world.testbed.state().facts.breach(now, 0, text);
+                        }
                         self.give_up(world, place, format!("refused: {why}"));
                     }
                     Refused::Again => {}
@@ -288,6 +292,12 @@ impl UpgradeSequence {
     }
 }
 
+/// Whether the database refused a start because of the term that it obeys. One that a store does not know is named before
+/// that, with the reconciliation that helps; from then on the store gives higher ones.
+fn is_refused_by_its_term(why: &str) -> bool {
+    why.contains("the database obey")
+}
+
 /// An upgrade of the service that had begun is in no store any more, and people do not start it again.
 fn forget_upgrade(world: &World, service: usize) {
     world.testbed.state().facts.services[service].upgrading = false;
@@ -307,6 +317,18 @@ fn correct_releases(world: &mut World, current: &mut Current) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_migrations::{Error, Term};
+
+    #[test]
+    fn refusal_by_the_term_of_a_database_is_recognised() {
+        let [ours, stored] = [2, 7].map(|revision| Term { revision, id: format!("term-{revision}") });
+        let lower = Error::LowerTerm { ours: ours.clone(), stored: stored.clone() };
+        assert!(is_refused_by_its_term(&lower.to_string()));
+        assert!(is_refused_by_its_term(&Error::RestoredStore { ours, stored }.to_string()));
+        let unknown = "the database that the environment variable DB names obeyed term t (number 7), which this store \
+                       does not know";
+        assert!(!is_refused_by_its_term(unknown));
+    }
 
     fn ended(attempt: Current, phase: PhaseName, failed: u32, left: Vec<usize>) -> UpgradeSequence {
         UpgradeSequence {

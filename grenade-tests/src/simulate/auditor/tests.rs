@@ -54,6 +54,20 @@ async fn record_that_became_unreadable_later_is_no_persons() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn store_knows_its_own_terms_and_those_it_is_reconciled_with() {
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, nowhere(), 0).await.unwrap();
+    let mut client = store.client().await.unwrap();
+    let reconciled = r#"{"schema":1,"who":"op","why":"restored","at":1,"terms":["former"]}"#;
+    let given = r#"{"schema":1,"address":"http://c0:1","at":1}"#;
+    for (key, text) in [(Key::Term("own".parse().unwrap()), given), (Key::Reconciliation, reconciled)] {
+        client.put(Prefix::default().key(&key), text, None).await.unwrap();
+    }
+    auditor.catch_up(&store).await.unwrap();
+    assert_eq!(["own", "former", "other"].map(|term| auditor.knows_term(term)), [true, true, false]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn agent_that_its_supervisor_started_again_is_noted() {
     let store = Embedded::in_memory();
     let names = Names { services: Vec::new(), nodes: vec!["n00".to_owned()] };

@@ -46,6 +46,10 @@ impl FalseAction {
             }
             Self::FormerDocumentIsShown => host::show_former_document(&world.testbed, 0),
             Self::DeposedWrites => world.databases[0].deposed_writes().await.ok(),
+            Self::UnknownTermIsOverwritten => {
+                world.databases[0].obeyed_another_store();
+                Some(())
+            }
             Self::RowIsLost => world.databases[0].lose_row().await.ok(),
             Self::RowIsFilledWrongly => world.databases[0].fill_wrongly().await.ok(),
             Self::ColumnIsGone => world.databases[0].lose_column(1).await.ok(),

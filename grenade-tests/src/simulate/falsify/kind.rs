@@ -47,6 +47,8 @@ pub enum FalseAction {
     DeposedWrites,
     /// The schema job of an upgrade goes on while that is paused.
     PausedJobGoesOn,
+    /// A leader claims a database that obeyed a term of another store.
+    UnknownTermIsOverwritten,
     /// `explain` names no reason.
     ReasonsAreLost,
     /// A program of the former version says that it is the new one when contract begins, also to its database.
@@ -103,9 +105,10 @@ pub enum FalseAction {
 
 impl FalseAction {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::DeposedWrites,
         Self::PausedJobGoesOn,
+        Self::UnknownTermIsOverwritten,
         Self::ReasonsAreLost,
         Self::OldProgramAtContract,
         Self::RowIsLost,
@@ -139,6 +142,7 @@ impl FalseAction {
         match self {
             Self::DeposedWrites
             | Self::PausedJobGoesOn
+            | Self::UnknownTermIsOverwritten
             | Self::ReasonsAreLost
             | Self::FormerDocumentIsShown => 0,
             Self::OldProgramAtContract

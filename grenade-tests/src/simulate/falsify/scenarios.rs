@@ -51,6 +51,7 @@ fn with_schema(hooks: bool, change: Change) -> Scenario {
         metadata: (!hooks).then(metadata),
         falsify: None,
         max_request: None,
+        reinstalled: false,
     }
 }
 

@@ -30,6 +30,7 @@ impl FalseAction {
             _ if back => false,
             Self::DeposedWrites
             | Self::PausedJobGoesOn
+            | Self::UnknownTermIsOverwritten
             | Self::OldProgramAtContract
             | Self::OldSessionAtContract
             | Self::RowIsLost

@@ -1,5 +1,6 @@
 //! Faults of whole nodes and of their disks.
 
+use super::process::erase_journals;
 use super::undo::Undo;
 use crate::simulate::agent::Agent;
 use crate::simulate::world::World;
@@ -40,6 +41,21 @@ pub(super) fn boot(world: &mut World, node: usize) {
         world.testbed.boots((service, node));
     }
     world.start_agent(node);
+}
+
+/// Reinstalls every node that is on, each with the releases that ran there last: no agent has its journal afterwards.
+pub(super) fn reinstall_all(world: &mut World) -> Vec<Undo> {
+    let is_on = |node: &usize| !world.off.contains(node) && !world.services_on(*node).is_empty();
+    let nodes: Vec<usize> = (0..world.agents.len()).filter(is_on).collect();
+    let mut undo = Vec::new();
+    for node in nodes {
+        undo.extend(switch_off(world, node));
+        erase_journals(world, node);
+        for service in world.services_on(node) {
+            world.testbed.change((service, node), |slot, _| slot.came_with.clone_from(&slot.last));
+        }
+    }
+    undo
 }
 
 /// Moves a node to another zone, which restarts its agent.

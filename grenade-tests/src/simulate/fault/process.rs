@@ -51,12 +51,17 @@ pub(super) fn resume_agent(world: &World, node: usize) {
 /// damaged ones.
 pub(super) fn lose_journal(world: &mut World, node: usize) -> Vec<Undo> {
     let undo = kill_agent(world, node);
+    erase_journals(world, node);
+    undo
+}
+
+/// The journals of a node are gone, whose agent does not run.
+pub(super) fn erase_journals(world: &mut World, node: usize) {
     let lost = world.services_on(node).into_iter().map(|service| (service, node));
     world.without_journal.extend(lost);
     let mut state = world.testbed.state();
     state.disks[node].files.retain(|path, _| !path.starts_with("/var/agent"));
     state.facts.journals_lost.insert(node);
-    undo
 }
 
 /// Kills an agent; from then on something else writes false records in its place.

@@ -2,6 +2,8 @@
 
 use super::network::each_line;
 use super::undo::Undo;
+use super::{node, process};
+use crate::simulate::deposed;
 use crate::simulate::line::Line;
 use crate::simulate::narrow_store;
 use crate::simulate::slot::At;
@@ -28,14 +30,22 @@ pub(super) async fn restore(world: &mut World) -> Vec<Undo> {
     Vec::new()
 }
 
+/// Replaces the store by a blank one. Where everything is reinstalled with it, no process runs then: the coordinators are
+/// started after the nodes.
 pub(super) async fn blank(world: &mut World) -> Vec<Undo> {
+    let mut undo = Vec::new();
+    if world.scenario.reinstalled {
+        undo.extend(node::reinstall_all(world));
+        undo.extend((0..world.coordinators.len()).flat_map(|n| process::kill_coordinator(world, n)));
+    }
     let store = narrow_store::empty(&world.scenario);
     replace(world, store).await;
-    Vec::new()
+    undo
 }
 
-/// Replaces the store by another one.
+/// Replaces the store by another one. What the databases obeyed until then is judged by the former one.
 async fn replace(world: &mut World, store: Embedded) {
+    deposed::look(world).await;
     if let Err(error) = world.auditor.catch_up(&world.place.store()).await {
         world.testbed.log(format!("the former store cannot be followed: {error}"));
     }
