@@ -52,7 +52,7 @@ mod tests {
     fn person_sees_an_old_program_whose_probe_answers_another() {
         let old = OldPrograms { services: vec![0], needs: 5 };
         let runs = |is: Behaviour| {
-            let running = Running { tag: "pantry-4".to_owned(), is, since: 0, pid: 1 };
+            let running = Running { tag: "pantry-4".to_owned(), is, since: 0, pid: 1, put_back: false };
             let mut slot = Slot { running: Some(running), ..Slot::default() };
             slot.hiccups.insert(Hiccup::Lies, 9_000);
             slot

@@ -11,7 +11,7 @@ use super::scenario::{
     Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
 };
 use super::stream_plan;
-use faults::{faults, fills_after_a_roll, operators};
+use faults::{faults, fills_after_a_roll, operators, versions_put_back};
 use serde_json::json;
 use tidegate_proto::GateTag;
 
@@ -26,6 +26,8 @@ pub fn scenario(seed: u64) -> Scenario {
     let mut drawn = world(seed);
     with_an_empty_service(&mut Dice::of(seed, "empty service"), &mut drawn.schemas);
     without_supervisors(&mut Dice::of(seed, "supervisors"), &mut drawn.services);
+    let put_back = versions_put_back(&mut Dice::of(seed, "versions put back"), &drawn);
+    drawn.faults.extend(put_back);
     let faults = fills_after_a_roll(&mut Dice::of(seed, "fills after a roll"), &drawn);
     drawn.faults.extend(faults);
     drawn.reinstalled = Dice::of(seed, "reinstalled").percent(REINSTALLED);

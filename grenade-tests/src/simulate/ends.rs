@@ -2,7 +2,7 @@
 
 use super::judge::{Facts, OLD};
 use super::names::Names;
-use super::slot::{At, Slot};
+use super::slot::{At, Running, Slot};
 use std::collections::BTreeMap;
 use tidegate_proto::record::upgrade::{PhaseName, Upgrade};
 
@@ -78,7 +78,10 @@ fn nothing_old_runs(
         if facts.byzantine.contains(&at.1) {
             continue;
         }
-        let Some(run) = slot.alive(now).filter(|run| run.is.version < needs) else { continue };
+        // What a person put back a moment ago may not be known yet.
+        let is_known = |run: &&Running| !run.put_back || run.since + OLD < now;
+        let old = slot.alive(now).filter(|run| run.is.version < needs).filter(is_known);
+        let Some(run) = old else { continue };
         let name = names.instance(*at);
         facts.breach(now, 1, format!("contract began while {name} ran version {}", run.is.version));
     }
@@ -95,6 +98,11 @@ fn all_serve(
     let then = now.saturating_sub(OLD);
     for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
         if facts.byzantine.contains(&at.1) || !facts.silent.counts(*at) {
+            continue;
+        }
+        // A rollback from preflight moves nothing, and below `from` only a person has put something.
+        let is_older = |run: &Running| run.put_back && run.is.version < version;
+        if rule == 10 && slot.alive(now).is_some_and(is_older) {
             continue;
         }
         let name = names.instance(*at);

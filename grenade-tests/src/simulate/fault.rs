@@ -9,6 +9,7 @@ mod process;
 mod service;
 mod store;
 mod undo;
+mod version;
 
 pub(super) use undo::Undo;
 
@@ -56,6 +57,10 @@ pub(super) async fn begin(
         let facts = &mut world.testbed.state().facts;
         facts.disturbed_until = facts.disturbed_until.max(until + OLD);
     }
+    if !matches!(what, What::VersionPutBack(_)) {
+        let facts = &mut world.testbed.state().facts;
+        facts.struck_until = facts.struck_until.max(until + OLD);
+    }
     let on = Target { id, service, nodes, lasts };
     match what {
         What::BadNetwork => network::degrade(world),
@@ -86,6 +91,8 @@ pub(super) async fn begin(
         What::HooksHang(n) => service::change(world, on.at(*n), |slot| slot.hangs_until = until),
         What::HooksFail(n) => service::change(world, on.at(*n), |slot| slot.fails_until = until),
         What::HooksLie(n) => service::change(world, on.at(*n), |slot| slot.lies_until = until),
+        What::VersionPutBack(None) => version::put_back(world, service, &on.nodes),
+        What::VersionPutBack(Some(n)) => version::put_back(world, service, &[on.node(*n)]),
         What::PersonHides(n) => operator::put_disable_file(world, on.at(*n)),
         What::DatabaseAway => database::take_away(world, service),
         What::DatabaseSlow => {
@@ -139,6 +146,7 @@ pub(super) async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> 
         Undo::ThawAgent(n) => process::resume_agent(world, *n),
         Undo::Disk(n) => node::repair_disk(world, *n),
         Undo::Show(at) => operator::remove_disable_file(world, *at),
+        Undo::RightVersion(service) => return Ok(version::put_right(world, *service)),
         Undo::Database(n) => database::bring_back(world, *n),
         Undo::Fast => set_slow(false),
         Undo::Newest(n) => database::put_newest_back(world, *n).await,

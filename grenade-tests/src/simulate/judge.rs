@@ -2,6 +2,7 @@
 //! is asked.
 
 mod drains;
+mod put_back;
 mod service;
 
 pub(super) use drains::COUNTED;
@@ -105,6 +106,8 @@ pub(super) struct Facts {
     pub shown: BTreeMap<At, u64>,
     /// Until when the leader may read the store late, in milliseconds.
     pub disturbed_until: u64,
+    /// Until when a fault may still have an effect, in milliseconds: any other than a version that a person put back.
+    pub struck_until: u64,
     /// How large commits were.
     pub sizes: CommitSizes,
     /// What was broken.
@@ -205,7 +208,13 @@ impl Facts {
         let run = slots.get(&at).and_then(|slot| slot.alive(now));
         let version = run.map(|run| run.is.version);
         if version.is_some_and(|version| version < service.contracted) {
-            // It cannot serve any more with what is left of the schema: it is disabled at once.
+            // It cannot serve any more with what is left of the schema: it is disabled at once, by its agent alone.
+            self.taken_back.insert(at, now);
+            return;
+        }
+        if run.is_some_and(|run| run.put_back && !self.is_calm_since(run.since)) {
+            // Its agent may not have seen it in rotation, or not in time.
+            self.taken_back.insert(at, now);
             return;
         }
         let ordered_at = self.directed.get(&at).copied().unwrap_or(now);

@@ -291,6 +291,10 @@ pub enum What {
     LyingAgent(usize),
     /// Hooks that are begun on a node fail.
     HooksFail(usize),
+    /// A person puts the version back that is before the one that runs, under its agent, on one node or on all of the service
+    /// (none), so quickly that no instance leaves rotation. From the end on they start the right version where one was taken
+    /// out.
+    VersionPutBack(Option<usize>),
     /// A person puts a disable-file of their own.
     PersonHides(usize),
     /// The database cannot be opened.

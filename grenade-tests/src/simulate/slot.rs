@@ -47,6 +47,8 @@ pub(super) struct Running {
     pub since: u64,
     /// Its number.
     pub pid: i32,
+    /// Whether a person put it there by hand, in place of a later version: no supervisor knows of it.
+    pub put_back: bool,
 }
 
 /// What goes wrong for a while without an order.
@@ -167,7 +169,7 @@ impl Slot {
 
     /// Whether nothing runs, and nothing starts it by itself: as a person sees who looks.
     pub(super) fn stands_still(&self, now: u64) -> bool {
-        let is_started_again = self.supervised && self.running.is_some();
+        let is_started_again = self.supervised && self.running.as_ref().is_some_and(|run| !run.put_back);
         self.alive(now).is_none() && self.hooks.is_empty() && !is_started_again
     }
 

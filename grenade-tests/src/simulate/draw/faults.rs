@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 pub const PHASES: [&str; 8] =
     ["preflight", "stage", "expand", "migrate", "roll", "remove", "contract", "rolling-back"];
 
+/// Until people see that an upgrade has ended, something may happen to its service.
+const COMPLETED: &str = "completed";
+
 /// In which phases faults are drawn, with their weights for an upgrade that changes a schema and for one that does not: the
 /// phases that are short, or that many upgrades never reach, weigh more.
 const WEIGHTS: [(&str, usize, usize); 8] = [
@@ -35,11 +38,7 @@ pub(super) fn faults(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[Serv
         let (upgrade, phases) = one_of(dice, upgrades, services);
         let phase = *dice.pick(&phases).unwrap_or(&"roll");
         let what = what(dice, &services[upgrades[upgrade].service]);
-        if phase == "rolling-back" && dice.percent(70) {
-            // Most upgrades would not come there.
-            let (phase, after) = ("roll".to_owned(), dice.below(6_000));
-            faults.push(Fault { upgrade, phase, after, lasts: 200, what: What::RollBack });
-        }
+        faults.extend(roll_back(dice, upgrade, phase));
         let lasts = match what {
             // It comes back after all others have moved.
             What::NodeLeaves(_) if dice.percent(50) => dice.within(30_000, 60_000),
@@ -76,6 +75,15 @@ fn one_of(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -
     (upgrade, each.collect())
 }
 
+/// The rollback that most upgrades would not come to by themselves, where something is drawn for it.
+fn roll_back(dice: &mut Dice, upgrade: usize, phase: &str) -> Option<Fault> {
+    let is_ordered = phase == "rolling-back" && dice.percent(70);
+    is_ordered.then(|| {
+        let (phase, after) = ("roll".to_owned(), dice.below(6_000));
+        Fault { upgrade, phase, after, lasts: 200, what: What::RollBack }
+    })
+}
+
 /// People who ask for all sorts of things, in three of ten worlds.
 pub(super) fn operators(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Fault> {
     let count = if dice.percent(30) { dice.within(1, 3) } else { 0 };
@@ -83,14 +91,31 @@ pub(super) fn operators(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[S
     for _ in 0..count {
         let (upgrade, phases) = one_of(dice, upgrades, services);
         let phase = *dice.pick(&phases).unwrap_or(&"roll");
-        if phase == "rolling-back" && dice.percent(70) {
-            let (phase, after) = ("roll".to_owned(), dice.below(6_000));
-            faults.push(Fault { upgrade, phase, after, lasts: 200, what: What::RollBack });
-        }
+        faults.extend(roll_back(dice, upgrade, phase));
         let after = if phase == "roll" { dice.below(8_000) } else { 0 };
         let what = if dice.percent(50) { What::Person } else { What::TwoPersons };
         faults.push(Fault { upgrade, phase: phase.to_owned(), after, lasts: dice.within(500, 15_000), what });
     }
+    faults
+}
+
+/// In a quarter of the worlds, a person puts a version back: once an upgrade is completed, or in one of its phases. Not beside
+/// compute releases: no instance is drained because it is below what they need.
+pub(super) fn versions_put_back(dice: &mut Dice, world: &Scenario) -> Vec<Fault> {
+    if world.stream.is_some() || !dice.percent(25) {
+        return Vec::new();
+    }
+    let (upgrade, phases) = one_of(dice, &world.upgrades, &world.services);
+    let phase = if dice.percent(35) { COMPLETED } else { *dice.pick(&phases).unwrap_or(&"roll") };
+    let node = usize::try_from(dice.below(40)).unwrap_or(0);
+    let what = What::VersionPutBack((!dice.percent(60)).then_some(node));
+    let mut faults: Vec<Fault> = roll_back(dice, upgrade, phase).into_iter().collect();
+    let after = match phase {
+        "roll" => dice.below(8_000),
+        "rolling-back" | COMPLETED => dice.below(3_000),
+        _ => 0,
+    };
+    faults.push(Fault { upgrade, phase: phase.to_owned(), after, lasts: dice.within(5_000, 10_000), what });
     faults
 }
 
@@ -152,6 +177,8 @@ pub fn kinds(node: usize) -> Vec<What> {
         What::LateRow,
         What::LyingAgent(node),
         What::PersonHides(node),
+        What::VersionPutBack(Some(node)),
+        What::VersionPutBack(None),
         What::DatabaseAway,
         What::DatabaseAway,
         What::DatabaseSlow,
@@ -194,7 +221,7 @@ fn what(dice: &mut Dice, service: &ServicePlan) -> What {
         }
         What::HooksHang(_) | What::HooksFail(_) | What::HooksLie(_) => service.hooks,
         // Drawn from dice of their own.
-        What::Person | What::TwoPersons => false,
+        What::Person | What::TwoPersons | What::VersionPutBack(_) => false,
         _ => true,
     };
     let all = kinds(node);
@@ -206,6 +233,18 @@ fn what(dice: &mut Dice, service: &ServicePlan) -> What {
 mod tests {
     use super::super::scenario;
     use super::*;
+
+    #[test]
+    fn versions_are_put_back_in_worlds_without_a_stream() {
+        let drawn: Vec<Scenario> = (1..=1_000).map(scenario).collect();
+        let is_it = |fault: &Fault| matches!(fault.what, What::VersionPutBack(_));
+        let with: Vec<&Scenario> = drawn.iter().filter(|one| one.faults.iter().any(is_it)).collect();
+        assert!((140..=240).contains(&with.len()), "{} of 1,000", with.len());
+        assert!(with.iter().all(|one| one.stream.is_none()));
+        let at_the_end = |one: &&&Scenario| one.faults.iter().any(|fault| fault.phase == COMPLETED);
+        let ended = with.iter().filter(at_the_end).count();
+        assert!((40..=100).contains(&ended), "{ended} of 1,000 once an upgrade is completed");
+    }
 
     #[test]
     fn node_dies_in_some_slow_fills_after_a_roll() {

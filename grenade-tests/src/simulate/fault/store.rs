@@ -52,6 +52,8 @@ async fn replace(world: &mut World, store: Embedded) {
     world.place.replace(store);
     world.store_lost = true;
     world.testbed.state().facts.streams.lost = true;
+    // What a former store admitted, and what is drained after its loss, have conditions of their own.
+    world.testbed.state().facts.struck_until = u64::MAX;
     // Before anything is written to it: its history ends where the copy was made.
     if let Err(error) = world.audit_new_store().await {
         world.testbed.log(format!("the new store cannot be followed: {error}"));

@@ -33,6 +33,8 @@ pub(in crate::simulate) enum Undo {
     Disk(usize),
     /// A person removes their disable-file.
     Show(At),
+    /// A person starts the version of a service that its window admits, where an older one was put back.
+    RightVersion(usize),
     /// The database is back.
     Database(usize),
     /// Databases are as fast as before.
@@ -50,6 +52,6 @@ pub(in crate::simulate) enum Undo {
 impl Undo {
     /// Whether it ends what a person did: nothing else is disturbed by that.
     pub(in crate::simulate) fn is_of_an_operator(&self) -> bool {
-        matches!(self, Self::Resume(_) | Self::Uncordon(_) | Self::Show(_))
+        matches!(self, Self::Resume(_) | Self::Uncordon(_) | Self::Show(_) | Self::RightVersion(_))
     }
 }

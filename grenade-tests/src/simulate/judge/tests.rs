@@ -18,7 +18,7 @@ fn rules(facts: &Facts) -> Vec<u8> {
 
 fn runs(version: u32) -> Slot {
     let is = Behaviour::good(version, 0);
-    let running = Running { tag: format!("pantry-{version}"), is, since: 0, pid: 1 };
+    let running = Running { tag: format!("pantry-{version}"), is, since: 0, pid: 1, put_back: false };
     Slot { running: Some(running), ..Slot::default() }
 }
 

@@ -282,7 +282,7 @@ mod tests {
 
     fn runs(slot: &mut Slot) {
         let is = Behaviour::good(1, 0);
-        slot.running = Some(Running { tag: "pantry-1".to_owned(), is, since: 0, pid: 1 });
+        slot.running = Some(Running { tag: "pantry-1".to_owned(), is, since: 0, pid: 1, put_back: false });
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::files::disable_file;
 use super::{State, Testbed};
-use crate::simulate::slot::{At, HookRun, Running, Slot};
+use crate::simulate::slot::{At, Behaviour, HookRun, Running, Slot};
 
 /// How long a supervisor waits before it starts a service again, in milliseconds.
 const RESTARTS_AFTER: u64 = 4_000;
@@ -20,7 +20,7 @@ impl Testbed {
         let Some(is) = state.releases.get(tag).cloned() else { return pid };
         let slot = state.slots.entry(at).or_default();
         let still = slot.alive(now).map(|run| run.tag.clone());
-        slot.running = Some(Running { tag: tag.to_owned(), is, since: now, pid });
+        slot.running = Some(Running { tag: tag.to_owned(), is, since: now, pid, put_back: false });
         slot.last = Some(tag.to_owned());
         let name = self.names.instance(at);
         state.log.log(now, &format!("{name} starts {tag}"));
@@ -29,6 +29,21 @@ impl Testbed {
         }
         self.look_at(&mut state, at, now);
         pid
+    }
+
+    /// A person replaces what runs with another release, as a link that is switched and a graceful reload do: it answers all
+    /// the time.
+    pub(in crate::simulate) fn reload(&self, at: At, tag: &str, put_back: bool) {
+        let (is, pid) = {
+            let mut state = self.state();
+            state.next += 1;
+            let Some(is) = state.releases.get(tag).cloned() else { return };
+            (Behaviour { ready_after: 0, ..is }, i32::try_from(state.next).unwrap_or(i32::MAX) + 1000)
+        };
+        self.log(format!("a person reloads {} with {tag}", self.names.instance(at)));
+        self.change(at, |slot, since| {
+            slot.running = Some(Running { tag: tag.to_owned(), is, since, pid, put_back });
+        });
     }
 
     /// The process that was started last, where it was not stopped.
@@ -122,7 +137,7 @@ impl Testbed {
         let now = self.now();
         let over = |slot: &Slot, after: u64| {
             let run = slot.running.as_ref().filter(|_| slot.starts_at_boot && slot.hooks.is_empty())?;
-            (now >= slot.ends_at()? + after).then(|| run.tag.clone())
+            (now >= slot.ends_at()? + after && !run.put_back).then(|| run.tag.clone())
         };
         let ended = |supervised: bool, after: u64| -> Vec<(At, String)> {
             let state = self.state();
@@ -284,6 +299,21 @@ mod tests {
         assert_eq!(runs_again_after(false, 1..=1).await, Some(4));
         assert_eq!(runs_again_after(true, 1..=1).await, Some(30));
         assert_eq!(runs_again_after(true, 2..=2).await, None, "the window does not admit it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reloaded_instance_stays_in_rotation_until_it_ends() {
+        let testbed = testbed();
+        testbed.change(PLACE, |slot, _| slot.supervised = true);
+        starts(&testbed);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        testbed.reload(PLACE, "pantry-1", true);
+        assert!(testbed.change(PLACE, |slot, _| slot.serves && slot.came_at == 0 && slot.out.is_none()));
+        testbed.crash(PLACE);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        testbed.tick();
+        assert!(testbed.change(PLACE, |slot, now| slot.stands_still(now)), "no supervisor knows of it");
+        assert_eq!(rules(&testbed), Vec::<u8>::new());
     }
 
     #[tokio::test(start_paused = true)]

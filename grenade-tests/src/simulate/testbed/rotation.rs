@@ -60,13 +60,17 @@ impl Testbed {
         };
         let (was, out) = (slot.serves, slot.out.clone());
         slot.serves = serves;
-        let version = slot.alive(now).map(|run| run.is.version);
+        let run = slot.alive(now);
+        let (version, put_back) = (run.map(|run| run.is.version), run.is_some_and(|run| run.put_back));
         match (was, serves) {
             (false, true) => {
                 (slot.out, slot.came_at) = (None, now);
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 at version {}", version.unwrap_or(0)));
-                state.facts.came_in(now, at, version.unwrap_or(0), &name);
+                // What a person put back was in before, and its health may have failed for less time than a check needs.
+                if !put_back {
+                    state.facts.came_in(now, at, version.unwrap_or(0), &name);
+                }
             }
             (true, false) => {
                 slot.out = Some((now, cause.clone()));

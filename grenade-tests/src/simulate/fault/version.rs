@@ -1,0 +1,64 @@
+//! A person puts another version of a service back by hand, and starts the right one again later.
+
+use super::undo::Undo;
+use crate::simulate::slot::{At, Running, Slot};
+use crate::simulate::testbed::State;
+use crate::simulate::world::World;
+
+/// After so many milliseconds out of rotation an instance was taken out, and a person starts the right version.
+const OUT: u64 = 10_000;
+
+/// After so many milliseconds a person waits no longer until it is taken out.
+const PATIENCE: u64 = 60_000;
+
+/// On each of these nodes, the version before the one that runs takes its place.
+pub(super) fn put_back(world: &World, service: usize, nodes: &[usize]) -> Vec<Undo> {
+    let places = nodes.iter().map(|node| (service, *node));
+    let former: Vec<(At, String)> = places.filter_map(|at| Some((at, former(world, at)?))).collect();
+    for (at, release) in &former {
+        world.testbed.reload(*at, release, true);
+    }
+    if former.is_empty() { Vec::new() } else { vec![Undo::RightVersion(service)] }
+}
+
+/// A release of the version before the one that runs, where that is in rotation and says what it is.
+fn former(world: &World, at: At) -> Option<String> {
+    let version = {
+        let (now, state) = (world.testbed.now(), world.testbed.state());
+        let slot = state.slots.get(&at).filter(|slot| slot.serves && slot.file_at.is_none())?;
+        let run = slot.alive(now).filter(|run| run.is.says.is_none())?;
+        run.is.version.checked_sub(1)?
+    };
+    world.testbed.built_again(at.0, &(version..=version))
+}
+
+/// Starts a version that the window admits on each node where one outside it was put back and is out of rotation by now.
+/// False where there was still such a node: a person looks once more.
+pub(super) fn put_right(world: &World, service: usize) -> bool {
+    let (now, names) = (world.testbed.now(), world.testbed.names());
+    let (admitted, outside) = {
+        let mut state = world.testbed.state();
+        let State { slots, facts, .. } = &mut *state;
+        facts.judge_put_back(now, service, slots, names);
+        let admitted = facts.services[service].admitted();
+        let is_outside = |run: &&Running| run.put_back && !admitted.contains(&run.is.version);
+        let of_it = slots.iter().filter(|(at, _)| at.0 == service);
+        let outside = of_it.filter_map(|(at, slot)| {
+            let run = slot.alive(now).filter(is_outside)?;
+            Some((*at, is_to_be_replaced(slot, run, now)))
+        });
+        let outside: Vec<(At, bool)> = outside.collect();
+        (admitted, outside)
+    };
+    let Some(right) = world.testbed.built_again(service, &admitted) else { return true };
+    for (at, _) in outside.iter().filter(|(_, is_to_be_replaced)| *is_to_be_replaced) {
+        world.testbed.reload(*at, &right, false);
+    }
+    outside.is_empty()
+}
+
+/// Whether a person starts the right version now: not while a hook of its agent moves it.
+fn is_to_be_replaced(slot: &Slot, run: &Running, now: u64) -> bool {
+    let is_out = slot.out.as_ref().is_some_and(|(since, _)| since + OUT <= now);
+    slot.hooks.is_empty() && (is_out || run.since + PATIENCE <= now)
+}

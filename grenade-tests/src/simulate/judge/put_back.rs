@@ -1,0 +1,131 @@
+//! What a person put back in rotation, outside the window: its agent disables it at once below what was contracted; else it
+//! stays until it is drained, as capacity allows.
+
+use super::{Facts, SEEN};
+use crate::simulate::names::Names;
+use crate::simulate::slot::{At, Slot};
+use std::collections::BTreeMap;
+
+/// While all instances serve and nothing moves them, one outside the window is drained within so many milliseconds.
+const DRAINED: u64 = 30_000;
+
+impl Facts {
+    /// Whether no fault was active since then, nor ended less than `OLD` before, and the store was never replaced.
+    pub(super) fn is_calm_since(&self, since: u64) -> bool {
+        self.struck_until < since
+    }
+
+    /// Judges what was put back of a service and is still in rotation.
+    pub(in crate::simulate) fn judge_put_back(
+        &mut self,
+        now: u64,
+        of: usize,
+        slots: &BTreeMap<At, Slot>,
+        names: &Names,
+    ) {
+        let service = &self.services[of];
+        let Some(set_at) = service.windows.last().map(|(at, ..)| *at) else { return };
+        let of_it = || slots.iter().filter(|(at, _)| at.0 == of);
+        let changed = |slot: &Slot| slot.came_at.max(slot.running.as_ref().map_or(0, |run| run.since));
+        let changed_at = of_it().map(|(_, slot)| changed(slot)).fold(set_at, u64::max);
+        let may_be_drained = !service.upgrading && of_it().all(|(_, slot)| slot.serves);
+        let mut found = Vec::new();
+        for (at, slot) in of_it().filter(|(_, slot)| slot.serves) {
+            let put_back = slot.alive(now).filter(|run| run.put_back);
+            let outside = put_back.filter(|run| !service.admitted().contains(&run.is.version));
+            let Some(run) = outside else { continue };
+            let (rule, since, limit, what) = match run.is.version < service.contracted {
+                true => (1, run.since.max(set_at), SEEN, "below what was contracted"),
+                false if may_be_drained => (2, changed_at, DRAINED, "and is not drained"),
+                false => continue,
+            };
+            if since + limit < now && self.is_calm_since(since) {
+                let name = names.instance(*at);
+                let text = format!("{name} serves outside the window at {} since {since}, {what}", run.tag);
+                found.push((rule, text));
+            }
+        }
+        found.into_iter().for_each(|(rule, text)| self.breach(now, rule, text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{OLD, ServiceFacts};
+    use super::*;
+    use crate::simulate::slot::{Behaviour, Cause, Running};
+
+    const PLACE: At = (0, 0);
+    const PUT_BACK: u64 = 60_000;
+
+    fn runs(version: u32, since: u64, put_back: bool) -> Slot {
+        let is = Behaviour::good(version, 0);
+        let running = Running { tag: format!("pantry-{version}"), is, since, pid: 1, put_back };
+        Slot { running: Some(running), serves: true, ..Slot::default() }
+    }
+
+    /// A service of two instances that both must stay, whose window admits version 2 alone; version 1 was put back on one.
+    fn world(contracted: u32) -> (Facts, BTreeMap<At, Slot>) {
+        let windows = vec![(1_000, 2, 2)];
+        let service =
+            ServiceFacts { instances: 2, min_in_service: 2, windows, contracted, ..Default::default() };
+        let facts = Facts { services: vec![service], ..Facts::default() };
+        (facts, [(PLACE, runs(1, PUT_BACK, true)), ((0, 1), runs(2, 0, false))].into())
+    }
+
+    fn rules(facts: &Facts) -> Vec<u8> {
+        facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    /// The rules that are broken so many milliseconds after a version was put back.
+    fn broken(
+        contracted: u32,
+        after: u64,
+        change: impl FnOnce(&mut Facts, &mut BTreeMap<At, Slot>),
+    ) -> Vec<u8> {
+        let (mut facts, mut slots) = world(contracted);
+        change(&mut facts, &mut slots);
+        let nodes = ["n0", "n1"].map(str::to_owned).to_vec();
+        let names = Names { services: vec!["pantry".to_owned()], nodes };
+        facts.judge_put_back(PUT_BACK + after, 0, &slots, &names);
+        rules(&facts)
+    }
+
+    #[test]
+    fn version_put_back_must_be_drained_once_capacity_allows() {
+        assert_eq!(broken(0, DRAINED, |_, _| ()), Vec::<u8>::new(), "there is time yet");
+        assert_eq!(broken(0, DRAINED + 1, |_, _| ()), [2]);
+        let other_is_out = |_: &mut Facts, slots: &mut BTreeMap<At, Slot>| {
+            slots.insert((0, 1), Slot { serves: false, ..runs(2, 0, false) });
+        };
+        assert_eq!(broken(0, DRAINED + 1, other_is_out), Vec::<u8>::new(), "the other one is out");
+        let is_moved = |facts: &mut Facts, _: &mut BTreeMap<At, Slot>| facts.services[0].upgrading = true;
+        assert_eq!(broken(0, DRAINED + 1, is_moved), Vec::<u8>::new(), "an upgrade has its own order");
+        let is_admitted =
+            |facts: &mut Facts, _: &mut BTreeMap<At, Slot>| facts.services[0].windows.push((1_001, 1, 2));
+        assert_eq!(broken(0, DRAINED + 1, is_admitted), Vec::<u8>::new(), "the window admits it");
+    }
+
+    #[test]
+    fn version_put_back_below_the_contracted_one_is_disabled() {
+        assert_eq!(broken(2, SEEN, |_, _| ()), Vec::<u8>::new(), "its agent may not have seen it");
+        assert_eq!(broken(2, SEEN + 1, |_, _| ()), [1]);
+        let struck = |facts: &mut Facts, _: &mut BTreeMap<At, Slot>| facts.struck_until = PUT_BACK + 1;
+        assert_eq!(broken(2, SEEN + 1, struck), Vec::<u8>::new(), "its agent may be away");
+    }
+
+    #[test]
+    fn version_put_back_is_taken_out_as_capacity_allows() {
+        let judged = |contracted: u32, struck_until: u64| {
+            let (mut facts, mut slots) = world(contracted);
+            facts.struck_until = struck_until;
+            let now = PUT_BACK + OLD;
+            slots.insert(PLACE, Slot { out: Some((now, Cause::Order)), ..runs(1, PUT_BACK, true) });
+            facts.taken_out(now, PLACE, &slots, "pantry/n0");
+            rules(&facts)
+        };
+        assert_eq!(judged(0, PUT_BACK - 1), [4], "two must stay");
+        assert_eq!(judged(0, PUT_BACK), Vec::<u8>::new(), "its agent may not have seen it in rotation");
+        assert_eq!(judged(2, 0), Vec::<u8>::new(), "it is below the contracted one");
+    }
+}
