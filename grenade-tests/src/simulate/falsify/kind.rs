@@ -95,11 +95,15 @@ pub enum FalseAction {
     RecordGrows,
     /// The store refuses what an upgrade has to write.
     WriteIsRefused,
+    /// The health URL of an instance that was verified has always flapped.
+    FlappingIsVerified,
+    /// An upgrade goes on over an instance that failed after it was verified.
+    LateFailureIsNotCounted,
 }
 
 impl FalseAction {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::DeposedWrites,
         Self::ReasonsAreLost,
         Self::OldProgramAtContract,
@@ -126,6 +130,8 @@ impl FalseAction {
         Self::LetInIsTakenBack,
         Self::RecordGrows,
         Self::WriteIsRefused,
+        Self::FlappingIsVerified,
+        Self::LateFailureIsNotCounted,
     ];
 
     /// The rule that it breaks.
@@ -148,7 +154,10 @@ impl FalseAction {
             | Self::BadRecordEndsALoop
             | Self::RecordGrows
             | Self::WriteIsRefused => 11,
-            Self::OldProgramAtTheEnd | Self::OutAtTheEnd => 12,
+            Self::OldProgramAtTheEnd
+            | Self::OutAtTheEnd
+            | Self::FlappingIsVerified
+            | Self::LateFailureIsNotCounted => 12,
         }
     }
 }
