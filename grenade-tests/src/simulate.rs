@@ -30,6 +30,7 @@ mod gate;
 mod host;
 mod images;
 mod judge;
+mod late_failures;
 mod line;
 mod lost;
 pub mod many;

@@ -2,6 +2,7 @@
 
 use super::ends;
 use super::judge::Facts;
+use super::late_failures::{self, failed_at, is_exempt};
 use super::record_size;
 use super::slot::{At, Slot};
 use super::stream_audit::noticed;
@@ -58,8 +59,12 @@ impl Auditor {
         trace.go_back_to(made);
         // As they are in the copy: what could not be read when it was made is unreadable again, and nothing else is.
         trace.spoilt = unreadable(&prefix, found.kvs().iter().map(|kv| (kv.key(), kv.value())));
-        testbed.state().facts.silent.begin_again();
-        testbed.state().facts.drains.begin_again();
+        {
+            let facts = &mut testbed.state().facts;
+            facts.silent.begin_again();
+            facts.drains.begin_again();
+            facts.late_failures.begin_again();
+        }
         for revision in &trace.revisions {
             revision.writes.iter().for_each(|written| notice(&testbed, written, None));
         }
@@ -269,6 +274,9 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
                 }
                 if revision.is_some() {
                     state.facts.moves.directs(id, at, &directive.body.disposition, now);
+                    if directive.body.disposition == Disposition::Drain {
+                        late_failures::judge_drain(&mut state.facts, testbed.names(), id, now);
+                    }
                 }
             }
         }
@@ -297,6 +305,17 @@ fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
             let at = place(testbed, service.as_str(), node.as_str());
             at.into_iter().for_each(|at| admitted(&mut state, at, now));
         }
+        (Key::Exception(id, node), value) => {
+            let exempt = matches!(value, Some(Value::Exception(found)) if is_exempt(&found.body));
+            if let Some(node) = testbed.names().node(node.as_str()) {
+                state.facts.late_failures.excepts(id.as_str(), node, exempt, now);
+            }
+        }
+        (Key::Maintenance(node), value) => {
+            if let Some(node) = testbed.names().node(node.as_str()) {
+                state.facts.late_failures.cordons(node, value.is_some(), now);
+            }
+        }
         (Key::Decommission(service, node), Some(_)) => {
             let at = place(testbed, service.as_str(), node.as_str());
             at.into_iter().for_each(|at| state.facts.silent.decommissioned(at));
@@ -320,6 +339,9 @@ fn upgraded(
     let phase = upgrade.phase.name();
     let paused = upgrade.paused.is_some();
     let super::testbed::State { facts, slots, .. } = state;
+    if let Some(service) = testbed.names().service(upgrade.spec.service.as_str()) {
+        facts.late_failures.goes_to(id, service, upgrade.spec.to.get());
+    }
     let changed = facts.phases.get(id).is_none_or(|(was, _)| *was != phase);
     if changed {
         facts.enters(id, phase, now);
@@ -335,6 +357,9 @@ fn upgraded(
                 facts.rolled_back.insert(id.to_owned(), facts.silent.admissions());
             }
             ends::judge(facts, slots, testbed.names(), upgrade, now);
+            if matches!(phase, PhaseName::Remove | PhaseName::Completed) {
+                late_failures::judge(facts, testbed.names(), id, now);
+            }
         }
     }
     if let Phase::Roll { wave } = upgrade.phase
@@ -367,12 +392,16 @@ fn admitted(state: &mut super::testbed::State, at: At, now: u64) {
 
 /// The report of an instance was written, or is gone.
 fn reported(facts: &mut Facts, at: At, written: &Written, now: u64) {
-    let Some(put) = &written.put else { return facts.silent.lost(at, now, !written.gone) };
+    let Some(put) = &written.put else {
+        facts.late_failures.reported(at, None, now);
+        return facts.silent.lost(at, now, !written.gone);
+    };
     facts.silent.reported(at);
-    if let Value::Report(report) = &put.value
-        && report.body.window.exists()
-    {
-        facts.bound.insert(at);
+    if let Value::Report(report) = &put.value {
+        facts.late_failures.reported(at, failed_at(&report.body), now);
+        if report.body.window.exists() {
+            facts.bound.insert(at);
+        }
     }
 }
 

@@ -21,11 +21,16 @@ const BATCH: u64 = 100;
 /// In how many of a hundred worlds everything is reinstalled where the store becomes blank.
 const REINSTALLED: u64 = 30;
 
+/// The period of a health URL that flaps, in milliseconds: long enough that checks of balancers see it answer 200 for their
+/// rise time in between.
+const HEALTH_FLAPS: u64 = 4_000;
+
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
     let mut drawn = world(seed);
     with_an_empty_service(&mut Dice::of(seed, "empty service"), &mut drawn.schemas);
     without_supervisors(&mut Dice::of(seed, "supervisors"), &mut drawn.services);
+    with_flapping_health(&mut Dice::of(seed, "flapping health"), &mut drawn.upgrades);
     let put_back = versions_put_back(&mut Dice::of(seed, "versions put back"), &drawn);
     drawn.faults.extend(put_back);
     let faults = fills_after_a_roll(&mut Dice::of(seed, "fills after a roll"), &drawn);
@@ -179,6 +184,15 @@ fn without_supervisors(dice: &mut Dice, services: &mut [ServicePlan]) {
     }
 }
 
+/// Half of the releases that flap do so at their health URL, and are never healthy for as long as their upgrades ask for.
+fn with_flapping_health(dice: &mut Dice, upgrades: &mut [UpgradePlan]) {
+    for upgrade in upgrades.iter_mut().filter(|upgrade| upgrade.release == ReleasePlan::Flaps) {
+        if dice.percent(50) {
+            (upgrade.release, upgrade.healthy_time) = (ReleasePlan::HealthFlaps(HEALTH_FLAPS), HEALTH_FLAPS);
+        }
+    }
+}
+
 /// Some tables have more rows than one batch of a fill takes.
 fn many_rows(dice: &mut Dice, schemas: &mut [SchemaPlan]) {
     for schema in schemas {
@@ -300,6 +314,10 @@ fn required(dice: &mut Dice) -> Vec<GateTag> {
 mod tests {
     use super::*;
 
+    fn health_flaps(upgrade: &UpgradePlan) -> bool {
+        matches!(upgrade.release, ReleasePlan::HealthFlaps(period) if upgrade.healthy_time >= period)
+    }
+
     #[test]
     fn fifth_of_the_worlds_has_more_than_one_upgrade() {
         let drawn: Vec<Scenario> = (1..=2_000).map(scenario).collect();
@@ -318,6 +336,7 @@ mod tests {
             ("a group", share(|one| one.metadata.is_some()), 7..=13),
             ("a store for small requests", share(|one| one.max_request.is_some()), 1..=5),
             ("reinstalled with a blank store", share(|one| one.reinstalled), 26..=34),
+            ("health that flaps", share(|one| one.upgrades.iter().any(health_flaps)), 1..=5),
         ];
         for (what, found, expected) in shares {
             assert!(expected.contains(&found), "{what}: {found} %, expected {expected:?}");

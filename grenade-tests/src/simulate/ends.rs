@@ -50,6 +50,10 @@ pub(super) fn judge(
             nothing_old_runs(facts, slots, names, (service, needs), now);
         }
     }
+    if let (PhaseName::Remove | PhaseName::Completed, Some(own)) = (phase, own) {
+        let (tag, ms) = (upgrade.spec.release.tag.as_str(), upgrade.spec.health.min_healthy_time.as_millis());
+        none_flaps(facts, slots, names, (own, tag, ms), now);
+    }
     match (phase, own) {
         (PhaseName::Completed, Some(own)) => {
             all_serve(facts, slots, names, (own, upgrade.spec.to.get()), (12, now));
@@ -121,6 +125,29 @@ fn all_serve(
     }
 }
 
+/// No instance runs the new release where that is never healthy for as long as the upgrade asks for: none of it can have been
+/// verified. Not judged are instances that came with it, those of which the journal is lost, and those whose agent was
+/// stopped, and so may have seen no break.
+fn none_flaps(
+    facts: &mut Facts,
+    slots: &BTreeMap<At, Slot>,
+    names: &Names,
+    (service, tag, ms): (usize, &str, u64),
+    now: u64,
+) {
+    for (at, slot) in slots.iter().filter(|((of, _), slot)| *of == service && slot.came_with.is_none()) {
+        let unseen = [&facts.byzantine, &facts.journals_lost, &facts.agents_stalled];
+        if unseen.iter().any(|nodes| nodes.contains(&at.1)) || !facts.silent.counts(*at) {
+            continue;
+        }
+        if slot.alive(now).is_some_and(|run| run.tag == tag && run.is.is_never_healthy_for(ms)) {
+            let name = names.instance(*at);
+            let text = format!("{name} counts as verified at {tag}, which is never healthy for {ms} ms");
+            facts.breach(now, 12, text);
+        }
+    }
+}
+
 /// No drain of a roll is ordered on an old look at the database: it had lacked the new form for a while when the wave began.
 /// Whether that is to be looked at: the form may have come since the judge looked last.
 pub(super) fn drains(facts: &mut Facts, names: &Names, at: At, id: &str, now: u64) -> bool {
@@ -141,3 +168,40 @@ pub(super) fn drains(facts: &mut Facts, names: &Names, at: At, id: &str, now: u6
 
 /// How long a look at the database holds in a roll, in milliseconds.
 const LOOK_HOLDS: u64 = 60_000;
+
+#[cfg(test)]
+mod tests {
+    use super::super::slot::{Behaviour, Running};
+    use super::*;
+
+    const AT: At = (0, 0);
+
+    fn runs(is: Behaviour) -> Slot {
+        let running = Running { tag: "pantry-2".to_owned(), is, since: 0, pid: 1, put_back: false };
+        Slot { running: Some(running), ..Slot::default() }
+    }
+
+    /// The rules that are broken where an upgrade to this release ends that asks for so many milliseconds.
+    fn broken(slot: Slot, ms: u64, stalled: bool) -> Vec<u8> {
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let mut facts = Facts::default();
+        facts.silent.admitted(AT);
+        if stalled {
+            facts.agents_stalled.insert(AT.1);
+        }
+        let slots = BTreeMap::from([(AT, slot)]);
+        none_flaps(&mut facts, &slots, &names, (0, "pantry-2", ms), 60_000);
+        facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    #[test]
+    fn release_whose_health_flaps_is_not_verified() {
+        let flaps = || runs(Behaviour { health_flaps: Some(4_000), ..Behaviour::good(2, 600) });
+        assert_eq!(broken(flaps(), 4_000, false), [12]);
+        assert_eq!(broken(flaps(), 3_999, false), Vec::<u8>::new(), "it may have been healthy for so long");
+        assert_eq!(broken(runs(Behaviour::good(2, 600)), 4_000, false), Vec::<u8>::new());
+        assert_eq!(broken(flaps(), 4_000, true), Vec::<u8>::new(), "its agent may have seen no break");
+        let joined = Slot { came_with: Some("pantry-2".to_owned()), ..flaps() };
+        assert_eq!(broken(joined, 4_000, false), Vec::<u8>::new(), "no order started it");
+    }
+}

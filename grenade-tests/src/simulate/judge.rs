@@ -10,6 +10,7 @@ pub(super) use service::{Limits, ServiceFacts};
 
 use self::drains::Drains;
 use super::document::Fall;
+use super::late_failures::LateFailures;
 use super::moves::Moves;
 use super::record_size::CommitSizes;
 use super::silence::SilentInstances;
@@ -92,6 +93,10 @@ pub(super) struct Facts {
     pub byzantine: BTreeSet<usize>,
     /// Nodes whose agents have lost their journals.
     pub journals_lost: BTreeSet<usize>,
+    /// Nodes whose agents were stopped for a while, and looked at nothing meanwhile.
+    pub agents_stalled: BTreeSet<usize>,
+    /// What failed after it was verified.
+    pub late_failures: LateFailures,
     /// Release streams.
     pub streams: StreamFacts,
     /// Instances whose agents have acknowledged a window, and have not lost their journal since.

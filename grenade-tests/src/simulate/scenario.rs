@@ -206,6 +206,8 @@ pub enum ReleasePlan {
     CrashesAfter(u64),
     /// Its readiness comes and goes.
     Flaps,
+    /// It stays ready, and its health URL fails for a moment in each such period, in milliseconds.
+    HealthFlaps(u64),
     /// It needs long to become ready.
     Slow,
     /// It says another version.

@@ -7,6 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Which service on which node, by their places in the scenario.
 pub(super) type At = (usize, usize);
 
+/// For how long a health URL that flaps fails in each period, in milliseconds: for less time than there is between two
+/// checks of a balancer, so that a balancer never sees it fail twice in a row.
+const FLAP: u64 = 900;
+
 /// How the code of a release behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Behaviour {
@@ -22,17 +26,44 @@ pub(super) struct Behaviour {
     pub crashes_after: Option<u64>,
     /// Its readiness comes and goes with half this period.
     pub flaps: Option<u64>,
+    /// Its health URL fails at the end of each such period.
+    pub health_flaps: Option<u64>,
 }
 
 impl Behaviour {
     /// A release that works: ready so many milliseconds after its start.
     pub(super) fn good(version: u32, ready_after: u64) -> Self {
-        Self { version, says: None, ready_after, starts: true, crashes_after: None, flaps: None }
+        Self {
+            version,
+            says: None,
+            ready_after,
+            starts: true,
+            crashes_after: None,
+            flaps: None,
+            health_flaps: None,
+        }
     }
 
     /// The same release without what is wrong with it.
     pub(super) fn corrected(&self) -> Self {
-        Self { says: None, starts: true, crashes_after: None, flaps: None, ..self.clone() }
+        Self {
+            says: None,
+            starts: true,
+            crashes_after: None,
+            flaps: None,
+            health_flaps: None,
+            ..self.clone()
+        }
+    }
+
+    /// Whether its health URL never answers 200 for so many milliseconds without a break.
+    pub(super) fn is_never_healthy_for(&self, ms: u64) -> bool {
+        self.health_flaps.is_some_and(|period| period <= ms)
+    }
+
+    /// Whether its health URL answers 200 so many milliseconds after the start.
+    fn is_healthy_after(&self, ms: u64) -> bool {
+        self.health_flaps.is_none_or(|period| ms % period + FLAP < period)
     }
 }
 
@@ -211,7 +242,16 @@ impl Slot {
 
     /// What the health URL says where there is no disable-file.
     pub(super) fn is_healthy(&self, now: u64) -> bool {
-        self.listens(now).is_some() && !self.has(Hiccup::Health, now) && !self.hangs(now)
+        self.listens(now).is_some_and(|run| run.is.is_healthy_after(now - run.since))
+            && !self.has(Hiccup::Health, now)
+            && !self.hangs(now)
+    }
+
+    /// Whether it stayed in rotation although its health URL failed: the same process answers, and its balancer has not
+    /// taken it out meanwhile.
+    pub(super) fn stayed_in_rotation(&self) -> bool {
+        let Some((failed_at, Cause::Misfortune(_))) = self.out else { return false };
+        self.server.up && self.running.as_ref().is_some_and(|run| run.since < failed_at)
     }
 
     /// What it says of its version.

@@ -120,6 +120,7 @@ fn behaviour(version: u32, plan: ReleasePlan) -> Behaviour {
         ReleasePlan::NeverStarts => is.starts = false,
         ReleasePlan::CrashesAfter(after) => is.crashes_after = Some(after),
         ReleasePlan::Flaps => is.flaps = Some(1_500),
+        ReleasePlan::HealthFlaps(period) => is.health_flaps = Some(period),
         ReleasePlan::Slow => is.ready_after = 8_000,
         ReleasePlan::Lies => is.says = Some(version - 1),
     }

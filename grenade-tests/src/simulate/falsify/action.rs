@@ -22,7 +22,8 @@ impl FalseAction {
             Self::OldProgramAtContract
             | Self::OldSessionAtContract
             | Self::OldProgramAtTheEnd
-            | Self::OutAtTheEnd => ("u0", PhaseName::Remove),
+            | Self::OutAtTheEnd
+            | Self::FlappingIsVerified => ("u0", PhaseName::Remove),
             Self::PausedJobGoesOn => ("u0", PhaseName::Migrate),
             Self::TableIsLeft => ("u0", PhaseName::RollingBack),
             Self::NewProgramAfterRollback => ("u0", PhaseName::RolledBack),
@@ -64,7 +65,7 @@ impl FalseAction {
                 find(world, Slot::is_out_by_order)?;
                 self.apply_to(world, serving(world)?, since)
             }
-            Self::GateOverSilence | Self::GateOverABadRecord => {
+            Self::GateOverSilence | Self::GateOverABadRecord | Self::LateFailureIsNotCounted => {
                 let at = find(world, |slot| slot.serves && slot.version() == Some(2))?;
                 self.apply_to(world, at, since)
             }
@@ -111,6 +112,17 @@ impl FalseAction {
                 // Repeated while the roll lasts: the instance reports again.
                 world.testbed.state().facts.silent.falsify(at, is_bad);
                 return None;
+            }
+            Self::LateFailureIsNotCounted => {
+                // Repeated while the roll lasts, for the same reason.
+                world.testbed.state().facts.late_failures.reported(at, Some(2), 0);
+                return None;
+            }
+            Self::FlappingIsVerified => {
+                let period = world.scenario.upgrades[0].healthy_time;
+                world.testbed.change(at, |slot, _| {
+                    slot.running.iter_mut().for_each(|run| run.is.health_flaps = Some(period));
+                });
             }
             Self::OneOutTooMany => hide(world, at),
             Self::LetInIsTakenBack => {

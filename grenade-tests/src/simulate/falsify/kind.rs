@@ -101,11 +101,15 @@ pub enum FalseAction {
     RecordGrows,
     /// The store refuses what an upgrade has to write.
     WriteIsRefused,
+    /// The health URL of an instance that was verified has always flapped.
+    FlappingIsVerified,
+    /// An upgrade goes on over an instance that failed after it was verified.
+    LateFailureIsNotCounted,
 }
 
 impl FalseAction {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::DeposedWrites,
         Self::PausedJobGoesOn,
         Self::UnknownTermIsOverwritten,
@@ -135,6 +139,8 @@ impl FalseAction {
         Self::LetInIsTakenBack,
         Self::RecordGrows,
         Self::WriteIsRefused,
+        Self::FlappingIsVerified,
+        Self::LateFailureIsNotCounted,
     ];
 
     /// The rule that it breaks.
@@ -164,7 +170,10 @@ impl FalseAction {
             | Self::BadRecordEndsALoop
             | Self::RecordGrows
             | Self::WriteIsRefused => 11,
-            Self::OldProgramAtTheEnd | Self::OutAtTheEnd => 12,
+            Self::OldProgramAtTheEnd
+            | Self::OutAtTheEnd
+            | Self::FlappingIsVerified
+            | Self::LateFailureIsNotCounted => 12,
         }
     }
 }

@@ -39,6 +39,7 @@ pub(super) fn kill_agent(world: &mut World, node: usize) -> Vec<Undo> {
 }
 
 pub(super) fn stall_agent(world: &World, node: usize) -> Vec<Undo> {
+    world.testbed.state().facts.agents_stalled.insert(node);
     world.agents[node].iter().for_each(|agent| agent.gate.set(Passage::Stalled));
     vec![Undo::ThawAgent(node)]
 }

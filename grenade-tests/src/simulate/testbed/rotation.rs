@@ -64,11 +64,12 @@ impl Testbed {
         let (version, put_back) = (run.map(|run| run.is.version), run.is_some_and(|run| run.put_back));
         match (was, serves) {
             (false, true) => {
+                let stayed = slot.stayed_in_rotation();
                 (slot.out, slot.came_at) = (None, now);
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 at version {}", version.unwrap_or(0)));
                 // What a person put back was in before, and its health may have failed for less time than a check needs.
-                if !put_back {
+                if !put_back && !stayed {
                     state.facts.came_in(now, at, version.unwrap_or(0), &name);
                 }
             }
@@ -90,5 +91,53 @@ impl Testbed {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::event_log::EventLog;
+    use crate::simulate::judge::{Facts, ServiceFacts};
+    use crate::simulate::names::Names;
+    use crate::simulate::slot::{Behaviour, Hiccup};
+    use std::time::Duration;
+
+    const PLACE: At = (0, 0);
+
+    /// Seconds go by, with a check of the balancer in each.
+    async fn seconds_pass(testbed: &Testbed, seconds: u64) {
+        for _ in 0..seconds {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            testbed.tick();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_balancers_never_took_out_does_not_come_in_again() {
+        // The window admits what runs when it is started, and not any more a second later.
+        let windows = vec![(0, 1, 2), (1_000, 1, 1)];
+        let service = ServiceFacts { instances: 1, windows, ..ServiceFacts::default() };
+        let facts = Facts { services: vec![service], ..Facts::default() };
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let flaps = Behaviour { health_flaps: Some(4_000), ..Behaviour::good(2, 0) };
+        let releases = [("pantry-2".to_owned(), flaps)].into();
+        let testbed = Testbed::new(names, releases, EventLog::new(true), facts);
+        testbed.start(PLACE, "pantry-2");
+        // So that one check in four falls on the time in which the health URL fails.
+        tokio::time::advance(Duration::from_millis(500)).await;
+        seconds_pass(&testbed, 30).await;
+        let (breaches, came_in) = {
+            let state = testbed.state();
+            let came_in = state.log.lines().iter().filter(|line| line.contains("answers 200 at")).count();
+            (state.facts.breaches.clone(), came_in)
+        };
+        assert_eq!(breaches, []);
+        assert!(came_in > 5, "{came_in}");
+
+        testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Health, now + 5_000));
+        seconds_pass(&testbed, 8).await;
+        let rules: Vec<u8> = testbed.state().facts.breaches.iter().map(|breach| breach.rule).collect();
+        assert_eq!(rules.first(), Some(&2), "balancers had taken it out");
     }
 }
