@@ -228,14 +228,16 @@ async fn reconcile(world: &World, taken_up: Vec<String>) {
 }
 
 /// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, its
-/// node joined with a release of its own, or it is out of rotation at a version that the new window does not admit.
+/// node joined with a release of its own, or it is out of rotation at a version that the new window does not admit. Where
+/// they put that version back themselves, they start the right one instead.
 fn stays_out(world: &World, running: &RunningInstance) -> bool {
     let names = world.testbed.names();
     let Some((service, node)) = running.instance.split_once('/') else { return false };
     let Some(at) = names.service(service).zip(names.node(node)) else { return false };
     let (now, state) = (world.testbed.now(), world.testbed.state());
     let stays = |slot: &Slot| {
-        let came_too_old = running.version.is_some() && !slot.serves;
+        let is_put_back = slot.alive(now).is_some_and(|run| run.put_back);
+        let came_too_old = running.version.is_some() && !slot.serves && !is_put_back;
         slot.said_version(now).is_none() || slot.came_with.is_some() || came_too_old
     };
     state.slots.get(&at).is_none_or(stays)

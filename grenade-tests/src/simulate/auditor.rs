@@ -1,5 +1,6 @@
 //! Follows every key's history as it is written, over a line of its own that nothing disturbs.
 
+use super::database::TermOrigin;
 use super::ends;
 use super::judge::Facts;
 use super::late_failures::{self, failed_at, is_exempt};
@@ -125,15 +126,21 @@ impl Auditor {
         begun.collect()
     }
 
-    /// Whether the store has given a term, or was reconciled with it.
-    pub(super) fn knows_term(&self, term: &str) -> bool {
+    /// Where the store has a term from.
+    pub(super) fn origin(&self, term: &str) -> TermOrigin {
         let trace = self.trace();
-        let mut written = trace.revisions.iter().flat_map(|revision| &revision.writes);
-        written.any(|written| match (&written.key, written.put.as_ref().map(|put| &put.value)) {
-            (Key::Term(given), Some(_)) => given.as_str() == term,
-            (_, Some(Value::Reconciliation(by))) => by.body.terms.iter().any(|known| known.as_str() == term),
-            _ => false,
-        })
+        let written = trace.revisions.iter().flat_map(|revision| &revision.writes);
+        let origins =
+            written.map(|written| match (&written.key, written.put.as_ref().map(|put| &put.value)) {
+                (Key::Term(given), Some(_)) if given.as_str() == term => TermOrigin::Given,
+                (_, Some(Value::Reconciliation(by)))
+                    if by.body.terms.iter().any(|known| known.as_str() == term) =>
+                {
+                    TermOrigin::Reconciled
+                }
+                _ => TermOrigin::Unknown,
+            });
+        origins.max().unwrap_or(TermOrigin::Unknown)
     }
 
     /// Waits until everything is followed that was written so far.

@@ -16,6 +16,7 @@ mod sqlite;
 #[cfg(test)]
 mod tests;
 
+pub(super) use history::TermOrigin;
 pub(super) use postgres::server;
 
 use super::scenario::SchemaPlan;
@@ -177,13 +178,13 @@ impl Database {
 
     /// Looks at the history that coordinators keep in it: what was written since a higher term was obeyed, under a lower
     /// one, and which term took the place of one that the store does not know.
-    pub(super) async fn written_wrongly(&mut self, knows: impl Fn(&str) -> bool) -> Option<String> {
+    pub(super) async fn written_wrongly(&mut self, origin: impl Fn(&str) -> TermOrigin) -> Option<String> {
         // Before the first claim there is none.
         let term = ("tidegate_schema", ("term_id", "CAST(term_revision AS TEXT)"));
         let [term, rows] = self.texts_of([term, HISTORY]).await.ok()?;
         let (id, number) = term.into_iter().next()?;
         let number = number?.parse().ok()?;
-        let overwritten = self.history.claimed(&id, knows);
+        let overwritten = self.history.claimed(&id, origin);
         self.history.follow(number, rows).or(overwritten)
     }
 

@@ -16,7 +16,7 @@ pub(super) async fn look(world: &mut World) {
     let now = world.testbed.now();
     let auditor = &world.auditor;
     for database in world.databases.iter_mut().filter(|database| !database.is_away()) {
-        if let Some(text) = database.written_wrongly(|term| auditor.knows_term(term)).await {
+        if let Some(text) = database.written_wrongly(|term| auditor.origin(term)).await {
             world.testbed.state().facts.breach(now, 0, text);
         }
     }

@@ -64,7 +64,8 @@ async fn store_knows_its_own_terms_and_those_it_is_reconciled_with() {
         client.put(Prefix::default().key(&key), text, None).await.unwrap();
     }
     auditor.catch_up(&store).await.unwrap();
-    assert_eq!(["own", "former", "other"].map(|term| auditor.knows_term(term)), [true, true, false]);
+    let found = ["own", "former", "other"].map(|term| auditor.origin(term));
+    assert_eq!(found, [TermOrigin::Given, TermOrigin::Reconciled, TermOrigin::Unknown]);
 }
 
 #[tokio::test(start_paused = true)]

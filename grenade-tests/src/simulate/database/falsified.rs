@@ -1,7 +1,7 @@
 //! What is done to a database beside every program, so that the judge is judged.
 
 use super::form::column;
-use super::{Asked, Database};
+use super::{Asked, Database, TermOrigin};
 
 impl Database {
     /// The engine's history gets a row of a term that is lower than the one that is obeyed.
@@ -10,13 +10,13 @@ impl Database {
     /// What the database says.
     pub(crate) async fn deposed_writes(&mut self) -> Asked<()> {
         // The judge has seen what was there.
-        let _ = self.written_wrongly(|_| true).await;
+        let _ = self.written_wrongly(|_| TermOrigin::Given).await;
         self.run("UPDATE tidegate_history SET term_revision = 1, state = 'done', cursor = '1' WHERE seq = (SELECT max(seq) FROM tidegate_history)").await
     }
 
     /// The judge has seen that it obeyed a term of another store.
     pub(crate) fn obeyed_another_store(&mut self) {
-        self.history.claimed("of-another-store", |_| true);
+        self.history.claimed("of-another-store", |_| TermOrigin::Given);
     }
 
     /// A row is gone.

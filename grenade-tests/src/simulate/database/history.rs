@@ -6,6 +6,17 @@ use std::collections::BTreeMap;
 /// The id of the term under which a person claims a database that no leader has claimed.
 const BY_HAND: &str = "by-hand";
 
+/// Where a store has a term from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::simulate) enum TermOrigin {
+    /// It does not know the term.
+    Unknown,
+    /// It was reconciled with the term.
+    Reconciled,
+    /// It has given the term to a leader.
+    Given,
+}
+
 /// The engine's history, as far as it shows its writers.
 #[derive(Debug, Default)]
 pub(super) struct History {
@@ -19,11 +30,14 @@ pub(super) struct History {
 
 impl History {
     /// Takes in the id of the term that is obeyed now; says so where a leader of the store has claimed the database, and the
-    /// store does not know the term that was obeyed at the last look. It knows those of its own leaders, and those that it
-    /// was reconciled with.
-    pub(super) fn claimed(&mut self, id: &str, knows: impl Fn(&str) -> bool) -> Option<String> {
+    /// store does not know the term that was obeyed at the last look. A leader of a former store may have claimed it as the
+    /// store was replaced.
+    pub(super) fn claimed(&mut self, id: &str, origin: impl Fn(&str) -> TermOrigin) -> Option<String> {
         let former = self.obeyed.replace(id.to_owned())?;
-        let is_overwritten = former != id && former != BY_HAND && knows(id) && !knows(&former);
+        let is_overwritten = former != id
+            && former != BY_HAND
+            && origin(id) == TermOrigin::Given
+            && origin(&former) == TermOrigin::Unknown;
         is_overwritten.then(|| {
             format!("term {id} claimed a database that obeyed term {former}, which the store does not know")
         })
@@ -64,7 +78,13 @@ mod tests {
     #[test]
     fn unknown_term_is_overwritten_only_after_reconciliation() {
         let mut history = History::default();
-        let of = |known: &'static [&'static str]| move |term: &str| known.contains(&term);
+        let of = |given: &'static [&'static str]| {
+            move |term: &str| match term {
+                "reconciled" => TermOrigin::Reconciled,
+                term if given.contains(&term) => TermOrigin::Given,
+                _ => TermOrigin::Unknown,
+            }
+        };
         assert_eq!(history.claimed("by-hand", of(&[])), None);
         assert_eq!(history.claimed("a", of(&["a"])), None, "a person's claim is no leader's");
         assert_eq!(history.claimed("b", of(&["a", "b"])), None, "the store knows both");
@@ -74,7 +94,9 @@ mod tests {
         assert!(overwritten.is_some_and(|text| text.contains("obeyed term d")));
         assert_eq!(history.follow(7, rows(&[])), None);
         assert!(history.claimed("e", of(&["e"])).is_some(), "a look at the rows forgets nothing");
-        assert_eq!(history.claimed("f", of(&["e", "f"])), None, "it was reconciled with it");
+        assert_eq!(history.claimed("f", of(&["e", "f"])), None, "the store gave both");
+        assert_eq!(history.claimed("reconciled", of(&[])), None, "a leader of the former store did");
+        assert_eq!(history.claimed("g", of(&["g"])), None, "the store was reconciled with it");
     }
 
     #[test]
