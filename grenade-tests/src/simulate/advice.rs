@@ -3,6 +3,7 @@
 use super::accepting::{OldPrograms, says_none_is_old};
 use super::by_hand;
 use super::current::{Current, MISFORTUNE};
+use super::fault::version;
 use super::form_look;
 use super::operator::{Command, Operator, understood, within};
 use super::scenario::{ReleasePlan, UpgradePlan};
@@ -224,6 +225,7 @@ async fn reconcile(world: &World, taken_up: Vec<String>) {
     // The plan is made once a record that it depends on can be read.
     if let Err(why) = &done {
         put_back(world, why).await;
+        version::answered(world, why);
     }
 }
 

@@ -9,7 +9,7 @@ mod process;
 mod service;
 mod store;
 mod undo;
-mod version;
+pub(super) mod version;
 
 pub(super) use undo::Undo;
 

@@ -81,6 +81,8 @@ struct Run {
     falsify: Plan,
     /// Since when no coordinator is stopped and no database is slow.
     calm: u64,
+    /// When a coordinator was stopped last.
+    stopped: Option<u64>,
     /// When a coordinator last went on after it had been stopped.
     went_on: Option<u64>,
 }
@@ -126,6 +128,7 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
         fired,
         falsify,
         calm: 0,
+        stopped: None,
         went_on: None,
     };
     // Balancers check also while a person waits for an answer.
@@ -325,12 +328,15 @@ impl Run {
 
     async fn look_at_sessions(&mut self) {
         programs::connect(&mut self.world);
+        if self.is_any_stopped() {
+            self.stopped = Some(self.world.testbed.now());
+        }
         if is_slow() || self.is_any_stopped() {
             self.calm = self.world.testbed.now();
         }
         for chain in &self.sequences {
             let Some(current) = &chain.current else { continue };
-            paused_job::judge(&mut self.world, current, self.calm).await;
+            paused_job::judge(&mut self.world, current, self.stopped).await;
             let phase = self.world.testbed.state().facts.phases.get(&current.id).map(|(phase, _)| *phase);
             if phase == Some(PhaseName::Contract) {
                 let plan = self.world.scenario.upgrades[current.plan].clone();

@@ -4,6 +4,7 @@ use super::undo::Undo;
 use crate::simulate::slot::{At, Running, Slot};
 use crate::simulate::testbed::State;
 use crate::simulate::world::World;
+use std::ops::RangeInclusive;
 
 /// After so many milliseconds out of rotation an instance was taken out, and a person starts the right version.
 const OUT: u64 = 10_000;
@@ -57,8 +58,46 @@ pub(super) fn put_right(world: &World, service: usize) -> bool {
     outside.is_empty()
 }
 
+/// Where an answer says that a version which a person put back is outside of a window, they start one that is inside.
+pub(in crate::simulate) fn answered(world: &World, answer: &str) {
+    let put_back: Vec<At> = {
+        let (now, state) = (world.testbed.now(), world.testbed.state());
+        let is_put_back = |slot: &Slot| slot.alive(now).is_some_and(|run| run.put_back);
+        state.slots.iter().filter(|(_, slot)| is_put_back(slot)).map(|(at, _)| *at).collect()
+    };
+    for at in put_back {
+        let admitted = window_in(answer, &world.testbed.names().instance(at));
+        let right = admitted.and_then(|admitted| world.testbed.built_again(at.0, &admitted));
+        if let Some(right) = right {
+            world.testbed.reload(at, &right, false);
+        }
+    }
+}
+
+/// The window outside of which an answer says that an instance is.
+fn window_in(answer: &str, instance: &str) -> Option<RangeInclusive<u32>> {
+    let (_, of_it) = answer.split_once(&format!("{instance}: it runs version "))?;
+    let (_, window) = of_it.split_once(", outside the new window [")?;
+    let (floor, ceiling) = window.split_once(']')?.0.split_once(", ")?;
+    Some(floor.parse().ok()?..=ceiling.parse().ok()?)
+}
+
 /// Whether a person starts the right version now: not while a hook of its agent moves it.
 fn is_to_be_replaced(slot: &Slot, run: &Running, now: u64) -> bool {
     let is_out = slot.out.as_ref().is_some_and(|(since, _)| since + OUT <= now);
     slot.hooks.is_empty() && (is_out || run.since + PATIENCE <= now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn window_of_an_instance_is_read_from_the_answer() {
+        let answer = "the plan cannot be applied: pantry/n03: it runs version 4, outside the new window [5, 6]; \
+                      loft/n03: it runs version 1, outside the new window [2, 2]. Bring these instances back";
+        assert_eq!(window_in(answer, "pantry/n03"), Some(5..=6));
+        assert_eq!(window_in(answer, "loft/n03"), Some(2..=2));
+        assert_eq!(window_in(answer, "loft/n02"), None);
+    }
 }
