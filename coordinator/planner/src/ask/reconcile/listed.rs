@@ -22,7 +22,7 @@ pub(super) fn listed(
         planned.chain(earlier).filter(|id| found(id).is_some_and(is_to_be_listed)).collect();
     if all.len() > MOST_LISTED {
         return Err(Refusal::state(format!(
-            "cannot reconcile the store: it has no admission of {} instances, and one record lists at most {MOST_LISTED}. Restore a backup, which has admissions, and reconcile that store",
+            "cannot reconcile the store: it has no admission of {} instances, and one record lists at most {MOST_LISTED}. Restore a backup, which has admissions, and reconcile that store; or end agents, whose services go on, until at most {MOST_LISTED} instances report, reconcile the store, and start the others in groups, with a plan for each",
             all.len()
         )));
     }
