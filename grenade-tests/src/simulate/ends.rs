@@ -135,7 +135,8 @@ fn none_flaps(
     (service, tag, ms): (usize, &str, u64),
     now: u64,
 ) {
-    for (at, slot) in slots.iter().filter(|((of, _), slot)| *of == service && slot.came_with.is_none()) {
+    let came_with_it = |slot: &Slot| slot.came_with.as_deref() == Some(tag);
+    for (at, slot) in slots.iter().filter(|((of, _), slot)| *of == service && !came_with_it(slot)) {
         let unseen = [&facts.byzantine, &facts.journals_lost, &facts.agents_stalled];
         if unseen.iter().any(|nodes| nodes.contains(&at.1)) || !facts.silent.counts(*at) {
             continue;
@@ -201,7 +202,8 @@ mod tests {
         assert_eq!(broken(flaps(), 3_999, false), Vec::<u8>::new(), "it may have been healthy for so long");
         assert_eq!(broken(runs(Behaviour::good(2, 600)), 4_000, false), Vec::<u8>::new());
         assert_eq!(broken(flaps(), 4_000, true), Vec::<u8>::new(), "its agent may have seen no break");
-        let joined = Slot { came_with: Some("pantry-2".to_owned()), ..flaps() };
-        assert_eq!(broken(joined, 4_000, false), Vec::<u8>::new(), "no order started it");
+        let joined = |tag: &str| Slot { came_with: Some(tag.to_owned()), ..flaps() };
+        assert_eq!(broken(joined("pantry-2"), 4_000, false), Vec::<u8>::new(), "no order started it");
+        assert_eq!(broken(joined("pantry-1"), 4_000, false), [12], "an order started it");
     }
 }
