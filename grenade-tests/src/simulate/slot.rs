@@ -82,6 +82,14 @@ pub(super) struct Running {
     pub put_back: bool,
 }
 
+impl Running {
+    /// Whether a person put it back, below this version. A rollback to the version need not move it: one from preflight moves
+    /// nothing.
+    pub(super) fn is_put_back_below(&self, version: u32) -> bool {
+        self.put_back && self.is.version < version
+    }
+}
+
 /// What goes wrong for a while without an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Hiccup {
