@@ -206,10 +206,14 @@ impl Slot {
         self.running.as_ref().filter(|_| self.ends_at().is_none_or(|end| now < end))
     }
 
+    /// Whether a supervisor of its own starts what was started last again where it ends by itself.
+    pub(super) fn is_started_again(&self) -> bool {
+        self.supervised && self.running.as_ref().is_some_and(|run| !run.put_back)
+    }
+
     /// Whether nothing runs, and nothing starts it by itself: as a person sees who looks.
     pub(super) fn stands_still(&self, now: u64) -> bool {
-        let is_started_again = self.supervised && self.running.as_ref().is_some_and(|run| !run.put_back);
-        self.alive(now).is_none() && self.hooks.is_empty() && !is_started_again
+        self.alive(now).is_none() && self.hooks.is_empty() && !self.is_started_again()
     }
 
     /// The version that runs.
