@@ -92,12 +92,11 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
     let came_later = |at: &At| state.facts.silent.came_after(*at, admissions);
     // What came back since, and was decommissioned, is moved to the former release by the order that waited for it.
     let is_moved = |at: &At, run: &Running| state.facts.is_being_moved(*at, run, ended, now);
-    // What a person put back may be older still, and a rollback from preflight moves nothing.
     let others: Vec<String> = (state.slots.iter())
         .filter(|((service, node), _)| *service == plan.service && !state.facts.byzantine.contains(node))
         .filter_map(|(at, slot)| Some((at, slot.alive(now)?)))
-        .filter(|(at, run)| run.is.version != plan.from && !run.put_back && !lied(at, run))
-        .filter(|(at, run)| !came_later(at) && !is_moved(at, run))
+        .filter(|(_, run)| run.is.version != plan.from && !run.is_put_back_below(plan.from))
+        .filter(|(at, run)| !lied(at, run) && !came_later(at) && !is_moved(at, run))
         .map(|(at, run)| format!("{} runs {}", world.testbed.names().instance(*at), run.tag))
         .collect();
     if over == "rolled-back" && !others.is_empty() {

@@ -122,7 +122,7 @@ fn world(seed: u64) -> Scenario {
     }
 }
 
-/// The same with no other kinds of faults than these; none = all.
+/// The same with no other kinds of faults than these; none = all. Where a version is put back, without compute releases.
 ///
 /// # Errors
 /// Where none is drawn that has one of these kinds.
@@ -135,6 +135,10 @@ pub fn scenario_with(seed: u64, kinds: &[String]) -> anyhow::Result<Scenario> {
         some.retain(|what| kinds.contains(&what.kind()));
         let picked = dice.pick(&some).cloned();
         fault.what = picked.ok_or_else(|| anyhow::anyhow!("no fault is drawn of the kinds {kinds:?}"))?;
+    }
+    if drawn.faults.iter().any(|fault| matches!(fault.what, What::VersionPutBack(_))) {
+        // See `versions_put_back`.
+        drawn.stream = None;
     }
     Ok(drawn)
 }

@@ -104,9 +104,7 @@ fn all_serve(
         if facts.byzantine.contains(&at.1) || !facts.silent.counts(*at) {
             continue;
         }
-        // A rollback from preflight moves nothing, and below `from` only a person has put something.
-        let is_older = |run: &Running| run.put_back && run.is.version < version;
-        if rule == 10 && slot.alive(now).is_some_and(is_older) {
+        if rule == 10 && slot.alive(now).is_some_and(|run| run.is_put_back_below(version)) {
             continue;
         }
         let name = names.instance(*at);
@@ -135,7 +133,8 @@ fn none_flaps(
     (service, tag, ms): (usize, &str, u64),
     now: u64,
 ) {
-    for (at, slot) in slots.iter().filter(|((of, _), slot)| *of == service && slot.came_with.is_none()) {
+    let came_with_it = |slot: &Slot| slot.came_with.as_deref() == Some(tag);
+    for (at, slot) in slots.iter().filter(|((of, _), slot)| *of == service && !came_with_it(slot)) {
         let unseen = [&facts.byzantine, &facts.journals_lost, &facts.agents_stalled];
         if unseen.iter().any(|nodes| nodes.contains(&at.1)) || !facts.silent.counts(*at) {
             continue;
@@ -176,6 +175,10 @@ mod tests {
 
     const AT: At = (0, 0);
 
+    fn names() -> Names {
+        Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] }
+    }
+
     fn runs(is: Behaviour) -> Slot {
         let running = Running { tag: "pantry-2".to_owned(), is, since: 0, pid: 1, put_back: false };
         Slot { running: Some(running), ..Slot::default() }
@@ -183,15 +186,29 @@ mod tests {
 
     /// The rules that are broken where an upgrade to this release ends that asks for so many milliseconds.
     fn broken(slot: Slot, ms: u64, stalled: bool) -> Vec<u8> {
-        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
         let mut facts = Facts::default();
         facts.silent.admitted(AT);
         if stalled {
             facts.agents_stalled.insert(AT.1);
         }
         let slots = BTreeMap::from([(AT, slot)]);
-        none_flaps(&mut facts, &slots, &names, (0, "pantry-2", ms), 60_000);
+        none_flaps(&mut facts, &slots, &names(), (0, "pantry-2", ms), 60_000);
         facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    #[test]
+    fn rollback_need_not_move_what_was_put_back_below_it() {
+        let judged = |put_back: bool, version: u32| {
+            let mut facts = Facts::default();
+            facts.silent.admitted(AT);
+            let mut slot = runs(Behaviour::good(version, 600));
+            slot.running.iter_mut().for_each(|run| run.put_back = put_back);
+            all_serve(&mut facts, &BTreeMap::from([(AT, slot)]), &names(), (0, 2), (10, 60_000));
+            facts.breaches.len()
+        };
+        assert_eq!(judged(true, 1), 0);
+        assert_eq!(judged(false, 1), 1, "an order started it");
+        assert_eq!(judged(true, 3), 1, "the rollback moves it");
     }
 
     #[test]
@@ -201,7 +218,8 @@ mod tests {
         assert_eq!(broken(flaps(), 3_999, false), Vec::<u8>::new(), "it may have been healthy for so long");
         assert_eq!(broken(runs(Behaviour::good(2, 600)), 4_000, false), Vec::<u8>::new());
         assert_eq!(broken(flaps(), 4_000, true), Vec::<u8>::new(), "its agent may have seen no break");
-        let joined = Slot { came_with: Some("pantry-2".to_owned()), ..flaps() };
-        assert_eq!(broken(joined, 4_000, false), Vec::<u8>::new(), "no order started it");
+        let joined = |tag: &str| Slot { came_with: Some(tag.to_owned()), ..flaps() };
+        assert_eq!(broken(joined("pantry-2"), 4_000, false), Vec::<u8>::new(), "no order started it");
+        assert_eq!(broken(joined("pantry-1"), 4_000, false), [12], "an order started it");
     }
 }

@@ -212,12 +212,16 @@ impl Facts {
         let Some(service) = self.services.get(at.0) else { return };
         let run = slots.get(&at).and_then(|slot| slot.alive(now));
         let version = run.map(|run| run.is.version);
+        let is_ordered_out = self.ordered_out.contains_key(&at);
         if version.is_some_and(|version| version < service.contracted) {
-            // It cannot serve any more with what is left of the schema: it is disabled at once, by its agent alone.
-            self.taken_back.insert(at, now);
+            // It cannot serve any more with what is left of the schema: it is disabled at once, by its agent alone where no
+            // order says so.
+            if !is_ordered_out {
+                self.taken_back.insert(at, now);
+            }
             return;
         }
-        if run.is_some_and(|run| run.put_back && !self.is_calm_since(run.since)) {
+        if run.is_some_and(|run| run.put_back && !is_ordered_out && !self.is_calm_since(run.since)) {
             // Its agent may not have seen it in rotation, or not in time.
             self.taken_back.insert(at, now);
             return;
@@ -241,9 +245,7 @@ impl Facts {
         // What comes into rotation outside the window is refused by its agent alone. What was there before the window, or for
         // longer than its agent needs to see it, stays until it is drained.
         let since = service.windows.last().map_or(0, |(since, ..)| *since);
-        let is_refused = |slot: &Slot| {
-            slot.came_at > since && now < slot.came_at + SEEN && !self.ordered_out.contains_key(&at)
-        };
+        let is_refused = |slot: &Slot| slot.came_at > since && now < slot.came_at + SEEN && !is_ordered_out;
         let alone = version
             .zip(slots.get(&at))
             .is_some_and(|(version, slot)| if admits(version) { is_new(slot) } else { is_refused(slot) });

@@ -82,6 +82,14 @@ pub(super) struct Running {
     pub put_back: bool,
 }
 
+impl Running {
+    /// Whether a person put it back, below this version. A rollback to the version need not move it: one from preflight moves
+    /// nothing.
+    pub(super) fn is_put_back_below(&self, version: u32) -> bool {
+        self.put_back && self.is.version < version
+    }
+}
+
 /// What goes wrong for a while without an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Hiccup {
@@ -198,10 +206,14 @@ impl Slot {
         self.running.as_ref().filter(|_| self.ends_at().is_none_or(|end| now < end))
     }
 
+    /// Whether a supervisor of its own starts what was started last again where it ends by itself.
+    pub(super) fn is_started_again(&self) -> bool {
+        self.supervised && self.running.as_ref().is_some_and(|run| !run.put_back)
+    }
+
     /// Whether nothing runs, and nothing starts it by itself: as a person sees who looks.
     pub(super) fn stands_still(&self, now: u64) -> bool {
-        let is_started_again = self.supervised && self.running.as_ref().is_some_and(|run| !run.put_back);
-        self.alive(now).is_none() && self.hooks.is_empty() && !is_started_again
+        self.alive(now).is_none() && self.hooks.is_empty() && !self.is_started_again()
     }
 
     /// The version that runs.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::simulate::event_log::EventLog;
+use crate::simulate::judge::Facts;
 use crate::simulate::names::Names;
 
 const READABLE: &str = r#"{"schema":1,"upgrade":"u1"}"#;

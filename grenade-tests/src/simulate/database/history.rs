@@ -1,5 +1,5 @@
-//! Who wrote the migration engine's history: no deposed leader, and none of a store that does not know whom the database
-//! obeyed before.
+//! Which terms wrote the migration engine's history: none that is lower than the one that the database obeyed, and none of a
+//! store that does not know that one.
 
 use std::collections::BTreeMap;
 

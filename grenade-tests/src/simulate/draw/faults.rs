@@ -231,7 +231,7 @@ fn what(dice: &mut Dice, service: &ServicePlan) -> What {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scenario;
+    use super::super::{scenario, scenario_with};
     use super::*;
 
     #[test]
@@ -244,6 +244,17 @@ mod tests {
         let at_the_end = |one: &&&Scenario| one.faults.iter().any(|fault| fault.phase == COMPLETED);
         let ended = with.iter().filter(at_the_end).count();
         assert!((40..=100).contains(&ended), "{ended} of 1,000 once an upgrade is completed");
+    }
+
+    #[test]
+    fn worlds_with_only_versions_put_back_have_no_stream() {
+        let have_streams = |kind: &str| {
+            let kinds = [kind.to_owned()];
+            let drawn = (1..=100).map(|seed| scenario_with(seed, &kinds).unwrap());
+            drawn.filter(|one| !one.faults.is_empty()).any(|one| one.stream.is_some())
+        };
+        assert!(have_streams("Pause"));
+        assert!(!have_streams("VersionPutBack"));
     }
 
     #[test]

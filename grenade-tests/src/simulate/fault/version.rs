@@ -33,8 +33,8 @@ fn former(world: &World, at: At) -> Option<String> {
     world.testbed.built_again(at.0, &(version..=version))
 }
 
-/// Starts a version that the window admits on each node where one outside it was put back and is out of rotation by now.
-/// False where there was still such a node: a person looks once more.
+/// Starts a version that the window admits on each node where one outside it was put back and is out of rotation by now,
+/// also where it has ended since. False where there was still such a node: a person looks once more.
 pub(super) fn put_right(world: &World, service: usize) -> bool {
     let (now, names) = (world.testbed.now(), world.testbed.names());
     let (admitted, outside) = {
@@ -45,7 +45,7 @@ pub(super) fn put_right(world: &World, service: usize) -> bool {
         let is_outside = |run: &&Running| run.put_back && !admitted.contains(&run.is.version);
         let of_it = slots.iter().filter(|(at, _)| at.0 == service);
         let outside = of_it.filter_map(|(at, slot)| {
-            let run = slot.alive(now).filter(is_outside)?;
+            let run = slot.running.as_ref().filter(is_outside)?;
             Some((*at, is_to_be_replaced(slot, run, now)))
         });
         let outside: Vec<(At, bool)> = outside.collect();

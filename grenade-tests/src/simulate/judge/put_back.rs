@@ -3,7 +3,7 @@
 
 use super::{Facts, SEEN};
 use crate::simulate::names::Names;
-use crate::simulate::slot::{At, Slot};
+use crate::simulate::slot::{At, Running, Slot};
 use std::collections::BTreeMap;
 
 /// While all instances serve and nothing moves them, one outside the window is drained within so many milliseconds.
@@ -13,6 +13,14 @@ impl Facts {
     /// Whether no fault was active since then, nor ended less than `OLD` before, and the store was never replaced.
     pub(super) fn is_calm_since(&self, since: u64) -> bool {
         self.struck_until < since
+    }
+
+    /// Whether what runs in rotation must be able to read and write. What a person put back outside the window is judged by
+    /// how long it stays, and a window that was restored with its store may admit more than the database can serve.
+    pub(in crate::simulate) fn has_clients(&self, of: usize, run: &Running) -> bool {
+        let service = &self.services[of];
+        let is_inside = !service.windows.is_empty() && service.admitted().contains(&run.is.version);
+        !run.put_back || is_inside && self.is_calm_since(run.since)
     }
 
     /// Judges what was put back of a service and is still in rotation.
@@ -28,7 +36,8 @@ impl Facts {
         let of_it = || slots.iter().filter(|(at, _)| at.0 == of);
         let changed = |slot: &Slot| slot.came_at.max(slot.running.as_ref().map_or(0, |run| run.since));
         let changed_at = of_it().map(|(_, slot)| changed(slot)).fold(set_at, u64::max);
-        let may_be_drained = !service.upgrading && of_it().all(|(_, slot)| slot.serves);
+        let has_spare = service.instances > service.min_in_service;
+        let may_be_drained = !service.upgrading && has_spare && of_it().all(|(_, slot)| slot.serves);
         let mut found = Vec::new();
         for (at, slot) in of_it().filter(|(_, slot)| slot.serves) {
             let put_back = slot.alive(now).filter(|run| run.put_back);
@@ -53,7 +62,7 @@ impl Facts {
 mod tests {
     use super::super::{OLD, ServiceFacts};
     use super::*;
-    use crate::simulate::slot::{Behaviour, Cause, Running};
+    use crate::simulate::slot::{Behaviour, Cause};
 
     const PLACE: At = (0, 0);
     const PUT_BACK: u64 = 60_000;
@@ -64,11 +73,11 @@ mod tests {
         Slot { running: Some(running), serves: true, ..Slot::default() }
     }
 
-    /// A service of two instances that both must stay, whose window admits version 2 alone; version 1 was put back on one.
+    /// A service of two instances of which one must stay, whose window admits version 2 alone; version 1 was put back on one.
     fn world(contracted: u32) -> (Facts, BTreeMap<At, Slot>) {
         let windows = vec![(1_000, 2, 2)];
         let service =
-            ServiceFacts { instances: 2, min_in_service: 2, windows, contracted, ..Default::default() };
+            ServiceFacts { instances: 2, min_in_service: 1, windows, contracted, ..Default::default() };
         let facts = Facts { services: vec![service], ..Facts::default() };
         (facts, [(PLACE, runs(1, PUT_BACK, true)), ((0, 1), runs(2, 0, false))].into())
     }
@@ -99,6 +108,9 @@ mod tests {
             slots.insert((0, 1), Slot { serves: false, ..runs(2, 0, false) });
         };
         assert_eq!(broken(0, DRAINED + 1, other_is_out), Vec::<u8>::new(), "the other one is out");
+        let both_must_stay =
+            |facts: &mut Facts, _: &mut BTreeMap<At, Slot>| facts.services[0].min_in_service = 2;
+        assert_eq!(broken(0, DRAINED + 1, both_must_stay), Vec::<u8>::new(), "capacity is at its limit");
         let is_moved = |facts: &mut Facts, _: &mut BTreeMap<At, Slot>| facts.services[0].upgrading = true;
         assert_eq!(broken(0, DRAINED + 1, is_moved), Vec::<u8>::new(), "an upgrade has its own order");
         let is_admitted =
@@ -116,16 +128,34 @@ mod tests {
 
     #[test]
     fn version_put_back_is_taken_out_as_capacity_allows() {
-        let judged = |contracted: u32, struck_until: u64| {
+        let judged = |contracted: u32, struck_until: u64, ordered_at: Option<u64>| {
             let (mut facts, mut slots) = world(contracted);
-            facts.struck_until = struck_until;
+            (facts.services[0].min_in_service, facts.struck_until) = (2, struck_until);
+            facts.ordered_out.extend(ordered_at.map(|at| (PLACE, at)));
             let now = PUT_BACK + OLD;
             slots.insert(PLACE, Slot { out: Some((now, Cause::Order)), ..runs(1, PUT_BACK, true) });
             facts.taken_out(now, PLACE, &slots, "pantry/n0");
-            rules(&facts)
+            (rules(&facts), facts.taken_back.contains_key(&PLACE))
         };
-        assert_eq!(judged(0, PUT_BACK - 1), [4], "two must stay");
-        assert_eq!(judged(0, PUT_BACK), Vec::<u8>::new(), "its agent may not have seen it in rotation");
-        assert_eq!(judged(2, 0), Vec::<u8>::new(), "it is below the contracted one");
+        let (by_its_agent, by_order) = ((vec![], true), (vec![], false));
+        assert_eq!(judged(0, PUT_BACK - 1, None), (vec![4], false), "two must stay");
+        assert_eq!(judged(0, PUT_BACK, None), by_its_agent, "its agent may not have seen it in rotation");
+        assert_eq!(judged(0, PUT_BACK, Some(PUT_BACK)), (vec![4], false), "an order takes it out");
+        assert_eq!(judged(2, 0, None), by_its_agent, "it is below the contracted one");
+        assert_eq!(judged(2, 0, Some(PUT_BACK)), by_order, "an order takes it out");
+    }
+
+    #[test]
+    fn version_put_back_inside_the_window_has_clients() {
+        let has = |change: fn(&mut Facts), version: u32, put_back: bool| {
+            let (mut facts, _) = world(0);
+            change(&mut facts);
+            runs(version, PUT_BACK, put_back).running.is_some_and(|run| facts.has_clients(0, &run))
+        };
+        assert!(has(|_| (), 2, true));
+        assert!(!has(|_| (), 1, true), "the window does not admit it");
+        assert!(has(|_| (), 1, false), "no person put it there");
+        assert!(!has(|facts| facts.struck_until = PUT_BACK, 2, true), "the window may be a restored one");
+        assert!(!has(|facts| facts.services[0].windows.clear(), 2, true), "there was no window yet");
     }
 }

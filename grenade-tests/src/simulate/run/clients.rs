@@ -25,8 +25,7 @@ impl Run {
                 let slots = state.slots.iter();
                 let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at));
                 let running = of.filter_map(|(at, slot)| Some((at, slot.alive(now)?)));
-                // What a person put back is judged by how long it stays (`judge/put_back.rs`).
-                for (at, run) in running.filter(|(_, run)| !run.put_back) {
+                for (at, run) in running.filter(|(_, run)| facts.has_clients(service, run)) {
                     let is_late = facts.is_late(*at, run.is.version) || facts.is_returning(*at, run, now);
                     *versions.entry(run.is.version).or_insert(true) &= is_late;
                 }

@@ -137,11 +137,11 @@ impl Testbed {
         let now = self.now();
         let over = |slot: &Slot, after: u64| {
             let run = slot.running.as_ref().filter(|_| slot.starts_at_boot && slot.hooks.is_empty())?;
-            (now >= slot.ends_at()? + after && !run.put_back).then(|| run.tag.clone())
+            (now >= slot.ends_at()? + after).then(|| run.tag.clone())
         };
-        let ended = |supervised: bool, after: u64| -> Vec<(At, String)> {
+        let ended = |by_supervisor: bool, after: u64| -> Vec<(At, String)> {
             let state = self.state();
-            let slots = state.slots.iter().filter(|(_, slot)| slot.supervised == supervised);
+            let slots = state.slots.iter().filter(|(_, slot)| slot.is_started_again() == by_supervisor);
             slots.filter_map(|(at, slot)| Some((*at, over(slot, after)?))).collect()
         };
         for (at, tag) in ended(true, RESTARTS_AFTER) {
@@ -304,7 +304,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn reloaded_instance_stays_in_rotation_until_it_ends() {
         let testbed = testbed();
-        testbed.change(PLACE, |slot, _| slot.supervised = true);
+        testbed.change(PLACE, |slot, _| (slot.starts_at_boot, slot.supervised) = (true, true));
         starts(&testbed);
         tokio::time::advance(Duration::from_secs(1)).await;
         testbed.reload(PLACE, "pantry-1", true);
@@ -313,6 +313,9 @@ mod tests {
         tokio::time::advance(Duration::from_secs(10)).await;
         testbed.tick();
         assert!(testbed.change(PLACE, |slot, now| slot.stands_still(now)), "no supervisor knows of it");
+        tokio::time::advance(Duration::from_secs(20)).await;
+        testbed.tick();
+        assert!(testbed.change(PLACE, |slot, now| slot.alive(now).is_some()), "a person starts it");
         assert_eq!(rules(&testbed), Vec::<u8>::new());
     }
 
