@@ -238,6 +238,37 @@ fn on_store(place: &Path, url: &str) -> Daemon {
     })
 }
 
+/// The number of a term that counts on from a store before the one that its agents obeyed.
+const COUNTED_ON: &str = "UPDATE tidegate_schema SET term_revision = term_revision + 1000";
+
+fn reconcile(daemon: &Daemon) {
+    let plan = daemon.ask(&["--json", "fleet", "reconcile"]);
+    let plan: serde_json::Value = serde_json::from_str(&plan.out).unwrap_or_else(|_| panic!("{plan:?}"));
+    let hash = plan["hash"].as_str().unwrap();
+    let reconciled =
+        daemon.ask(&["fleet", "reconcile", "--apply", hash, "--why", "the former store was lost"]);
+    assert_eq!(reconciled.code, 0, "{reconciled:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn upgrade_on_a_higher_number_goes_on_after_reconciliation() {
+    let (place, url) = place().await;
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let started = start(&daemon, "approvals: [expand, roll]");
+    assert_eq!(started.code, 0, "{started:?}");
+    until(&daemon, "approve u1 expand");
+    change(&url, COUNTED_ON).await;
+    approve(&daemon, &["expand"]);
+    until(&daemon, "gives no higher number");
+    let explained = daemon.ask(&["upgrade", "explain", "u1"]);
+    assert!(explained.out.contains("next step: tidegate fleet reconcile"), "{explained:?}");
+    reconcile(&daemon);
+    until(&daemon, "approve u1 roll");
+    end.cancel();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn database_led_by_other_store_needs_reconciliation() {
     let (place, url) = place().await;
@@ -264,12 +295,11 @@ async fn database_led_by_other_store_needs_reconciliation() {
     refused(&blank);
     assert_eq!(term(&url).await, known, "nor by a later term");
 
-    let plan = blank.ask(&["--json", "fleet", "reconcile"]);
-    let plan: serde_json::Value = serde_json::from_str(&plan.out).unwrap_or_else(|_| panic!("{plan:?}"));
-    let hash = plan["hash"].as_str().unwrap();
-    let reconciled =
-        blank.ask(&["fleet", "reconcile", "--apply", hash, "--why", "the former store was lost"]);
-    assert_eq!(reconciled.code, 0, "{reconciled:?}");
+    reconcile(&blank);
+    // As where the term alone was reconciled.
+    change(&url, COUNTED_ON).await;
+    refused(&blank);
+    reconcile(&blank);
     let started = start(&blank, "approvals: [stage, contract]");
     assert_eq!(started.code, 0, "the advice works: {started:?}\n{}", blank.log());
     assert_ne!(term(&url).await, known);

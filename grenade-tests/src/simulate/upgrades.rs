@@ -325,8 +325,8 @@ mod tests {
         let lower = Error::LowerTerm { ours: ours.clone(), stored: stored.clone() };
         assert!(is_refused_by_its_term(&lower.to_string()));
         assert!(is_refused_by_its_term(&Error::RestoredStore { ours, stored }.to_string()));
-        let unknown = "the database that the environment variable DB names obeyed term t (number 7), which this store \
-                       does not know";
+        let unknown = "the database that the environment variable DB names obeyed term t (number 7), and this store \
+                       does not know that term, or gives no higher number";
         assert!(!is_refused_by_its_term(unknown));
     }
 

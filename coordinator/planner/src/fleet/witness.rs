@@ -9,6 +9,7 @@
 //! contradicts the store as well, nothing acts.
 
 mod against;
+mod databases;
 mod heard;
 
 pub use against::Against;
@@ -180,26 +181,6 @@ impl Fleet {
         self.witnesses.against.get(&(id.service.clone(), id.node.clone()))
     }
 
-    /// The databases that obeyed a term which the store does not acknowledge, with the number that each keeps for it.
-    pub fn unknown_to_store<'a>(
-        &'a self,
-        databases: &'a BTreeMap<UpgradeId, SchemaFacts>,
-    ) -> impl Iterator<Item = (&'a UpgradeId, &'a TermId, Revision)> {
-        let obeyed = databases.iter().filter_map(|(id, facts)| Some((id, facts.obeyed.as_ref()?)));
-        obeyed
-            .filter(|(_, (term, _))| !self.acknowledges_term(term))
-            .map(|(upgrade, (term, number))| (upgrade, term, *number))
-    }
-
-    /// The same of the databases of upgrades. The database of a start that was refused is heard by a reconciliation
-    /// alone and stops nothing: its URL may be wrong.
-    fn unknown_to_store_of_upgrades<'a>(
-        &'a self,
-        databases: &'a BTreeMap<UpgradeId, SchemaFacts>,
-    ) -> impl Iterator<Item = (&'a UpgradeId, &'a TermId, Revision)> {
-        self.unknown_to_store(databases).filter(|(upgrade, ..)| self.upgrade(upgrade).is_some())
-    }
-
     /// How far the store is contradicted.
     pub fn contradiction(&self, databases: &BTreeMap<UpgradeId, SchemaFacts>) -> Contradiction {
         if self.witnesses.fell.is_some() || self.unknown_to_store_of_upgrades(databases).next().is_some() {
@@ -241,8 +222,11 @@ impl Fleet {
         let mut said = Vec::new();
         let fell = self.witnesses.fell.map(|(seen, found)| Against::Fell { seen, found });
         said.extend(fell.map(|against| format!("a coordinator {against}")));
-        said.extend(self.unknown_to_store_of_upgrades(databases).map(|(upgrade, term, _)| {
-            format!("the database of upgrade {upgrade} {}", Against::UnknownTerm(term.clone()))
+        said.extend(self.unknown_to_store_of_upgrades(databases).map(|(upgrade, term, number)| {
+            format!(
+                "the database of upgrade {upgrade} obeyed term {term} (number {number}), and the store does \
+                 not know that term, or gives no higher number"
+            )
         }));
         let others = said.len();
         let named = self.contradicted_by().take(most);

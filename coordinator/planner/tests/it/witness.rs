@@ -261,6 +261,33 @@ fn a_database_that_obeyed_another_stores_term_is_a_witness() {
     assert!(word.terms.contains(&stranger) && said(&world).is_empty());
 }
 
+/// Numbers count on from a store that was lost before: agents name only the term.
+#[test]
+fn known_term_with_a_higher_number_is_a_witness() {
+    let mut world = fleet();
+    let (term, own) = (world.term.term.clone(), world.store.fleet().revision());
+    let obeyed = |number| SchemaFacts { obeyed: Some((term.clone(), number)), ..SchemaFacts::default() };
+    world.start(spec(json!({"min_in_service": 1, "approvals": ["stage"]}))).unwrap();
+    world.facts = Some(obeyed(own));
+    assert_eq!(said(&world), "", "the leader has claimed it");
+    elect(&mut world, 2);
+    assert_eq!(said(&world), "", "a former leader of this store has claimed it");
+    world.facts = Some(obeyed(world.store.fleet().revision()));
+    assert!(said(&world).contains("gives no higher number"), "the database refuses an equal number");
+    world.facts = Some(obeyed(Revision(900)));
+    let (changed, plan) = world.turn();
+    assert!(!changed);
+    let reason = &plan.waiting[&upgrade_id()][0];
+    assert!(reason.to_string().contains("obeyed term t1 (number 900)"), "{reason}");
+    let people = reason.explained(Waits::Upgrade(&upgrade_id()));
+    assert_eq!(people.next_step.as_deref(), Some("tidegate fleet reconcile"));
+    apply(&mut world, &Choices::default()).unwrap();
+    let word = world.store.fleet().reconciliation().unwrap();
+    assert_eq!(word.revision, Revision(900), "its terms count on from there");
+    assert!(word.terms.is_empty(), "the store has given that term");
+    assert_eq!(said(&world), "");
+}
+
 #[test]
 fn store_seen_falling_needs_later_reconciliation() {
     let mut fleet = fleet().store.fleet().clone();

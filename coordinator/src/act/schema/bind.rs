@@ -24,8 +24,8 @@ pub(crate) struct Preview {
 
 /// Looks at a spec's database without changing anything. A schema that was never claimed has no id yet: until then its
 /// name is `unclaimed`.
-/// One that obeyed a term which the store does not know is refused; where a leader asks, it is heard as a witness by the
-/// next reconciliation.
+/// One that obeyed a term which the store does not know, or for which it gives no higher number, is refused; where a
+/// leader asks, it is heard as a witness by the next reconciliation.
 pub(crate) async fn look_only(
     context: &Context,
     leadership: Option<&Leadership>,
@@ -72,7 +72,7 @@ pub(super) async fn claim(
     binding(bound, &id, spec)
 }
 
-/// Whether the store knows the term that the database obeyed last.
+/// Whether the store knows the term that the database obeyed last, and gives a higher number.
 fn known(context: &Context, schema: &SpecSchema, seen: &SchemaFacts) -> Result<(), Unbound> {
     let DatabaseSource::FromEnv(variable) = &schema.database;
     match &seen.obeyed {

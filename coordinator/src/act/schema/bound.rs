@@ -64,9 +64,9 @@ pub enum Unbound {
     /// The id that the database keeps is no name.
     #[error("the id that the database keeps for its schema cannot be used")]
     Id(#[source] NotAName),
-    /// It obeyed a term that the store does not know.
+    /// It obeyed a term that the store does not know, or for which it gives no higher number.
     #[error(
-        "the database that the environment variable {variable} names obeyed term {term} (number {number}), which this store does not know: the store is blank or was restored from a backup, or the URL names a database that another store leads. Nothing was changed. Correct the URL; or, where this store is the one to obey, run `tidegate fleet reconcile` and start the upgrade again"
+        "the database that the environment variable {variable} names obeyed term {term} (number {number}), and this store does not know that term, or gives no higher number: the store is blank or was restored from a backup, or the URL names a database that another store leads. Nothing was changed. Correct the URL; or, where this store is the one to obey, run `tidegate fleet reconcile` and start the upgrade again"
     )]
     Stranger {
         /// Where its URL is.

@@ -16,7 +16,7 @@ use tidegate_planner::certificate::{
 use tidegate_planner::{LookedFor, SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
-use tidegate_proto::{Digest, UpgradeId, mutant};
+use tidegate_proto::{Digest, Revision, TermId, UpgradeId, mutant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -214,10 +214,12 @@ async fn bind(
     Ok(SchemaFacts { found: Some(found), ..facts })
 }
 
-/// Whether the store knows the term that a database obeyed last; if not, the planner says what that means.
+/// Whether the store knows the term that a database obeyed last, and gives a higher number; if not, the planner says
+/// what that means.
 pub(super) fn acknowledged(context: &Context, seen: &SchemaFacts) -> bool {
-    mutant::is("database-is-no-witness")
-        || seen.obeyed.as_ref().is_none_or(|(term, _)| context.mirror.view().fleet.acknowledges_term(term))
+    let view = context.mirror.view();
+    let is_known = |(term, number): &(TermId, Revision)| view.fleet.acknowledges_database(term, *number);
+    mutant::is("database-is-no-witness") || seen.obeyed.as_ref().is_none_or(is_known)
 }
 
 fn upgrade_of(context: &Context, id: &UpgradeId) -> Option<Upgrade> {

@@ -59,7 +59,7 @@ fn described(reply: &PlanReconciliationReply) -> Page {
     }
     for database in &reply.databases {
         page.line(format!(
-            "the database of upgrade {} obeyed term {} (number {}), which the store does not know",
+            "the database of upgrade {} obeyed term {} (number {}), and the store does not know that term, or gives no higher number",
             database.upgrade, database.term, database.number
         ));
     }

@@ -23,7 +23,8 @@ pub struct Proposal {
     pub nothing_acts: bool,
     /// Where a coordinator saw the store, and where it found it.
     pub fall: Option<(Revision, Revision)>,
-    /// The databases that obeyed a term which the store does not know, with the number that each keeps.
+    /// The databases that obeyed a term which the store does not know, or for which it gives no higher number, each with
+    /// the number that it keeps.
     pub databases: Vec<(UpgradeId, TermId, Revision)>,
     /// Every instance that contradicts the store.
     pub witnesses: Vec<Witness>,

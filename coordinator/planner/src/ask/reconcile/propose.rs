@@ -260,7 +260,8 @@ impl<'a> Claims<'a> {
         }
         body.revision = self.fleet.fall().map_or(body.revision, |(seen, _)| body.revision.max(seen));
         for (term, number) in &self.databases {
-            body.terms.insert(term.clone());
+            // A known term is a witness by its number alone.
+            body.terms.extend(Some(term).filter(|term| !self.fleet.acknowledges_term(term)).cloned());
             body.revision = body.revision.max(*number);
         }
         for id in &self.choices.disregard {

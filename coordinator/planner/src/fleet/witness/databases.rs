@@ -1,0 +1,41 @@
+//! Databases as witnesses: each keeps the last term that it obeyed, with a number that only rises.
+
+use crate::fleet::Fleet;
+use crate::moment::SchemaFacts;
+use std::collections::BTreeMap;
+use tidegate_proto::{Revision, TermId, UpgradeId};
+
+impl Fleet {
+    /// Whether a database that keeps this number for a term may obey this store: the store acknowledges the term, and
+    /// its last leader gives a higher number, or gave this one. The number of a known term may be higher where it counts
+    /// on from a store that was lost before: agents name only the term.
+    pub fn acknowledges_database(&self, term: &TermId, number: Revision) -> bool {
+        let former = self.reconciliation().map_or(Revision::ABSENT, |by| by.revision);
+        let begun = self.witnesses.begun.last().copied().unwrap_or(Revision::ABSENT);
+        let is_last = self.witnesses.terms.get(term) == Some(&begun);
+        let obeys = |ours: Revision| number < ours || number == ours && is_last;
+        // Where there is no sum, no term can be given to the database: that is refused with its own advice.
+        self.acknowledges_term(term) && former.checked_add(begun).is_none_or(obeys)
+    }
+
+    /// The databases that the store does not acknowledge, each with the term that it obeyed and the number that it
+    /// keeps for it.
+    pub fn unknown_to_store<'a>(
+        &'a self,
+        databases: &'a BTreeMap<UpgradeId, SchemaFacts>,
+    ) -> impl Iterator<Item = (&'a UpgradeId, &'a TermId, Revision)> {
+        let obeyed = databases.iter().filter_map(|(id, facts)| Some((id, facts.obeyed.as_ref()?)));
+        obeyed
+            .filter(|(_, (term, number))| !self.acknowledges_database(term, *number))
+            .map(|(upgrade, (term, number))| (upgrade, term, *number))
+    }
+
+    /// The same of the databases of upgrades. The database of a start that was refused is heard by a reconciliation
+    /// alone and stops nothing: its URL may be wrong.
+    pub(super) fn unknown_to_store_of_upgrades<'a>(
+        &'a self,
+        databases: &'a BTreeMap<UpgradeId, SchemaFacts>,
+    ) -> impl Iterator<Item = (&'a UpgradeId, &'a TermId, Revision)> {
+        self.unknown_to_store(databases).filter(|(upgrade, ..)| self.upgrade(upgrade).is_some())
+    }
+}
