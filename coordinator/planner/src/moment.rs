@@ -104,6 +104,9 @@ pub struct SchemaFacts {
     pub contracted_by: Vec<UpgradeId>,
     /// Contracts that came after the migrations of this upgrade.
     pub later: Vec<LaterContract>,
+    /// A migration at or below `from` that the database does not show expanded and filled, with the command that finishes
+    /// it: the versions on both sides of the upgrade use it.
+    pub unfinished: Option<String>,
     /// The database holds nothing that Tidegate ever did.
     pub unclaimed: bool,
     /// Expand was undone, or was never begun.

@@ -11,6 +11,7 @@ use super::slot::Slot;
 use super::tamper;
 use super::way_back::judge_refusal;
 use super::world::{World, tag};
+use tidegate_migrations::Owner;
 use tidegate_proto::wire::v1::{RecordGateRequest, RunningInstance};
 use tidegate_proto::{GateTag, ServiceVersion};
 
@@ -34,16 +35,15 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
             return true;
         }
         Command::Schema(from, to, made_by) => {
-            let service = plan.service;
-            let Some(schema) = world.scenario.owned_schema(service) else { return false };
-            // What was drained before is judged by the form before.
-            form_look::look(world, service, to.get()).await;
-            let done = by_hand::expand_and_migrate(world, schema, (*from, *to), made_by).await;
+            let (of, owner) = ((plan.service, plan.from + 1), Owner::upgrade(made_by));
+            let done = made_again(world, of, (from.get(), to.get()), owner).await;
             world.testbed.log(format!("{kind}: {command:?}: {done:?}"));
-            if let Err(why) = &done {
-                undo_ended_by_hand(world, service, why).await;
-            }
-            form_look::look(world, service, to.get()).await;
+            return done.is_ok();
+        }
+        Command::SchemaUpTo(to) => {
+            let of = (plan.service, plan.from + 1);
+            let done = made_again(world, of, (0, to.get()), Owner::by_hand()).await;
+            world.testbed.log(format!("{kind}: {command:?}: {done:?}"));
             return done.is_ok();
         }
         Command::Record(from, to) => return record(world, current, (from, to)).await,
@@ -95,6 +95,24 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
         world.operators.uncordoned(node);
     }
     done.is_ok()
+}
+
+/// Runs migrations of a service again that its database lacks, during its upgrade to `version`.
+async fn made_again(
+    world: &mut World,
+    (service, version): (usize, u32),
+    hop: (u32, u32),
+    owner: Owner,
+) -> Result<String, String> {
+    let schema = world.scenario.owned_schema(service).ok_or("the service has no schema of its own")?;
+    // What was drained before is judged by the form before.
+    form_look::look(world, service, version).await;
+    let done = by_hand::expand_and_migrate(world, schema, hop, owner).await;
+    if let Err(why) = &done {
+        undo_ended_by_hand(world, service, why).await;
+    }
+    form_look::look(world, service, version).await;
+    done
 }
 
 /// Whether a node may be cordoned although each person uncordons it at the end of what they do: a store that was restored

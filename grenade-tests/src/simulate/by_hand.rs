@@ -39,7 +39,7 @@ async fn work(
     done
 }
 
-/// Runs the migrations above one version up to another again in the name of an upgrade, as far as the database's history
+/// Runs the migrations above one version up to another again in the name of their owner, as far as the database's history
 /// does not show them done.
 ///
 /// # Errors
@@ -47,13 +47,13 @@ async fn work(
 pub(super) async fn expand_and_migrate(
     world: &World,
     schema: usize,
-    (from, to): (ServiceVersion, ServiceVersion),
-    made_by: &str,
+    (from, to): (u32, u32),
+    owner: Owner,
 ) -> Result<String, String> {
     let (teller, cancel) = (watch::Sender::new(PhaseProgress::default()), CancellationToken::new());
     let command = async {
         let (engine, all, term) = opened(world, schema).await?;
-        let set = all.between(from.get(), to.get()).owned_by(Owner::upgrade(made_by));
+        let set = all.between(from, to).owned_by(owner);
         let expanded = engine.expand(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
         let filled = engine.migrate(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
         Ok::<_, String>(format!("{} steps, {} rows", expanded.steps + filled.steps, filled.rows))

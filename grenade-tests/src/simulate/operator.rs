@@ -42,6 +42,8 @@ pub(super) enum Command {
     Reconcile(Vec<String>),
     /// `schema expand --from VERSION --to VERSION --made-by ID`, then `schema migrate` of the same.
     Schema(ServiceVersion, ServiceVersion, String),
+    /// `schema expand --to VERSION`, then `schema migrate` of the same.
+    SchemaUpTo(ServiceVersion),
     /// `grenade record report.json --from-sha256 DIGEST --to-sha256 DIGEST`.
     Record(String, String),
     /// Something that only shows.
@@ -71,6 +73,10 @@ pub(super) fn understood(text: &str) -> Command {
         Some(["tidegate", "fleet", "window"]) => match (own(5).parse(), own(7).parse()) {
             (Ok(floor), Ok(ceiling)) => Command::Window(own(3), floor, ceiling),
             _ => Command::Other(text.to_owned()),
+        },
+        Some(["tidegate", "schema", "expand"]) if own(3) == "--to" => match own(4).parse() {
+            Ok(to) => Command::SchemaUpTo(to),
+            Err(_) => Command::Other(text.to_owned()),
         },
         Some(["tidegate", "schema", "expand"]) => match (own(4).parse(), own(6).parse()) {
             (Ok(from), Ok(to)) => Command::Schema(from, to, own(8)),
@@ -167,7 +173,9 @@ impl<'a> Operator<'a> {
             }
             Command::Reconcile(_) => return Err("this store was not restored".to_owned()),
             Command::Look => return Ok("looked".to_owned()),
-            Command::Schema(..) => return Err("a person does that at the database".to_owned()),
+            Command::Schema(..) | Command::SchemaUpTo(_) => {
+                return Err("a person does that at the database".to_owned());
+            }
             Command::Record(..) => return Err("a person who has the report does that".to_owned()),
             Command::Other(text) => return Err(format!("unknown command {text:?}")),
         };
@@ -279,6 +287,15 @@ mod tests {
 
     fn planned<const N: usize>(instances: [RunningInstance; N]) -> PlanReconciliationReply {
         PlanReconciliationReply { instances: instances.into(), ..Default::default() }
+    }
+
+    #[test]
+    fn commands_that_run_migrations_again_are_understood() {
+        let version = |n| ServiceVersion::new(n).unwrap();
+        let own = "tidegate schema expand --from 2 --to 3 --made-by u1 --migrations DIR, then tidegate schema migrate …";
+        assert_eq!(understood(own), Command::Schema(version(2), version(3), "u1".to_owned()));
+        let below = "tidegate schema expand --to 2 --migrations DIR, then tidegate schema migrate --to 2 --migrations DIR";
+        assert_eq!(understood(below), Command::SchemaUpTo(version(2)));
     }
 
     #[test]

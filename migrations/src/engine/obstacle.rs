@@ -82,7 +82,7 @@ fn begun_undo(record: &Record<'_>, migration: &str) -> Option<(String, String)> 
 }
 
 /// A migration of the baseline, and how it is finished.
-fn unfinished(m: &MigrationStatus, record: &Record<'_>) -> String {
+pub(super) fn unfinished(m: &MigrationStatus, record: &Record<'_>) -> String {
     let to = m.version;
     let run = |phase| command::up_to(phase, to);
     let (state, helps) = begun_undo(record, &m.id).unwrap_or_else(|| {

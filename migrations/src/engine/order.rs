@@ -48,6 +48,12 @@ impl<'a> Record<'a> {
         self.removed() || (beside && self.done(Phase::Contract))
     }
 
+    /// Whether the versions that use it may run: it is expanded and filled, or contracted, and no undo has begun.
+    pub(super) fn is_usable(&self) -> bool {
+        let filled = self.done(Phase::Expand) && self.done(Phase::Migrate);
+        (filled || self.done(Phase::Contract)) && !self.begun(Phase::Undo)
+    }
+
     pub(super) fn step(&self, phase: Phase, step: i64) -> Option<&'a Entry> {
         self.entries.iter().find(|e| e.phase == phase && e.step == step).copied()
     }
@@ -133,6 +139,23 @@ pub(super) fn has_contracted(entries: &[Entry], set: &MigrationSet, dialect: Dia
         record.removed() && record.expanded_by(migration, dialect, set.owner())
     };
     set.own().any(removes) || !later::contracts(entries, set).is_empty()
+}
+
+/// Whether a migration may be expanded in the name of an upgrade: what came before it is expanded and filled. A person may
+/// expand by hand above what no history shows.
+pub(super) fn baseline(entries: &[Entry], set: &MigrationSet, migration: &Migration) -> Result<(), Error> {
+    let lacks = |m: &&Migration| m.version < migration.version && !Record::of(entries, &m.id).is_usable();
+    let Some(lacks) = set.baseline().find(lacks).filter(|_| set.owner().is_upgrade()) else { return Ok(()) };
+    let run = |phase| command::up_to(phase, lacks.version);
+    Err(Error::Order {
+        migration: migration.id.clone(),
+        phase: Phase::Expand,
+        found: format!(
+            "migration {} of version {}, which came before it, is not expanded and filled",
+            lacks.id, lacks.version
+        ),
+        needs: format!("run `{}`, then `{}` first", run(Phase::Expand), run(Phase::Migrate)),
+    })
 }
 
 /// Whether every step that ran is the step that is written now.

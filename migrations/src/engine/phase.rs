@@ -58,6 +58,7 @@ impl Run<'_, '_> {
                     may_begin(migration, dialect)?;
                     let there = present::all(&mut self.leader.session, set, migration, &record).await?;
                     there.into_iter().next().map_or(Ok(()), Err)?;
+                    order::baseline(&entries, set, migration)?;
                 }
                 let kept = left::kept(&record, migration, dialect, self.owner);
                 todo.push((migration, record.begun(Phase::Contract), kept));

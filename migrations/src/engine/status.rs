@@ -2,6 +2,7 @@
 
 use super::later::{self, LaterContract};
 use super::left;
+use super::obstacle;
 use super::order::{self, Record};
 use crate::database::{Dialect, Session, Value};
 use crate::error::Error;
@@ -93,6 +94,8 @@ pub struct Status {
     pub next: Option<Phase>,
     /// Contracts that came after the set's own migrations.
     pub later: Vec<LaterContract>,
+    /// The first migration of the baseline that is not expanded and filled, in words, with the command that finishes it.
+    pub unfinished: Option<String>,
 }
 
 pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<Status, Error> {
@@ -189,7 +192,10 @@ pub(super) async fn of_entries(
         });
     }
     let next = next(&migrations);
-    Ok(Status { migrations, next, later: later::contracts(entries, set) })
+    let mut baseline = migrations.iter().filter(|m| !m.own).map(|m| (m, Record::of(entries, &m.id)));
+    let unfinished = baseline.find(|(_, record)| !record.is_usable());
+    let unfinished = unfinished.map(|(m, record)| obstacle::unfinished(m, &record));
+    Ok(Status { migrations, next, later: later::contracts(entries, set), unfinished })
 }
 
 fn next(migrations: &[MigrationStatus]) -> Option<Phase> {

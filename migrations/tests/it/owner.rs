@@ -1,6 +1,6 @@
 //! An upgrade owns its own migrations: an undo takes what its owner expanded, and nothing else.
 
-on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, unrecorded_rows_that_asked_what_is_there_stay, pending_rows_are_those_of_own_migrations, migration_whose_undo_has_begun_is_not_expanded, contract_without_steps_is_undone_with_the_rest, empty_contract_is_final_beside_one_that_removed, rows_after_a_contract_without_steps_are_filled }
+on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, unrecorded_rows_that_asked_what_is_there_stay, pending_rows_are_those_of_own_migrations, migration_whose_undo_has_begun_is_not_expanded, contract_without_steps_is_undone_with_the_rest, empty_contract_is_final_beside_one_that_removed, rows_after_a_contract_without_steps_are_filled, upgrade_expands_nothing_over_an_unfilled_baseline }
 
 mod story {
     use crate::support::*;
@@ -95,6 +95,28 @@ mod story {
         engine.undo(&all().between(1, 2), &term(3), &watch, &cancel).await.unwrap();
         assert!(client.try_run("SELECT colour FROM things").await.is_err(), "its owner takes it back");
         assert_eq!(client.number("SELECT count(*) FROM things").await, 50);
+    }
+
+    /// As where a copy from before the upgrade to version 2 takes the place of the database in the upgrade to version 3.
+    pub(super) async fn upgrade_expands_nothing_over_an_unfilled_baseline(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let (below, upgrade) = (all().up_to(2), hop(2, 3, "u2"));
+        for helps in ["schema expand --to 2 --migrations DIR", "schema migrate --to 2 --migrations DIR"] {
+            let unfinished = engine.status(&upgrade).await.unwrap().unfinished.unwrap();
+            assert!(unfinished.contains("0002_colour") && unfinished.contains(helps), "{unfinished}");
+            let refused = engine.expand(&upgrade, &term(2), &watch, &cancel).await.unwrap_err().to_string();
+            assert!(refused.contains("0002_colour") && refused.contains(helps), "{refused}");
+            assert!(client.try_run("SELECT size FROM things").await.is_err(), "nothing was expanded");
+            match helps.contains("expand") {
+                true => engine.expand(&below, &term(2), &watch, &cancel).await.unwrap(),
+                false => engine.migrate(&below, &term(2), &watch, &cancel).await.unwrap(),
+            };
+        }
+        let status = engine.status(&upgrade).await.unwrap();
+        assert_eq!(status.unfinished, None, "what is only not contracted is no reason");
+        engine.expand(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        client.run("SELECT size FROM things").await;
     }
 
     /// An upgrade carries out its migrations to the end of contract.
@@ -198,7 +220,7 @@ mod story {
         let mut client = at_version_1(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         engine.expand(&hop(1, 2, "u1"), &term(2), &watch, &cancel).await.unwrap();
-        engine.expand(&hop(2, 3, "u2"), &term(2), &watch, &cancel).await.unwrap();
+        engine.expand(&all().between(2, 3), &term(2), &watch, &cancel).await.unwrap();
         let second = hop(1, 3, "u1").with_own(|m| m.version == 2);
         assert_eq!(engine.pending_rows(&second).await.unwrap(), 50);
         assert_eq!(engine.pending_rows(&hop(2, 3, "u2")).await.unwrap(), 0);

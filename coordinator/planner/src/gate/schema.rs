@@ -26,6 +26,7 @@ pub enum SchemaGate {
     Schema { job: String, progress: String },
     SchemaTrouble { job: String, why: String },
     SchemaLost { job: String, from: ServiceVersion, to: ServiceVersion, rollback_path: bool },
+    BaselineLost { from: ServiceVersion, unfinished: String },
     SharedForm { upgrade: UpgradeId, version: ServiceVersion, missing: MissingForm, rollback_path: bool },
     SharedRollback { upgrade: UpgradeId, service: ServiceName, version: ServiceVersion },
     LaterContract { upgrade: UpgradeId, contract: String, rollback_path: bool },
@@ -62,6 +63,7 @@ impl SchemaGate {
                 }
             }))
             .timeout(REPEATED),
+            Self::BaselineLost { from, unfinished } => baseline_lost(*from, unfinished),
             Self::SharedForm { upgrade, version, missing, rollback_path } => {
                 let next_step = match missing {
                     MissingForm::Lost | MissingForm::RollingBack => {
@@ -110,12 +112,34 @@ impl SchemaGate {
     }
 }
 
-/// Why no step begins: the database no longer shows that the job of an earlier phase is done.
+fn baseline_lost(from: ServiceVersion, unfinished: &str) -> Description {
+    let run = |verb| format!("tidegate schema {verb} --to {from} --migrations DIR");
+    Description::new(
+        format!(
+            "the database no longer shows a migration that version {from} uses: it was replaced by an older copy, it was changed by hand, or an undo has begun; no instance is drained until the database shows it again: {unfinished}"
+        ),
+        "a person, who restores the database that was migrated; or, where it is lost, runs its migrations again",
+    )
+    .next_step(Some(format!("{}, then {}", run("expand"), run("migrate"))))
+    .timeout(REPEATED)
+}
+
+/// Why no step begins: the database no longer shows what the versions on both sides of the upgrade use, or that the job of an
+/// earlier phase is done.
 pub(crate) fn lost(view: &View<'_>, facts: &SchemaFacts) -> Option<Reason> {
-    let job = lost_job(view.upgrade, facts)?.to_owned();
     let (from, to) = (view.spec().from, view.spec().to);
+    if let Some(unfinished) = lost_baseline(view.upgrade, facts).map(str::to_owned) {
+        return Some(SchemaGate::BaselineLost { from, unfinished }.into());
+    }
+    let job = lost_job(view.upgrade, facts)?.to_owned();
     let rollback_path = begins(view, "").is_open;
     Some(SchemaGate::SchemaLost { job, from, to, rollback_path }.into())
+}
+
+/// A migration at or below `from` that the database does not show, where the upgrade goes forward: a rollback needs none.
+fn lost_baseline<'a>(upgrade: &Upgrade, facts: &'a SchemaFacts) -> Option<&'a str> {
+    let goes_on = upgrade.phase.name() == PhaseName::Expand || form::builds_on(upgrade.phase.name());
+    facts.unfinished.as_deref().filter(|_| goes_on)
 }
 
 fn lost_job(upgrade: &Upgrade, facts: &SchemaFacts) -> Option<&'static str> {

@@ -200,6 +200,46 @@ fn restored_database_without_rollback_lists_migrations() {
     }
 }
 
+const UNFINISHED: &str = "migration 0001_it is of version 1, and the history does not show it";
+
+/// An older copy, which was made before the upgrade before this one.
+#[test]
+fn lost_baseline_stops_each_phase_and_names_its_commands() {
+    for phase in ["expand", "migrate", "roll", "remove", "contract"] {
+        let mut world = started(json!({}), MigrateOrder::BeforeRoll);
+        world.until(phase, |world| world.phase().name().word() == phase);
+        let (versions, is_certified) = (world.versions(), world.certificate.is_some());
+        world.database.unfinished = Some(UNFINISHED.to_owned());
+        let last = world.run();
+        let explained = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
+        assert!(explained.blocked_on.contains(UNFINISHED), "{explained:?}");
+        let again = "tidegate schema expand --to 1 --migrations DIR, then tidegate schema migrate --to 1 --migrations DIR";
+        assert_eq!(
+            (explained.kind.as_str(), explained.next_step.as_deref()),
+            ("baseline-lost", Some(again)),
+            "{phase}"
+        );
+        assert_eq!((world.phase().name().word(), world.versions()), (phase, versions));
+        assert_eq!((world.really_in_service(), world.certificate.is_some()), (3, is_certified), "{phase}");
+        world.database.unfinished = None;
+        world.run();
+        assert_eq!(world.phase(), Phase::Completed, "{phase}");
+    }
+}
+
+#[test]
+fn rollback_ends_over_a_lost_baseline() {
+    let mut world = started(json!({}), MigrateOrder::BeforeRoll);
+    world.until("the first wave has passed", |world| matches!(world.phase(), Phase::Roll { wave: 1 }));
+    world.database.unfinished = Some(UNFINISHED.to_owned());
+    world.run();
+    assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1);
+    world.roll_back();
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert_eq!(world.versions(), [1; 3]);
+}
+
 /// Rows are filled after the roll: who falls silent meanwhile is unknown, and nothing old is removed.
 #[test]
 fn remove_does_not_begin_over_one_that_fell_silent_in_migrate() {

@@ -152,6 +152,10 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
             to: release(2).version,
             rollback_path: false,
         }),
+        Reason::Schema(SchemaGate::BaselineLost {
+            from: release(1).version,
+            unfinished: "migration 0001_it is not migrated".into(),
+        }),
         shared_form(MissingForm::Lost, true),
         shared_form(MissingForm::RollingBack, true),
         shared_form(MissingForm::RolledBack, true),

@@ -173,6 +173,7 @@ impl Bound {
             },
             contracted_by: begun().filter_map(|m| m.contracted_by.as_deref()?.parse().ok()).collect(),
             later: status.later.iter().map(later).collect(),
+            unfinished: status.unfinished.clone(),
             clean: all(|m| !m.undoable),
             // A few name the kind; the history in the database names them all.
             left: own().flat_map(|m| m.left.clone()).take(MOST_LEFT).collect(),

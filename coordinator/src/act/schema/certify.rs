@@ -36,8 +36,11 @@ pub(super) async fn certify(
     let bound = job::bound(context, id, upgrade).await.map_err(no)?;
     // A fresh look, also for the planner: rows that came since the last one are filled before the next attempt.
     let seen = look::looked(leadership, upgrade, &bound).await.map_err(no)?;
-    let is_ready = seen.expanded && seen.migrated;
+    let (is_ready, unfinished) = (seen.expanded && seen.migrated, seen.unfinished.clone());
     job::report_end(leadership, id, Ok(seen));
+    if let Some(unfinished) = unfinished {
+        return Err(no(unfinished));
+    }
     if !is_ready {
         return Err(no("the database no longer shows that migrate is done, with no row left".to_owned()));
     }

@@ -129,22 +129,24 @@ async fn attempt(
     if job == SchemaJob::Look || !acknowledged(context, &seen) {
         return Ok(seen);
     }
+    // Rows that came since the certificate are filled first; contract has its own check before each step. And a database
+    // that no longer shows expand, or the migrations below it, is an older one: what that means is for the planner to say.
+    let is_whole = seen.unfinished.is_none();
+    let builds_on = match job {
+        SchemaJob::Contract { .. } => is_whole && seen.migrated,
+        SchemaJob::Migrate => is_whole && seen.expanded,
+        SchemaJob::Expand => is_whole,
+        _ => true,
+    };
+    if !builds_on {
+        return Ok(seen);
+    }
     if job == SchemaJob::Expand && seen.clean && !seen.expanded {
         // Found again here: the upgrade may have waited long since it was started.
         let obstacles = bound.obstacles().await.map_err(|e| e.in_words())?;
         if !obstacles.is_empty() {
             return Err(obstacles.join("; "));
         }
-    }
-    // Rows that came since the certificate are filled first; contract has its own check before each step. And a database
-    // that no longer shows expand is an older one: what that means is for the planner to say.
-    let builds_on = match job {
-        SchemaJob::Contract { .. } => seen.migrated,
-        SchemaJob::Migrate => seen.expanded,
-        _ => true,
-    };
-    if !builds_on {
-        return Ok(seen);
     }
     if job == SchemaJob::Undo {
         nothing_new_works(&bound, &upgrade).await?;

@@ -2,7 +2,7 @@
 //! database may be replaced by one that lacks it, and a rollback of that upgrade may take it away.
 
 use super::migrate_floors::required;
-use super::{SchemaGate, lost_job};
+use super::{SchemaGate, lost_baseline, lost_job};
 use crate::fleet::{Fleet, Stored};
 use crate::gate::person::rollback::begins;
 use crate::gate::{Answer, Reason};
@@ -131,13 +131,14 @@ fn is_lost(upgrade: &Upgrade, facts: &SchemaFacts) -> bool {
     let phase = upgrade.phase.name();
     let fills_first = upgrade.schema.as_ref().is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
     let lacks_fill = phase == PhaseName::Remove && fills_first && !facts.filled;
-    let shows = facts.looked_for.is_some() && lost_job(upgrade, facts).is_none() && !lacks_fill;
+    let is_there = lost_baseline(upgrade, facts).is_none() && lost_job(upgrade, facts).is_none();
+    let shows = facts.looked_for.is_some() && is_there && !lacks_fill;
     let is_seen = facts.looked_for.is_some() || facts.unclaimed;
     builds_on(phase) && is_seen && !shows
 }
 
 /// Whether a phase follows one that has made the form.
-fn builds_on(phase: PhaseName) -> bool {
+pub(super) fn builds_on(phase: PhaseName) -> bool {
     matches!(phase, PhaseName::Migrate | PhaseName::Roll | PhaseName::Remove | PhaseName::Contract)
 }
 
@@ -152,7 +153,8 @@ pub(crate) fn is_gone_by(view: &View<'_>) -> bool {
 /// Whether the database has all that the new version of a sharing service uses, as the rollback of an upgrade sees it.
 pub(crate) fn is_whole(upgrade: &Upgrade, service: &ServiceName, facts: &SchemaFacts) -> bool {
     let Some(binding) = &upgrade.schema else { return false };
-    facts.expanded && (facts.filled || meets_unfilled(upgrade, binding, service))
+    let is_filled = facts.filled || meets_unfilled(upgrade, binding, service);
+    facts.unfinished.is_none() && facts.expanded && is_filled
 }
 
 /// Whether the form is there after the rollback of the upgrade that had made it: it was left in place, or the upgrade that

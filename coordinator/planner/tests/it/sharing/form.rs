@@ -128,6 +128,7 @@ fn rollback_before_the_form_was_made_holds_no_roll() {
 fn roll_waits_while_a_database_lacks_the_shared_form() {
     let whole = SchemaFacts { expanded: true, filled: true, ..SchemaFacts::default() };
     let unfilled = SchemaFacts { filled: false, ..whole.clone() };
+    let without_baseline = SchemaFacts { unfinished: Some("0001_it".to_owned()), ..whole.clone() };
     let unclaimed = SchemaFacts { unclaimed: true, ..SchemaFacts::default() };
     let trouble = Some("connection refused".to_owned());
     let away = SchemaFacts { trouble, ..SchemaFacts::default() };
@@ -137,6 +138,7 @@ fn roll_waits_while_a_database_lacks_the_shared_form() {
         (remove(), true, SchemaFacts::default(), true),
         (remove(), true, unfilled.clone(), true),
         (remove(), false, unclaimed.clone(), true),
+        (remove(), true, without_baseline, true),
         (remove(), true, whole.clone(), false),
         (remove(), false, away, false),
         (roll(), true, unfilled, true),

@@ -13,6 +13,8 @@ pub(crate) struct Database {
     pub contracted: bool,
     /// An upgrade from 2 to 3 has contracted it since.
     pub contracted_later: bool,
+    /// A migration at or below `from` that it does not show, in words.
+    pub unfinished: Option<String>,
     /// Rows that old programs wrote, and that are not filled.
     pub late_rows: u64,
     /// It does not answer.
@@ -34,6 +36,7 @@ impl Database {
             contracted: self.contracted,
             contract_begun: if self.contracted { ContractBegun::Own } else { ContractBegun::No },
             later: self.contracted_later.then(later).into_iter().collect(),
+            unfinished: self.unfinished.clone(),
             clean: !self.expanded,
             sessions_unknown: self.sessions_unknown.clone(),
             ..SchemaFacts::default()
@@ -64,8 +67,9 @@ impl World {
             // Its own guard: with rows left it does nothing.
             SchemaJob::Contract { .. } => database.contracted = database.late_rows == 0,
             SchemaJob::Undo => {
-                let sessions_unknown = database.sessions_unknown.take();
-                *database = Database { sessions_unknown, ..Database::default() };
+                let (sessions_unknown, unfinished) =
+                    (database.sessions_unknown.take(), database.unfinished.take());
+                *database = Database { sessions_unknown, unfinished, ..Database::default() };
             }
         }
         self.look();
