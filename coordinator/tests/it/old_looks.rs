@@ -263,7 +263,7 @@ async fn upgrade_on_a_higher_number_goes_on_after_reconciliation() {
     approve(&daemon, &["expand"]);
     until(&daemon, "gives no higher number");
     let explained = daemon.ask(&["upgrade", "explain", "u1"]);
-    assert!(explained.out.contains("next step: tidegate fleet reconcile"), "{explained:?}");
+    assert!(explained.out.contains("(`tidegate fleet reconcile`)"), "{explained:?}");
     reconcile(&daemon);
     until(&daemon, "approve u1 roll");
     end.cancel();

@@ -49,9 +49,8 @@ fn world(seed: u64) -> Scenario {
         _ => *dice.pick(&[1, 2, 2, 3, 3, 3, 4, 5]).unwrap_or(&3),
     };
     let spare = if dice.percent(25) { dice.within(1, 2) } else { 0 };
-    let zones =
-        (0..nodes + spare).map(|node| ["a", "b", "c"][usize::try_from(node % 3).unwrap_or(0)].to_owned());
-    let mut zones: Vec<String> = zones.collect();
+    let zone = |node: u64| ["a", "b", "c"][usize::try_from(node % 3).unwrap_or(0)].to_owned();
+    let mut zones: Vec<String> = (0..nodes + spare).map(zone).collect();
     let mut schemas: Vec<SchemaPlan> = (0..dice.within(1, 2)).map(|_| schema(&mut dice)).collect();
     made_by_hand(&mut Dice::of(seed, "baseline"), &mut schemas);
     many_rows(&mut Dice::of(seed, "rows"), &mut schemas);

@@ -138,8 +138,13 @@ pub(crate) fn lost(view: &View<'_>, facts: &SchemaFacts) -> Option<Reason> {
 
 /// A migration at or below `from` that the database does not show, where the upgrade goes forward: a rollback needs none.
 fn lost_baseline<'a>(upgrade: &Upgrade, facts: &'a SchemaFacts) -> Option<&'a str> {
-    let goes_on = upgrade.phase.name() == PhaseName::Expand || form::builds_on(upgrade.phase.name());
+    let goes_on = upgrade.phase.name() == PhaseName::Expand || builds_on(upgrade.phase.name());
     facts.unfinished.as_deref().filter(|_| goes_on)
+}
+
+/// Whether a phase follows one that has made the form.
+fn builds_on(phase: PhaseName) -> bool {
+    matches!(phase, PhaseName::Migrate | PhaseName::Roll | PhaseName::Remove | PhaseName::Contract)
 }
 
 fn lost_job(upgrade: &Upgrade, facts: &SchemaFacts) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 //! database may be replaced by one that lacks it, and a rollback of that upgrade may take it away.
 
 use super::migrate_floors::required;
-use super::{SchemaGate, lost_baseline, lost_job};
+use super::{SchemaGate, builds_on, lost_baseline, lost_job};
 use crate::fleet::{Fleet, Stored};
 use crate::gate::person::rollback::begins;
 use crate::gate::{Answer, Reason};
@@ -135,11 +135,6 @@ fn is_lost(upgrade: &Upgrade, facts: &SchemaFacts) -> bool {
     let shows = facts.looked_for.is_some() && is_there && !lacks_fill;
     let is_seen = facts.looked_for.is_some() || facts.unclaimed;
     builds_on(phase) && is_seen && !shows
-}
-
-/// Whether a phase follows one that has made the form.
-pub(super) fn builds_on(phase: PhaseName) -> bool {
-    matches!(phase, PhaseName::Migrate | PhaseName::Roll | PhaseName::Remove | PhaseName::Contract)
 }
 
 /// Whether the roll of another service goes by what the database of this upgrade shows.
