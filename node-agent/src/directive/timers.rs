@@ -7,6 +7,7 @@ use super::seen::{Balancers, DisableFile, InFlight, Seen, Url};
 use super::steady::Steady;
 use crate::config::Service;
 use crate::host::Alive;
+use crate::journal::Phase;
 use std::time::Duration;
 use tidegate_proto::mutant;
 use tidegate_proto::record::report::{BalancerReport, Rotation};
@@ -190,9 +191,13 @@ impl Timers {
         };
     }
 
-    /// Notes that the phase becomes another one.
-    pub(crate) fn changed(&mut self, now: Instant) {
+    /// Notes that the phase becomes another one. What was good before a verification counts for nothing in it: looks were
+    /// too seldom to see each break.
+    pub(crate) fn changed(&mut self, now: Instant, to: &Phase) {
         self.changed_at = Some(now);
+        if *to == Phase::Verifying {
+            self.steady.forget();
+        }
     }
 
     /// Notes that a phase begins, or begins again under another order.

@@ -99,7 +99,7 @@ impl Instance {
     pub(super) fn enter(&mut self, phase: Phase) {
         if phase != self.journal.phase {
             tracing::info!(service = %self.service.name, from = ?self.journal.phase, to = ?phase, "phase");
-            self.timers.changed(Instant::now());
+            self.timers.changed(Instant::now(), &phase);
         }
         self.writer.mark_changed();
         self.journal.enter(phase);

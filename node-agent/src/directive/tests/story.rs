@@ -142,7 +142,7 @@ impl Story {
 
     pub(crate) fn enter(&mut self, phase: Phase) {
         if phase != self.journal.phase {
-            self.timers.changed(self.seen.now);
+            self.timers.changed(self.seen.now, &phase);
         }
         self.journal.phase = phase;
         self.timers.entered(self.seen.now);

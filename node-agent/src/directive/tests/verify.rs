@@ -125,6 +125,20 @@ fn started_instance_is_disabled_at_its_deadline() {
 }
 
 #[test]
+fn what_was_good_before_a_retry_counts_for_nothing() {
+    let mut story = shown(true);
+    story.ordered(order(10, Disposition::Serve { returning: true }));
+    story.enter(Phase::failed("verifying", "healthy, but not without a break", false));
+    story.pass(60).ordered(order(11, Disposition::Serve { returning: true }));
+    story.pass(0);
+    assert_eq!(story.act(), Act::Wait, "a failed instance is looked at too seldom to see each break");
+    story.pass(9);
+    assert_eq!(story.act(), Act::Wait);
+    story.pass(1);
+    assert_eq!(story.act(), Act::Enter(Phase::Serving));
+}
+
+#[test]
 fn short_single_dip_does_not_restart_the_healthy_time() {
     let mut story = shown(true);
     story.pass(5);
