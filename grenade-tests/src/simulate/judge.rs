@@ -306,7 +306,9 @@ impl Facts {
                 break;
             }
         }
-        if let Some((floor, ceiling)) = outside {
+        // What a person shows again answers before its agent can see that they removed their file.
+        let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + 100);
+        if let Some((floor, ceiling)) = outside.filter(|_| !is_shown) {
             if service.has_no_window && !self.bound.contains(&at) {
                 // No component could know that the store which was lost had a window.
                 self.unbound.insert(at);
