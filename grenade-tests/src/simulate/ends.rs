@@ -50,7 +50,8 @@ pub(super) fn judge(
             nothing_old_runs(facts, slots, names, (service, needs), now);
         }
     }
-    if let (PhaseName::Remove | PhaseName::Completed, Some(own)) = (phase, own) {
+    // Remove is entered also beside an instance that has failed within the budget.
+    if let (PhaseName::Completed, Some(own)) = (phase, own) {
         let (tag, ms) = (upgrade.spec.release.tag.as_str(), upgrade.spec.health.min_healthy_time.as_millis());
         none_flaps(facts, slots, names, (own, tag, ms), now);
     }

@@ -54,9 +54,10 @@ impl Testbed {
         let file = disable_file(&self.names.services[at.0]);
         let is_meant = self.state().disks[at.1].files.get(&file).map(Vec::as_slice).is_some_and(means);
         // Something else may have removed it before.
-        if is_meant && self.remove(at.1, &file).is_ok() {
+        if is_meant {
             let now = self.now();
             self.state().facts.shown_again(now, at);
+            drop(self.remove(at.1, &file));
         }
     }
 
