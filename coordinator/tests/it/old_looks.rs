@@ -40,6 +40,15 @@ fn rollback_ends(daemon: &Daemon) {
     assert_eq!((watched.code, is_rolled_back), (1, true), "{watched:?}\n{}", daemon.log());
 }
 
+/// A coordinator, three agents that run until the token is cancelled, and an upgrade with these settings that has begun.
+async fn begun(place: &Path, url: &str, settings: &str) -> (Daemon, CancellationToken) {
+    let (daemon, end) = (daemon(place, Some(url)), CancellationToken::new());
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let started = start(&daemon, settings);
+    assert_eq!(started.code, 0, "{started:?}");
+    (daemon, end)
+}
+
 fn rollback_is_advised_and_ends(daemon: &Daemon) {
     let explained = daemon.ask(&["upgrade", "explain", "u1"]);
     assert!(explained.out.contains("tidegate upgrade rollback u1"), "{explained:?}");
@@ -49,11 +58,7 @@ fn rollback_is_advised_and_ends(daemon: &Daemon) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_of_an_old_program_is_filled_in_remove() {
     let (place, url) = place().await;
-    let daemon = daemon(place.path(), Some(&url));
-    let end = CancellationToken::new();
-    tokio::spawn(daemon.herd(3).await.run(end.clone()));
-    let started = start(&daemon, "approvals: [remove, contract]");
-    assert_eq!(started.code, 0, "{started:?}");
+    let (daemon, end) = begun(place.path(), &url, "approvals: [remove, contract]").await;
     until(&daemon, "approve u1 remove");
     approve(&daemon, &["remove"]);
     until(&daemon, "--accept sessions");
@@ -70,11 +75,7 @@ async fn a_row_of_an_old_program_is_filled_in_remove() {
 async fn an_older_copy_of_the_database_stops_the_roll() {
     let (place, url) = place().await;
     let (database, older) = (place.path().join("things.db"), place.path().join("older.db"));
-    let daemon = daemon(place.path(), Some(&url));
-    let end = CancellationToken::new();
-    tokio::spawn(daemon.herd(3).await.run(end.clone()));
-    let started = start(&daemon, "approvals: [expand, roll]");
-    assert_eq!(started.code, 0, "{started:?}");
+    let (daemon, end) = begun(place.path(), &url, "approvals: [expand, roll]").await;
     until(&daemon, "approve u1 expand");
     std::fs::copy(&database, &older).unwrap();
     approve(&daemon, &["expand"]);
@@ -97,11 +98,7 @@ async fn an_older_copy_of_the_database_stops_the_roll() {
 #[tokio::test(flavor = "multi_thread")]
 async fn begun_undo_stops_the_roll_and_a_rollback_ends_it() {
     let (place, url) = place().await;
-    let daemon = daemon(place.path(), Some(&url));
-    let end = CancellationToken::new();
-    tokio::spawn(daemon.herd(3).await.run(end.clone()));
-    let started = start(&daemon, "approvals: [roll]");
-    assert_eq!(started.code, 0, "{started:?}");
+    let (daemon, end) = begun(place.path(), &url, "approvals: [roll]").await;
     until(&daemon, "approve u1 roll");
     change(&url, "CREATE VIEW colours AS SELECT colour FROM things").await;
     let undo =
@@ -122,11 +119,7 @@ async fn older_copy_after_irreversible_rows_is_migrated_again_by_hand() {
     let (database, older) = (place.path().join("things.db"), place.path().join("older.db"));
     let irreversible = MIGRATION.replace("old_reads_migrated = true", "old_reads_migrated = false");
     std::fs::write(place.path().join("migrations/things/0002_colour.toml"), irreversible).unwrap();
-    let daemon = daemon(place.path(), Some(&url));
-    let end = CancellationToken::new();
-    tokio::spawn(daemon.herd(3).await.run(end.clone()));
-    let started = start(&daemon, "approvals: [expand, contract]");
-    assert_eq!(started.code, 0, "{started:?}");
+    let (daemon, end) = begun(place.path(), &url, "approvals: [expand, contract]").await;
     until(&daemon, "approve u1 expand");
     std::fs::copy(&database, &older).unwrap();
     approve(&daemon, &["expand"]);
@@ -153,11 +146,7 @@ async fn an_older_copy_beside_a_migrate_that_fails_is_named() {
     // The count of the rows that are left fails, so migrate is tried again and again.
     let fails = MIGRATION.replace("FROM things WHERE colour IS NULL\"", "FROM unfilled\"");
     std::fs::write(place.path().join("migrations/things/0002_colour.toml"), fails).unwrap();
-    let daemon = daemon(place.path(), Some(&url));
-    let end = CancellationToken::new();
-    tokio::spawn(daemon.herd(3).await.run(end.clone()));
-    let started = start(&daemon, "approvals: [expand]");
-    assert_eq!(started.code, 0, "{started:?}");
+    let (daemon, end) = begun(place.path(), &url, "approvals: [expand]").await;
     until(&daemon, "approve u1 expand");
     std::fs::copy(&database, &older).unwrap();
     approve(&daemon, &["expand"]);
@@ -173,11 +162,7 @@ async fn rollback_ends_on_a_copy_from_before_the_upgrade() {
     let (place, url) = place().await;
     let (database, older) = (place.path().join("things.db"), place.path().join("older.db"));
     std::fs::copy(&database, &older).unwrap();
-    let daemon = daemon(place.path(), Some(&url));
-    let end = CancellationToken::new();
-    tokio::spawn(daemon.herd(3).await.run(end.clone()));
-    let started = start(&daemon, "approvals: [roll]");
-    assert_eq!(started.code, 0, "{started:?}");
+    let (daemon, end) = begun(place.path(), &url, "approvals: [roll]").await;
     until(&daemon, "approve u1 roll");
     std::fs::rename(&older, &database).unwrap();
     approve(&daemon, &["roll"]);
@@ -205,11 +190,7 @@ async fn looks_for_the_roll_count_no_rows() {
     let by_view = MIGRATION.replace("FROM things WHERE colour IS NULL\"", "FROM unfilled\"");
     let after_roll = by_view.replace("\"expanded\"", "{ floor = 2 }");
     std::fs::write(file, after_roll).unwrap();
-    let daemon = daemon(place.path(), Some(&url));
-    let end = CancellationToken::new();
-    tokio::spawn(daemon.herd(3).await.run(end.clone()));
-    let started = start(&daemon, "approvals: [contract]");
-    assert_eq!(started.code, 0, "{started:?}");
+    let (daemon, end) = begun(place.path(), &url, "approvals: [contract]").await;
     until(&daemon, "no such table: unfilled");
     until(&daemon, "u1: phase migrate");
     let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
@@ -253,11 +234,7 @@ fn reconcile(daemon: &Daemon) {
 #[tokio::test(flavor = "multi_thread")]
 async fn upgrade_on_a_higher_number_goes_on_after_reconciliation() {
     let (place, url) = place().await;
-    let daemon = daemon(place.path(), Some(&url));
-    let end = CancellationToken::new();
-    tokio::spawn(daemon.herd(3).await.run(end.clone()));
-    let started = start(&daemon, "approvals: [expand, roll]");
-    assert_eq!(started.code, 0, "{started:?}");
+    let (daemon, end) = begun(place.path(), &url, "approvals: [expand, roll]").await;
     until(&daemon, "approve u1 expand");
     change(&url, COUNTED_ON).await;
     approve(&daemon, &["expand"]);

@@ -125,8 +125,8 @@ fn all_serve(
 }
 
 /// No instance runs the new release where that is never healthy for as long as the upgrade asks for: none of it can have been
-/// verified. Not judged are instances that came with it, those of which the journal is lost, and those whose agent was
-/// stopped, and so may have seen no break.
+/// verified. Not judged are instances that came with it, those whose journal is lost, and those whose agent was stopped,
+/// and so may have seen no break.
 fn none_flaps(
     facts: &mut Facts,
     slots: &BTreeMap<At, Slot>,

@@ -74,7 +74,7 @@ pub(in crate::simulate) fn answered(world: &World, answer: &str) {
     }
 }
 
-/// The window outside of which an answer says that an instance is.
+/// The window in an answer that says that an instance is outside it.
 fn window_in(answer: &str, instance: &str) -> Option<RangeInclusive<u32>> {
     let (_, of_it) = answer.split_once(&format!("{instance}: it runs version "))?;
     let (_, window) = of_it.split_once(", outside the new window [")?;

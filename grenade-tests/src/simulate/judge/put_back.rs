@@ -73,7 +73,7 @@ mod tests {
         Slot { running: Some(running), serves: true, ..Slot::default() }
     }
 
-    /// A service of two instances of which one must stay, whose window admits version 2 alone; version 1 was put back on one.
+    /// A service of two instances: one must stay, the window admits version 2 alone, and version 1 was put back on one.
     fn world(contracted: u32) -> (Facts, BTreeMap<At, Slot>) {
         let windows = vec![(1_000, 2, 2)];
         let service =
