@@ -8,7 +8,8 @@ mod schema;
 mod unknown;
 mod verdict;
 
-pub(crate) use cut_off::is_cut_off;
+pub(crate) use cut_off::has_begun;
+use cut_off::is_cut_off;
 pub use finding::Finding;
 use finding::{blocker, warning};
 pub(crate) use schema::lowest;

@@ -7,8 +7,9 @@ use tidegate_planner::ask;
 use tidegate_planner::ask::reconcile::Choices;
 use tidegate_proto::Key;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::window::Window;
+use tidegate_proto::spec::Spec;
 
 fn reconciled() -> World {
     let mut world = blank_in_mid_roll();
@@ -48,6 +49,58 @@ fn upgrade_cut_off_by_lost_store_restarts_and_completes() {
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!((world.versions(), window(&world)), (vec![2; 4], Some((2, 2))));
     assert!(world.min_seen_in_service >= 3, "{}", world.min_seen_in_service);
+}
+
+fn with_schema() -> Spec {
+    let schema = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry"});
+    spec(json!({"min_in_service": 1, "schema": schema}))
+}
+
+/// A person set the window, or nothing had reached `to` when the store was lost.
+#[test]
+fn hop_that_nothing_has_begun_admits_from_alone_until_roll() {
+    let mut world = World::at_version_1(3);
+    let set_by = "operator".parse().unwrap();
+    let between = Window { floor: version(1), ceiling: version(2), set_by, contracted: None };
+    world.store.put(Key::Window(service()), between);
+    world.start_with_schema(with_schema(), MigrateOrder::BeforeRoll);
+    world.until("it stages", |world| world.phase() == Phase::Stage);
+    assert_eq!(window(&world), Some((1, 1)), "version 2 waits for its schema");
+    world.until("it expands", |world| world.phase() == Phase::Expand);
+    assert_eq!(window(&world), Some((1, 1)));
+    world.run();
+    assert_eq!((world.phase(), window(&world)), (Phase::Completed, Some((2, 2))));
+}
+
+#[test]
+fn admission_in_between_keeps_preflight_closed() {
+    let mut world = World::at_version_1(3);
+    world.start_with_schema(with_schema(), MigrateOrder::BeforeRoll);
+    let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    world.join(3, 2);
+    let mut tried = 0;
+    for action in planned.actions {
+        let tidegate_planner::Action::Commit(planned) = action else { continue };
+        if planned.what.starts_with("preflight -> stage") {
+            tried += 1;
+            assert!(!world.store.commit(&planned.commit), "{} was carried out", planned.what);
+        }
+    }
+    assert_eq!(tried, 1);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Preflight);
+    let reasons = &last.waiting[&upgrade_id()];
+    assert!(reasons.iter().any(|reason| reason.to_string().contains("above `from` (1)")), "{reasons:?}");
+}
+
+#[test]
+fn instances_ahead_of_a_schema_are_named_with_their_end() {
+    let world = reconciled();
+    let found = tidegate_planner::gate::preflight::findings(world.store.fleet(), &with_schema(), None);
+    let words = "where the database lacks what version 2 uses, first start the release of `from` there";
+    let named = found.iter().find(|finding| finding.what.contains(words));
+    assert!(named.is_some_and(|finding| !finding.blocks), "{found:?}");
+    assert!(!findings(&world).contains(words), "a service without a schema has none to wait for");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! A hop that was cut off: the store was lost with the upgrade's record, and reconciling left the window [from, to]. The
-//! same upgrade goes on from there: instances at `to` that run its release are done.
+//! same upgrade goes on from there: instances at `to` that run its release are done. Where there is none, nothing had
+//! reached `to`, or a person set that window: the upgrade begins as any other.
 
+use super::ended_by;
 use super::finding::{Finding, blocker, warning};
 use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::gate::Sample;
@@ -8,8 +10,13 @@ use tidegate_proto::spec::Spec;
 
 /// Whether the service is between `from` and `to`, and no record of an upgrade says why. Which upgrade is active is not
 /// asked here.
-pub(crate) fn is_cut_off(service: &ServiceFleet, spec: &Spec) -> bool {
+pub(super) fn is_cut_off(service: &ServiceFleet, spec: &Spec) -> bool {
     service.window().is_some_and(|window| window.floor == spec.from && window.ceiling == spec.to)
+}
+
+/// Whether instances of such a hop run `to` already. Only then the window has to admit `to` before the roll.
+pub(crate) fn has_begun(service: &ServiceFleet, spec: &Spec) -> bool {
+    is_cut_off(service, spec) && service.above(spec.from).count > 0
 }
 
 /// What is said of the instances that run `to` already.
@@ -34,8 +41,16 @@ pub(super) fn findings(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
             spec.release.tag
         ))];
     }
+    let unexpanded = match &spec.schema {
+        Some(_) => format!(
+            "; where the database lacks what version {to} uses, first {}",
+            ended_by(name, "the release of `from`")
+        ),
+        None => String::new(),
+    };
     vec![warning(format!(
-        "{name}: {count} of {} instances run {} already: this goes on with an upgrade that was cut off",
+        "{name}: {count} of {} instances run {} already: this goes on with an upgrade that was cut off\
+         {unexpanded}",
         service.len(),
         spec.release.tag
     ))]

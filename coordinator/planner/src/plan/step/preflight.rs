@@ -1,10 +1,10 @@
-//! Preflight: every finding is listed; without a blocker the window becomes [from, from] and staging begins. Where the hop
-//! was cut off, the window stays at [from, to]: some instances run `to`.
+//! Preflight: every finding is listed; without a blocker the window becomes [from, from], unless an instance was admitted
+//! meanwhile, and staging begins. Where the hop was cut off and instances run `to`, the window stays at [from, to].
 
 use super::super::Draft;
 use super::bind::bound;
 use crate::gate::person::{self, approved};
-use crate::gate::preflight::{findings, former, is_cut_off};
+use crate::gate::preflight::{findings, former, has_begun};
 use crate::gate::verdict::passed::passed;
 use crate::upgrade::phase::Move;
 use tidegate_proto::Key;
@@ -26,13 +26,14 @@ pub(super) fn preflight(draft: &mut Draft<'_>) {
         return;
     }
     let (Some(former), Some(Ok(verdicts))) = (former, passed) else { return };
-    let cut_off = draft.service().filter(|service| is_cut_off(service, spec));
-    let extra = match cut_off {
+    let begun = draft.service().filter(|service| has_begun(service, spec));
+    let extra = match begun {
         Some(service) => {
             let window = Key::Window(spec.service.clone());
             Commit::new().when(Precondition::At(window, service.window_at()))
         }
-        None => draft.window(Commit::new(), spec.from, spec.from),
+        // The former window may admit `to`, and no version is to serve before its schema is expanded.
+        None => draft.unless_joined(draft.window(Commit::new(), spec.from, spec.from)),
     };
     let extra = verdicts.into_iter().fold(extra, Commit::when);
     draft.advance(Move::Cleared, extra, move |body| body.former = Some(former), "preflight found no blocker");
