@@ -44,7 +44,8 @@ pub struct Journal {
     /// Nothing of what was started since the last confirmed stop was ever in rotation: no request can be in flight.
     #[serde(default)]
     pub unexposed: bool,
-    /// The release that was started last, until it was verified or admitted at the version that it answers.
+    /// The release that was started last, until it was verified, or admitted at the version that it answers in the boot of the
+    /// machine in which it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unidentified: Option<ReleaseTag>,
     /// It was shown before its readiness could be known; while it verifies.

@@ -3,6 +3,7 @@
 
 use super::presumption;
 use super::seen::{DisableFile, Seen};
+use super::start::may_be_another;
 use super::timers::Timers;
 use crate::config::Service;
 use crate::host::Alive;
@@ -102,9 +103,11 @@ pub(crate) fn phase_for(
         }
         Disposition::Stop => out_of_rotation(journal),
         Disposition::Replace { release } => {
-            let same = journal.running_release() == Some(&release.tag)
-                && seen.probe.version().is_none_or(|v| v == release.version);
             let being_verified = journal.phase == Phase::Verifying;
+            // Verification itself drains what may be another release.
+            let same = journal.running_release() == Some(&release.tag)
+                && seen.probe.version().is_none_or(|v| v == release.version)
+                && (being_verified || !may_be_another(journal, seen));
             match same {
                 true if true_now && journal.phase == Phase::Serving => Phase::Serving,
                 true if seen.health == Health::Healthy || being_verified => Phase::Verifying,

@@ -3,6 +3,7 @@
 use super::accept::{self, Reading};
 use super::act::Act;
 use super::seen::{DisableFile, Seen};
+use super::start::may_be_another;
 use super::timers::Timers;
 use crate::config::Service;
 use crate::host::{Alive, Target};
@@ -184,10 +185,10 @@ impl Context<'_> {
 
     /// The phase in which what runs continues once it is admitted. Under an order to drain, to stop or to replace it by another
     /// release it is drained, also where that has failed before: the coordinator counts it as out and waits for the end of the
-    /// drain. The other release may answer the same version. For one that the window does not admit, nothing is stopped:
-    /// verification fails the replacement.
+    /// drain. The other release may answer the same version; after a boot it may run in place of the one that was started. For
+    /// one that the window does not admit, nothing is stopped: verification fails the replacement.
     pub(super) fn phase_once_admitted(&self) -> Phase {
-        let runs = self.journal.release.as_ref();
+        let runs = self.journal.release.as_ref().filter(|_| !may_be_another(self.journal, self.seen));
         let window = self.journal.window.as_ref().map(|known| &known.window);
         let starts = |release: &Release| window.is_none_or(|window| window.admits(release.version));
         match self.disposition() {

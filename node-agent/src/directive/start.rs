@@ -7,8 +7,8 @@ use crate::config::settings::Driver;
 use crate::host::{Alive, HookState, Target};
 use crate::journal::{Journal, Phase};
 use std::time::Duration;
-use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::{ReleaseTag, mutant};
 
 /// How many stops something else may undo under one order: a person starts the service by hand, or the machine does. After one
 /// more it is a supervisor that does so each time.
@@ -21,6 +21,20 @@ pub(crate) fn note_started(journal: &mut Journal, seen: &Seen) {
     {
         journal.note_started();
     }
+}
+
+/// Journals that what runs is admitted as this release, which identifies it.
+pub(crate) fn note_admitted(journal: &mut Journal, release: Option<ReleaseTag>, seen: &Seen) {
+    if !may_be_another(journal, seen) {
+        journal.unidentified = None;
+    }
+    journal.release = release;
+}
+
+/// Whether what runs may be another release than the one that was started last, whichever version it answers: the machine was
+/// booted before that one was identified. Its start hook may have put nothing in place, however it ended.
+pub(super) fn may_be_another(journal: &Journal, seen: &Seen) -> bool {
+    journal.unidentified.is_some() && seen.hook == HookState::EarlierBoot
 }
 
 /// Whether what is being started was. Its start hook may have worked, however it ended. Where that was not begun, what answers

@@ -4,6 +4,7 @@
 use super::act::Act;
 use super::decide::Context;
 use super::seen::DisableFile;
+use super::start::may_be_another;
 use super::steady::DIP;
 use crate::config::settings::Driver;
 use crate::host::Alive;
@@ -17,6 +18,9 @@ impl Context<'_> {
     pub(super) fn verifying(&self) -> Act {
         if let Some(refusal) = &self.journal.refusal {
             return Act::Enter(Phase::refused(&refusal.reason));
+        }
+        if let Some(act) = self.starts_over() {
+            return act;
         }
         if let Some(failure) = self.broken() {
             return Act::Enter(failure);
@@ -63,6 +67,17 @@ impl Context<'_> {
             }
             _ => Act::Wait,
         }
+    }
+
+    /// Drains what answers and may not be the release that its order starts, once it is admitted. What was shown had answered
+    /// since its start.
+    fn starts_over(&self) -> Option<Act> {
+        let unproven = self.journal.unexposed && may_be_another(self.journal, self.seen);
+        let next = self.phase_once_admitted();
+        if !unproven || self.seen.probe.version().is_none() || next != Phase::Draining {
+            return None;
+        }
+        Some(if self.seen.readmit { Act::Wait } else { Act::Enter(next) })
     }
 
     /// Whether it is shown, and no order takes it out or starts another release. How many others serve is known to the

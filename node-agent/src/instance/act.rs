@@ -66,7 +66,7 @@ impl Instance {
             }
             Act::Disable => self.disable(seen).await,
             Act::Enable => self.enable(seen).await,
-            Act::AdmitRunning(version, release) => self.admit_running(version, release, seen.now).await,
+            Act::AdmitRunning(version, release) => self.admit_running(version, release, seen).await,
             Act::AdmitTarget(target) => self.admit_target(target).await,
             Act::BeginStop(target) => self.begin_stop(target, seen).await,
             Act::Stop => self.stop().await,

@@ -2,11 +2,12 @@
 
 use super::{Fatal, Instance};
 use crate::admit::{self, Admission, Candidate, NotAdmitted};
+use crate::directive::seen::Seen;
+use crate::directive::start::note_admitted;
 use crate::directive::stays::stays;
 use crate::host::Target;
 use crate::journal::{Admitted, Known, Phase, Refusal};
 use tidegate_proto::{ReleaseTag, Revision, ServiceVersion};
-use tokio::time::Instant;
 
 /// Why nothing was admitted.
 enum Unadmitted {
@@ -79,12 +80,11 @@ impl Instance {
         &mut self,
         version: ServiceVersion,
         release: Option<ReleaseTag>,
-        now: Instant,
+        seen: &Seen,
     ) -> Result<bool, Fatal> {
         match self.ask_admission(version, release.clone()).await? {
             Ok(()) => {
-                self.journal.release = release;
-                self.journal.unidentified = None;
+                note_admitted(&mut self.journal, release, seen);
                 self.writer.mark_changed();
                 Ok(true)
             }
@@ -102,8 +102,8 @@ impl Instance {
                     let (rise, fall) = (self.service.rise_time(), self.service.fall_time());
                     let still_in = match refusal.overtaken {
                         // Its agent may have begun a moment ago, and has not seen it in rotation for long.
-                        true => !self.timers.has_left(now, fall),
-                        false => self.timers.is_still_in(now, rise, fall),
+                        true => !self.timers.has_left(seen.now, fall),
+                        false => self.timers.is_still_in(seen.now, rise, fall),
                     };
                     let stays = stays(&self.journal, &self.own.identity.boot, &refusal, still_in);
                     let stays = stays.then(|| self.own.identity.boot.clone());

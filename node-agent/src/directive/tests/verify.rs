@@ -3,7 +3,9 @@
 use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
 use crate::directive::seen::{Balancers, DisableFile, Probed, Url};
+use crate::directive::start::note_admitted;
 use crate::directive::timers::Timers;
+use crate::host::{HookState, Target};
 use crate::journal::{Admitted, Phase};
 use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
@@ -178,4 +180,68 @@ fn unhealthy_or_other_version_fails_disabled() {
     let mut kept = verifying();
     kept.seen.file = DisableFile::Foreign;
     assert_eq!(kept.pass(3000).act(), Act::Wait, "maintenance is no failure");
+}
+
+/// The start hook of release 1, in place of release 2, has ended, and nothing had answered when the machine was booted. What
+/// the machine has started answers version 1, as release 2 does too.
+fn booted_after_its_start() -> Story {
+    let mut story = Story::serving().by_hooks();
+    story.journal.release = Some(release(2).tag);
+    story.disabled().ordered(order(9, replace(1)));
+    story.enter(Phase::Starting { target: Target::from(&release(1)) });
+    story.journal.note_started();
+    story.journal.unexposed = true;
+    story.seen.hook = HookState::EarlierBoot;
+    story.enter(Phase::Verifying);
+    story
+}
+
+#[test]
+fn started_release_is_in_doubt_after_a_boot() {
+    let mut story = booted_after_its_start();
+    story.seen.readmit = true;
+    assert_eq!(story.act(), Act::AdmitRunning(version(1), Some(release(1).tag)));
+    note_admitted(&mut story.journal, Some(release(1).tag), &story.seen);
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait, "only the store shows that no other agent manages it");
+    (story.seen.store, story.seen.readmit) = (true, false);
+    assert_eq!(story.act(), Act::Enter(Phase::Draining), "it is stopped, and release 1 is started again");
+    let mut admitted_before = story.clone();
+    admitted_before.seen.hook = HookState::Ended;
+    note_admitted(&mut admitted_before.journal, Some(release(1).tag), &admitted_before.seen);
+    admitted_before.seen.hook = HookState::EarlierBoot;
+    assert_eq!(admitted_before.act(), Act::Enable, "it had answered before the boot");
+    let others: [fn(&mut Story); 2] =
+        [|story| story.seen.hook = HookState::Ended, |story| story.journal.unexposed = false];
+    for (place, other) in others.into_iter().enumerate() {
+        let mut story = story.clone();
+        other(&mut story);
+        assert_eq!(story.act(), Act::Enable, "case {place}: no boot, or it was shown since its start");
+    }
+    story.ordered(order(10, Disposition::Serve { returning: true }));
+    assert_eq!(story.act(), Act::Enable, "no order starts another release");
+}
+
+#[test]
+fn unanswering_release_after_a_boot_fails_at_its_deadline() {
+    let mut story = booted_after_its_start();
+    story.silent();
+    assert_eq!(story.act(), Act::Wait, "its machine may be starting it");
+    let Act::Enter(Phase::Failed { at, .. }) = story.pass(3600).act() else { panic!("{:?}", story.act()) };
+    assert_eq!(at, "verifying");
+}
+
+#[test]
+fn failed_start_before_a_boot_is_replaced_by_its_retry() {
+    for (hook, expected) in
+        [(HookState::EarlierBoot, Phase::Draining), (HookState::Ended, Phase::Verifying)]
+    {
+        let mut story = booted_after_its_start();
+        story.seen.hook = hook;
+        story.enter(Phase::refused("above the ceiling"));
+        assert_eq!(story.act(), Act::Enter(expected.clone()), "{hook:?}: the window moved");
+        story.enter(Phase::failed("starting", "the start hook failed: exit status: 1", true));
+        story.ordered(order(10, replace(1)));
+        assert_eq!(story.journal.phase, expected, "{hook:?}: what answers may be release 2");
+    }
 }
