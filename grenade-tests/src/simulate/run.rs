@@ -218,7 +218,7 @@ impl Run {
                 break;
             }
             self.world.operators.look().await;
-            let rests = self.sequences.iter().all(UpgradeSequence::is_over) && self.pending.is_empty();
+            let rests = self.pending.is_empty() && self.sequences.iter().all(|one| one.is_over(&self.world));
             if let Some(stream) = &mut self.stream {
                 stream.step(&mut self.world, rests).await;
             }

@@ -184,7 +184,7 @@ pub struct UpgradePlan {
     pub drain_deadline: u64,
     /// Healthy for so long, in milliseconds.
     pub healthy_time: u64,
-    /// Its people do not start it again after a rollback.
+    /// Its people do not start it again after a rollback, unless an upgrade that cannot be rolled back waits for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tried_once: bool,
     /// A drain that has not ended by its deadline is a failure, instead of going on.

@@ -9,13 +9,13 @@ use super::current::{Current, LOOK, MISFORTUNE};
 use super::lost::{self, Refused};
 use super::operator::{Operator, within};
 use super::promise;
-use super::scenario::{Fault, UpgradePlan, What};
+use super::scenario::{Fault, Scenario, UpgradePlan, What};
 use super::sharing::{self, Turn, Wanted};
 use super::spec::spec;
 use super::upgrade_id;
 use super::world::World;
 use reasons::follow_reasons;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::upgrade::PhaseName;
 
 /// So long after that every upgrade must be over.
@@ -24,7 +24,8 @@ const PATIENCE: u64 = 900_000;
 /// After so long in all, what is wrong with releases is corrected where they run.
 const CORRECTED_AFTER: u64 = MISFORTUNE + PATIENCE / 2;
 
-/// How often a service that shares a schema tries to get to the next version: another upgrade waits for it.
+/// How often a service that shares a schema tries to get to the next version, which another upgrade waits for. Where that
+/// one cannot be rolled back, its people have the service try again.
 const ATTEMPTS: u32 = 4;
 
 /// The upgrades of one service.
@@ -64,13 +65,19 @@ impl UpgradeSequence {
     }
 
     /// Whether nothing is left to do.
-    pub(super) fn is_over(&self) -> bool {
-        self.left.is_empty() && self.current.is_none()
+    pub(super) fn is_over(&self, world: &World) -> bool {
+        self.current.is_none() && self.next(&world.scenario, &world.given_up).is_none()
+    }
+
+    /// The place of the upgrade to start next; none where the service's people try nothing further.
+    fn next(&self, scenario: &Scenario, given_up: &BTreeSet<usize>) -> Option<usize> {
+        let place = *self.left.first()?;
+        (!given_up.contains(&scenario.upgrades[place].service)).then_some(place)
     }
 
     /// The upgrade that people start now: its place and its id.
     pub(super) fn starts_now(&self, world: &World) -> Option<(usize, String)> {
-        let place = *self.left.first()?;
+        let place = self.next(&world.scenario, &world.given_up)?;
         let is_due = self.current.is_none() && world.testbed.now() >= self.looked_at + LOOK;
         let starts = is_due && sharing::turn(world, &world.scenario.upgrades[place]) == Turn::Now;
         let order = world.scenario.upgrades[place].order;
@@ -95,9 +102,10 @@ impl UpgradeSequence {
         if let Some(reopened) = reopened {
             world.testbed.log(format!("{} is not over any more", reopened.id));
             let plan = world.scenario.upgrades[reopened.plan].clone();
+            world.given_up.remove(&plan.service);
             return self.has_begun(world, &plan, reopened);
         }
-        let Some(&place) = self.left.first() else { return };
+        let Some(place) = self.next(&world.scenario, &world.given_up) else { return };
         let plan = world.scenario.upgrades[place].clone();
         match sharing::turn(world, &plan) {
             Turn::Now => {}
@@ -236,13 +244,13 @@ impl UpgradeSequence {
         }
     }
 
-    /// Nothing further is tried.
+    /// Nothing further is tried, unless an upgrade that cannot be rolled back waits for the service.
     fn give_up(&mut self, world: &mut World, place: usize, how: String) {
         if let Some(plan) = world.scenario.upgrades.get(place) {
             world.given_up.insert(plan.service);
         }
         self.ended.push((place, how));
-        self.left.clear();
+        self.refusals = 0;
     }
 
     async fn end(&mut self, world: &mut World, current: Current, phase: PhaseName) {
@@ -317,6 +325,7 @@ fn correct_releases(world: &mut World, current: &mut Current) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::draw;
     use tidegate_migrations::{Error, Term};
 
     #[test]
@@ -357,6 +366,19 @@ mod tests {
     }
 
     #[test]
+    fn upgrade_that_was_given_up_is_kept_for_later() {
+        let is_of_it = |plan: &UpgradePlan| plan.service == 1;
+        let shares = |drawn: &Scenario| drawn.sharing(0) == [1] && drawn.upgrades.iter().any(is_of_it);
+        let drawn = (1..2_000).map(draw::scenario).find(shares).unwrap();
+        let place = drawn.upgrades.iter().position(is_of_it).unwrap();
+        let last = Current::new(place, "u1-again3".to_owned(), 55_000, None, true);
+        let sequence = ended(last, PhaseName::Failed, 3, vec![place]);
+        assert_eq!(sequence.next(&drawn, &BTreeSet::from([1])), None);
+        assert_eq!(sequence.next(&drawn, &BTreeSet::from([0])), Some(place), "people of another service");
+        assert_eq!(sequence.next(&drawn, &BTreeSet::new()), Some(place));
+    }
+
+    #[test]
     fn failed_attempt_undone_by_a_restore_is_followed_again() {
         let attempt = || Current::new(3, "u3".to_owned(), 55_000, None, false);
         let stored = |phase| BTreeMap::from([("u3".to_owned(), (phase, 61_000))]);
@@ -367,7 +389,7 @@ mod tests {
         assert_eq!((again.id.as_str(), again.is_retry), ("u3", false));
         assert_eq!(tried.left, [3, 4], "it is still to come");
         assert_eq!(tried.failed, 0, "the next attempt gets the id that the copy does not have");
-        let mut given_up = ended(attempt(), PhaseName::RolledBack, 3, Vec::new());
+        let mut given_up = ended(attempt(), PhaseName::RolledBack, 3, vec![3]);
         assert!(given_up.reopened(&stored(PhaseName::Roll)).is_some());
         assert_eq!((given_up.left, given_up.failed), (vec![3], 3), "its last attempt stays the last");
     }

@@ -7,6 +7,11 @@ use super::world::World;
 /// The rule that a rollback keeps.
 const RULE: u8 = 10;
 
+/// Whether a rollback is refused for as long as the upgrade lasts: rows were migrated, or contract has begun.
+pub(super) fn is_final(why: &str) -> bool {
+    why.contains("has started")
+}
+
 /// Compares what a coordinator said of an upgrade with what its migration does.
 pub(super) fn judge_refusal(world: &World, id: &str, why: &str) {
     if !why.contains("cannot read migrated rows") {
@@ -22,5 +27,22 @@ pub(super) fn judge_refusal(world: &World, id: &str, why: &str) {
             plan.from
         );
         world.testbed.state().facts.breach(world.testbed.now(), RULE, what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_final;
+
+    #[test]
+    fn refusal_that_lasts_is_told_from_others() {
+        let refused = |why: &str| format!("cannot roll back upgrade u2{why}");
+        let migrated = ": migrate has started, and the old version cannot read migrated rows";
+        assert!(is_final(&refused(migrated)));
+        assert!(is_final(&refused(": contract has started and has dropped what the old version needs")));
+        let needed = " as things stand: the floor of pantry cannot fall to 1: revision 7 of compute (release-4) is \
+                      deployed and needs 2";
+        assert!(!is_final(&refused(needed)));
+        assert!(!is_final("no coordinator leads"));
     }
 }

@@ -59,7 +59,7 @@ pub(super) struct World {
     pub former: Vec<crate::trace::Broken>,
     /// Nodes whose agents lie now.
     pub byzantine: BTreeSet<usize>,
-    /// Services whose people try nothing further.
+    /// Services whose people try nothing further, until another upgrade needs that.
     pub given_up: BTreeSet<usize>,
     /// Upgrades, by their place, that services which share the schema may follow.
     pub wanted: BTreeMap<usize, Wanted>,

@@ -10,6 +10,7 @@ use crate::simulate::falsify::kind::{FalseAction, Falsification};
 use crate::simulate::operator::{Command, Operator, within};
 use crate::simulate::scenario::UpgradePlan;
 use crate::simulate::sharing::{self, Wanted};
+use crate::simulate::way_back::{is_final, judge_refusal};
 use crate::simulate::world::World;
 use tidegate_proto::wire::v1::ExplainUpgradeReply;
 
@@ -83,15 +84,22 @@ pub(super) async fn follow_reasons(
     }
 }
 
-/// Where a service that shares the schema will not come to the new version, people go back.
+/// Where a service that shares the schema will not come to the new version, people go back. Where they cannot any more, they
+/// have the people of that service try again.
 async fn roll_back_for_others(world: &mut World, current: &Current) {
     let UpgradePlan { service, from, .. } = world.scenario.upgrades[current.plan];
-    if world.scenario.sharing(service).iter().any(|other| world.given_up.contains(other)) {
+    let others = world.scenario.sharing(service);
+    if others.iter().any(|other| world.given_up.contains(other)) {
         let command = Command::RollBack(current.id.clone());
         let done = within(Operator::new(&world.coordinators).act(&command)).await;
         world.testbed.log(format!("a service that shares the schema stays behind: {done:?}"));
-        if done.is_err_and(|why| sharing::is_needed_by_computes(&why)) {
+        let Err(why) = done else { return };
+        judge_refusal(world, &current.id, &why);
+        if sharing::is_needed_by_computes(&why) {
             world.withdraw = Some(from);
+        }
+        if is_final(&why) {
+            world.given_up.retain(|one| !others.contains(one));
         }
     }
 }
