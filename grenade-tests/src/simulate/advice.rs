@@ -255,12 +255,13 @@ fn stays_out(world: &World, running: &RunningInstance) -> bool {
     let Some((service, node)) = running.instance.split_once('/') else { return false };
     let Some(at) = names.service(service).zip(names.node(node)) else { return false };
     let (now, state) = (world.testbed.now(), world.testbed.state());
-    let stays = |slot: &Slot| {
-        let is_put_back = slot.alive(now).is_some_and(|run| run.put_back);
-        let came_too_old = running.version.is_some() && !slot.serves && !is_put_back;
-        slot.said_version(now).is_none() || slot.came_with.is_some() || came_too_old
-    };
-    state.slots.get(&at).is_none_or(stays)
+    state.slots.get(&at).is_none_or(|slot| is_disregarded(slot, running, now))
+}
+
+fn is_disregarded(slot: &Slot, running: &RunningInstance, now: u64) -> bool {
+    let is_put_back = slot.alive(now).is_some_and(|run| run.put_back);
+    let came_otherwise = slot.came_with.is_some() || running.version.is_some() && !slot.serves;
+    slot.said_version(now).is_none() || came_otherwise && !is_put_back
 }
 
 /// An agent cannot say which of two releases of one version runs, and the answer asks for a config that names one: a person
@@ -301,7 +302,30 @@ fn begun_undo(answer: &str) -> Option<(&str, Option<&str>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{begun_undo, included_by};
+    use super::{begun_undo, included_by, is_disregarded};
+    use crate::simulate::slot::{Behaviour, Running, Slot};
+    use tidegate_proto::wire::v1::RunningInstance;
+
+    #[test]
+    fn version_put_back_on_a_reinstalled_node_is_claimed() {
+        let disregarded = |put_back: bool, starts: bool, change: fn(&mut Slot)| {
+            let is = Behaviour { starts, ..Behaviour::good(1, 0) };
+            let run = Running { tag: "pantry-1".to_owned(), is, since: 0, pid: 1, put_back };
+            let mut slot = Slot { running: Some(run), serves: true, ..Slot::default() };
+            change(&mut slot);
+            let running =
+                RunningInstance { instance: "pantry/n0".to_owned(), version: Some(1), refused: None };
+            is_disregarded(&slot, &running, 1_000)
+        };
+        let is_reinstalled = |slot: &mut Slot| slot.came_with = Some("pantry-1".to_owned());
+        let is_out = |slot: &mut Slot| slot.serves = false;
+        assert!(disregarded(false, true, is_reinstalled), "it came with that release");
+        assert!(disregarded(false, true, is_out), "it came too old");
+        assert!(!disregarded(false, true, |_| ()), "it serves");
+        assert!(!disregarded(true, true, is_reinstalled), "a person starts the right version");
+        assert!(!disregarded(true, true, is_out), "a person starts the right version");
+        assert!(disregarded(true, false, is_reinstalled), "it answers nothing");
+    }
 
     #[test]
     fn command_that_ends_an_undo_is_read_from_the_answer() {
