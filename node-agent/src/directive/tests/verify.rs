@@ -233,8 +233,7 @@ fn unanswering_release_after_a_boot_fails_at_its_deadline() {
 
 #[test]
 fn failed_start_before_a_boot_is_replaced_by_its_retry() {
-    for (hook, expected) in
-        [(HookState::EarlierBoot, Phase::Draining), (HookState::Ended, Phase::Verifying)]
+    for (hook, expected) in [(HookState::EarlierBoot, Phase::Draining), (HookState::Ended, Phase::Verifying)]
     {
         let mut story = booted_after_its_start();
         story.seen.hook = hook;
