@@ -129,6 +129,11 @@ impl Journal {
         self.order.as_ref().filter(|_| !self.declined).map(|order| &order.directive.disposition)
     }
 
+    /// Whether no order takes the instance out or starts a release.
+    pub fn is_let_in(&self) -> bool {
+        matches!(self.disposition(), None | Some(Disposition::Serve { .. }))
+    }
+
     /// The mod_revision of the last window that was seen; 0 for none.
     pub fn window_revision(&self) -> Revision {
         self.window.as_ref().map_or(Revision::ABSENT, |known| known.revision)

@@ -84,10 +84,9 @@ impl Context<'_> {
     /// coordinator only, so only an order takes it out, within capacity, also where it is not healthy. Shown before its
     /// readiness could be known, and not ready in any look since, it has not come into rotation.
     fn is_let_in(&self) -> bool {
-        let let_in = matches!(self.disposition(), None | Some(Disposition::Serve { .. }));
         let unready = self.timers.enabled_unready_for(self.seen.now).is_some();
         let unjudged = self.journal.shown_unjudged && unready;
-        self.seen.file == DisableFile::Absent && let_in && !unjudged
+        self.seen.file == DisableFile::Absent && self.journal.is_let_in() && !unjudged
     }
 
     /// Whether nothing but its own disable-file keeps it from answering that it is ready: that is judged when it is shown.
