@@ -24,14 +24,18 @@ pub struct Journal {
     pub phase: Phase,
     /// The last directive that was accepted.
     pub order: Option<Order>,
-    /// That directive is not carried out: it presumes that the instance is out of rotation, and it was not; or it is of a
-    /// former store, and nothing of the service answered any more.
+    /// That directive is not carried out: it presumes that the instance is out of rotation, and it was not; or it is older than
+    /// this journal; or it is of a former store, and nothing of the service answered any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
     /// The last window that was seen; absent where there was none.
     pub window: Option<Known>,
     /// The last admission.
     pub admitted: Option<Admitted>,
+    /// The mod_revision of the first admission since this journal began; none since the store was reconciled. An older
+    /// directive was written before this journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_admission: Option<Revision>,
     /// The last refusal, until something changes.
     pub refusal: Option<Refusal>,
     /// A version was refused after the last admission, and a directive or a reconciliation has taken the refusal away since.
@@ -157,6 +161,9 @@ impl Journal {
 
     /// Takes in an admission.
     pub fn admit(&mut self, admitted: Admitted) {
+        if self.admitted.is_none() {
+            self.first_admission = Some(admitted.revision);
+        }
         self.admitted = Some(admitted);
         self.refusal = None;
         self.refused_since = false;
@@ -233,6 +240,7 @@ impl Journal {
             // Its record was the former store's.
             admitted.revision = Revision::ABSENT;
         }
+        self.first_admission = None;
         self.window = None;
         self.refused_since |= self.refusal.take().is_some();
         self.witness = Witness { term: None, floor: self.witness.floor, reconciled: at };

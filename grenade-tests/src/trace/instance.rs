@@ -118,10 +118,9 @@ impl Instance {
 
     fn is_ordered_out(&self, report: &Report) -> bool {
         let Some(directive) = &self.directive else { return false };
-        let declined = report.declined && directive.body.presumes_out;
         let obeyed = report.generation.0 >= directive.revision;
         match &directive.body.disposition {
-            _ if declined && obeyed => false,
+            _ if report.declined && obeyed => false,
             Disposition::Drain | Disposition::Stop => true,
             Disposition::Replace { release } => match report.step {
                 _ if !obeyed => true,

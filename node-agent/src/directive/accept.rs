@@ -11,7 +11,7 @@ use crate::journal::{Journal, Known, Order, Phase};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::{Health, Rotation};
-use tidegate_proto::{NodeId, Revision, ServiceName};
+use tidegate_proto::{NodeId, Release, Revision, ServiceName};
 
 /// What is to be done with the directive that the store has.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,17 +104,22 @@ pub(crate) fn phase_for(
         Disposition::Stop => out_of_rotation(journal),
         Disposition::Replace { release } => {
             let being_verified = journal.phase == Phase::Verifying;
-            // Verification itself drains what may be another release.
-            let same = journal.running_release() == Some(&release.tag)
-                && seen.probe.version().is_none_or(|v| v == release.version)
-                && (being_verified || !may_be_another(journal, seen));
-            match same {
+            match runs_already(release, journal, seen) {
                 true if true_now && journal.phase == Phase::Serving => Phase::Serving,
                 true if seen.health == Health::Healthy || being_verified => Phase::Verifying,
                 _ => out_of_rotation(journal),
             }
         }
     }
+}
+
+/// Whether what runs is this release, as far as is known.
+pub(super) fn runs_already(release: &Release, journal: &Journal, seen: &Seen) -> bool {
+    let being_verified = journal.phase == Phase::Verifying;
+    // Verification itself drains what may be another release.
+    journal.running_release() == Some(&release.tag)
+        && seen.probe.version().is_none_or(|v| v == release.version)
+        && (being_verified || !may_be_another(journal, seen))
 }
 
 /// Whether it answers no request, and was never shown since its last stop. What it was before that may have left without a

@@ -13,7 +13,8 @@ use crate::journal::{Order, Phase};
 use tidegate_proto::mutant;
 use tokio::time::Instant;
 
-const DECLINED: &str = "directive declined: it presumes that the instance is out of rotation, and it is in";
+const DECLINED: &str =
+    "directive declined: the instance is in rotation; it was presumed out, or the journal is newer";
 
 impl Instance {
     /// Carries out `act`. Returns whether it was done, so that the next decision follows at once.

@@ -43,9 +43,9 @@ pub struct Report {
     /// The generation of the last directive that the agent accepted and journalled; 0 for none.
     #[serde(default)]
     pub generation: Generation,
-    /// The directive of `generation` presumes that the instance is out of rotation, and it was not; or it is of a former
-    /// store, and nothing of the service ran any more: it is not carried out under this generation. Absent = it is, or an
-    /// older agent.
+    /// The directive of `generation` presumes that the instance is out of rotation, and it was not; or it would take the
+    /// instance out, and is older than the agent's journal; or it is of a former store, and nothing of the service ran any
+    /// more: it is not carried out under this generation. Absent = it is, or an older agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
     /// The mod_revision of the last window that the agent journalled (fsync) *before* it probed `version` again.

@@ -214,11 +214,12 @@ impl Instance {
         }
     }
 
-    /// Whether its agent does not carry out the last directive, because that presumes an instance out of rotation and it was
-    /// in: it is under no order, and to take it out costs what it costs for any other.
+    /// Whether its agent does not carry out the last directive: it is under no order, and to take it out costs what it costs
+    /// for any other.
     pub fn has_declined(&self) -> bool {
-        let presumes = self.directive.as_ref().is_some_and(|directive| directive.presumes_out);
-        presumes && self.has_accepted() && self.report.as_ref().is_some_and(|report| report.declined)
+        self.directive.is_some()
+            && self.has_accepted()
+            && self.report.as_ref().is_some_and(|report| report.declined)
     }
 
     /// The window that it has acknowledged; none where it names one that this store cannot have given before the report.

@@ -8,7 +8,7 @@ use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{Commit, Key, Precondition, Value, Write};
+use tidegate_proto::{Commit, Key, Precondition, Revision, Value, Write};
 
 /// A roll of four instances; three must stay in service. The third is in maintenance, and it is ordered to be replaced.
 fn replacing_what_a_person_keeps_out() -> World {
@@ -95,6 +95,40 @@ fn declined_replacement_is_planned_again_within_the_budget() {
     });
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
+}
+
+/// Turns until one is to be drained; its agent has not seen that. Which one, and the revision of the order.
+fn until_drained(world: &mut World) -> (usize, Revision) {
+    for _ in 0..100 {
+        world.turn();
+        let fleet = world.store.fleet().service(&service()).unwrap();
+        let drained = (0..4).find_map(|n| {
+            let directive = fleet.get(&node(n))?.directive.as_ref()?;
+            (directive.disposition == Disposition::Drain).then_some((n, directive.at))
+        });
+        if let Some(drained) = drained {
+            return drained;
+        }
+        world.agents_step();
+    }
+    panic!("none is drained");
+}
+
+/// The journal of its agent was lost, and the order is older than the new one.
+#[test]
+fn declined_drain_is_planned_again_within_the_budget() {
+    let mut world = World::at_version_1(4);
+    let change = json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 3});
+    world.start(spec(change)).unwrap();
+    let (n, at) = until_drained(&mut world);
+    let report = &mut world.agents.get_mut(&node(n)).unwrap().report;
+    (report.generation, report.declined) = (at, true);
+    world.publish(&node(n));
+    let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap().clone();
+    assert!(instance.has_declined() && instance.is_in_service() && !instance.is_under_order());
+    world.run();
+    assert_eq!((world.phase(), world.min_seen_in_service), (Phase::Completed, 3));
+    assert_eq!(world.versions(), [2; 4]);
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! Replacements that cost no budget, because the instance is out of rotation: it may have come back.
+//! Replacements that cost no budget, because the instance is out of rotation: it may have come back. Directives that are older
+//! than the agent's journal.
 
-use super::super::seen::{DisableFile, Url};
-use super::story::{Story, order, release, replace, replace_what_is_out};
+use super::super::seen::{DisableFile, Probed, Url};
+use super::story::{Story, order, release, replace, replace_what_is_out, version};
 use crate::directive::act::Act;
 use crate::host::{Alive, HookState, Target};
-use crate::journal::Phase;
+use crate::journal::{Journal, Phase, Refusal};
+use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
 
 /// Out of rotation by a person's disable-file.
@@ -137,4 +139,69 @@ fn replacement_within_the_budget_takes_out_what_came_back() {
     assert_eq!(story.act(), Act::Enter(Phase::Draining));
     story.enter(Phase::Draining);
     assert_eq!(story.act(), Act::Disable);
+}
+
+/// Serving, with an agent whose journal began with its admission at revision 5.
+fn with_a_new_journal() -> Story {
+    let mut story = Story::serving();
+    let admitted = story.journal.admitted.take().unwrap();
+    story.journal = Journal { release: admitted.release.clone(), ..Journal::default() };
+    story.journal.admit(admitted);
+    story
+}
+
+#[test]
+fn directive_before_a_lost_journal_takes_nothing_out() {
+    for disposition in [Disposition::Drain, Disposition::Stop, replace(2)] {
+        let mut story = with_a_new_journal();
+        story.ordered(order(4, disposition.clone()));
+        assert_eq!(
+            (story.journal.declined, &story.journal.phase),
+            (true, &Phase::Fresh),
+            "{disposition:?}: the store may be an older copy"
+        );
+        assert_eq!(story.act(), Act::Enter(Phase::Verifying), "{disposition:?}");
+        story.enter(Phase::Verifying);
+        story.ordered(order(6, Disposition::Drain));
+        assert_eq!(
+            (story.journal.declined, &story.journal.phase),
+            (false, &Phase::Draining),
+            "{disposition:?}: it is newer than the journal"
+        );
+    }
+}
+
+#[test]
+fn older_directive_is_obeyed_where_it_takes_nothing_out() {
+    let reason = "outside".to_owned();
+    let refusal =
+        Refusal { version: version(1), window: Revision(3), reason, bears: false, overtaken: false };
+    let mut hidden = with_a_new_journal();
+    hidden.disabled();
+    let mut refused = with_a_new_journal();
+    refused.journal.refusal = Some(refusal);
+    let mut reconciled = with_a_new_journal();
+    reconciled.journal.reconcile(Revision(2));
+    for (mut story, disposition, phase, why) in [
+        (hidden, Disposition::Drain, Phase::Draining, "it is out of rotation"),
+        (refused, Disposition::Drain, Phase::Draining, "its agent takes it out in any case"),
+        (reconciled, Disposition::Drain, Phase::Draining, "revisions of another store say nothing"),
+        (with_a_new_journal(), replace(1), Phase::Verifying, "that release runs"),
+    ] {
+        story.ordered(order(4, disposition));
+        assert_eq!((story.journal.declined, &story.journal.phase), (false, &phase), "{why}");
+    }
+}
+
+#[test]
+fn unadmitted_one_that_answers_200_declines_its_first_drain() {
+    for (url, declines) in [(Url::Good, true), (Url::Other, false)] {
+        let mut story = Story::serving();
+        story.journal = Journal::default();
+        (story.seen.probe, story.seen.url) = (Probed::Late, url);
+        story.ordered(order(4, Disposition::Drain));
+        assert_eq!(story.journal.declined, declines, "{url:?}");
+        story.ordered(order(6, Disposition::Drain));
+        assert_eq!((story.journal.declined, &story.journal.phase), (false, &Phase::Draining), "{url:?}");
+    }
 }
