@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A schedule that takes longer than this, of real time, hangs.
-const HANGS: Duration = Duration::from_secs(120);
+/// A schedule that takes longer than this, of real time, hangs. Of the cores it may get only what others leave idle.
+const HANGS: Duration = Duration::from_secs(300);
 
 /// Has the system end this process with the thread that started it, also where the run is killed with SIGKILL.
 ///
