@@ -33,6 +33,7 @@ async fn the_initial_release_is_admitted_started_and_reported() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_service_is_adopted_without_a_drain() {
     let (world, agent) = serving().await;
+    let before = world.store.inventory().await.unwrap().0;
     agent.kill();
     // Nothing is left of the agent but the service: another state directory, as on a node that had none before.
     world.journal_files().iter().for_each(|file| std::fs::remove_file(file).unwrap());
@@ -50,7 +51,10 @@ async fn a_running_service_is_adopted_without_a_drain() {
     assert!(!watched.exists(), "it was taken out of rotation");
     assert_eq!(world.starts().len(), 1, "it was started a second time");
     assert_eq!(world.balancer.status(), "UP");
-    // What the lock knows is enough to go on from: the release is replaced like any other.
+    // What the lock knows is enough to go on from: the release is replaced like any other. An order that is older than the
+    // admission would be declined.
+    let admission = || async { world.store.inventory().await.unwrap().0 };
+    wait_for("the new agent is admitted", &world, admission, |admitted| *admitted > before).await;
     let wanted = release(&world, 2);
     let replace = Disposition::Replace { release: wanted.clone() };
     let generation = world.store.direct(directive(replace, vec![wanted])).await;
