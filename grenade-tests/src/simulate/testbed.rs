@@ -141,7 +141,8 @@ impl Testbed {
     }
 
     /// The release of a service with which a node is built again: the lowest of these versions that runs anywhere; where none
-    /// of them does, the lowest that there is. Of several of one version one that works.
+    /// of them does, the lowest that there is. Of several of one version one that works. None that answers another version: a
+    /// person sees that, and an instance of it that no upgrade put there is indistinguishable from one of that version.
     pub(super) fn built_again(&self, service: usize, allowed: &RangeInclusive<u32>) -> Option<String> {
         let now = self.now();
         let state = self.state();
@@ -157,7 +158,7 @@ fn lowest<'a>(
     releases: impl Iterator<Item = (&'a String, &'a Behaviour)>,
     allowed: &RangeInclusive<u32>,
 ) -> Option<&'a String> {
-    let found = releases.filter(|(_, is)| allowed.contains(&is.version));
+    let found = releases.filter(|(_, is)| allowed.contains(&is.version) && is.says.is_none());
     found.min_by_key(|(_, is)| (is.version, **is != is.corrected())).map(|(tag, _)| tag)
 }
 
@@ -192,5 +193,16 @@ mod tests {
         testbed.start((0, 0), "pantry-4-mended");
         assert_eq!(built(1, u32::MAX).as_deref(), Some("pantry-4-mended"), "it runs");
         assert_eq!(built(1, 3).as_deref(), Some("pantry-3"), "what runs is not allowed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn release_that_answers_another_version_is_not_chosen() {
+        let testbed = testbed();
+        let lies = Behaviour { says: Some(3), ..Behaviour::good(4, 0) };
+        testbed.state().releases.insert("pantry-4".to_owned(), lies);
+        testbed.start((0, 0), "pantry-4");
+        let built = |floor, ceiling| testbed.built_again(0, &(floor..=ceiling));
+        assert_eq!(built(3, 4).as_deref(), Some("pantry-3"), "what runs answers another version");
+        assert_eq!(built(4, 4).as_deref(), Some("pantry-4-mended"), "of two the one that answers its own");
     }
 }
