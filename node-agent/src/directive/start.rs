@@ -42,7 +42,7 @@ pub(crate) fn note_doubt(journal: &mut Journal, seen: &Seen) -> bool {
 /// booted before that one was identified. Its start hook may have put nothing in place, however it ended.
 pub(super) fn may_be_another(journal: &Journal, seen: &Seen) -> bool {
     let booted = journal.in_doubt || seen.hook == HookState::EarlierBoot;
-    journal.unidentified.is_some() && booted
+    journal.unidentified.is_some() && booted && !mutant::is("boot-raises-no-doubt")
 }
 
 /// Whether what is being started was. Its start hook may have worked, however it ended. Where that was not begun, what answers
