@@ -52,6 +52,10 @@ pub struct Journal {
     /// machine in which it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unidentified: Option<ReleaseTag>,
+    /// The machine was booted before that one was identified: what runs may be another release. The hook that is run next takes
+    /// away what shows that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_doubt: bool,
     /// It was shown before its readiness could be known; while it verifies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown_unjudged: bool,
@@ -197,6 +201,7 @@ impl Journal {
         self.unexposed |= phase == Phase::Stopped;
         if matches!(phase, Phase::Stopped | Phase::Serving) {
             self.unidentified = None;
+            self.in_doubt = false;
         }
         self.shown_unjudged &= phase == Phase::Verifying;
         self.phase = phase;

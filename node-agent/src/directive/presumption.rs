@@ -35,7 +35,8 @@ fn may_be_withdrawn(order: &Order, journal: &Journal, seen: &Seen) -> bool {
         }
         Disposition::Drain | Disposition::Stop => false,
     };
-    is_older && !stays && journal.order.is_none() && journal.refusal.is_none()
+    let is_first = journal.order.is_none() && !mutant::is("order-before-the-journal-is-obeyed");
+    is_older && !stays && is_first && journal.refusal.is_none()
 }
 
 /// Whether it runs, and no disable-file keeps requests away.

@@ -31,10 +31,18 @@ pub(crate) fn note_admitted(journal: &mut Journal, release: Option<ReleaseTag>, 
     journal.release = release;
 }
 
+/// Journals a doubt about what runs, which outlasts the next hook. Returns whether that is news.
+pub(crate) fn note_doubt(journal: &mut Journal, seen: &Seen) -> bool {
+    let is_new = !journal.in_doubt && may_be_another(journal, seen);
+    journal.in_doubt |= is_new;
+    is_new
+}
+
 /// Whether what runs may be another release than the one that was started last, whichever version it answers: the machine was
 /// booted before that one was identified. Its start hook may have put nothing in place, however it ended.
 pub(super) fn may_be_another(journal: &Journal, seen: &Seen) -> bool {
-    journal.unidentified.is_some() && seen.hook == HookState::EarlierBoot
+    let booted = journal.in_doubt || seen.hook == HookState::EarlierBoot;
+    journal.unidentified.is_some() && booted && !mutant::is("boot-raises-no-doubt")
 }
 
 /// Whether what is being started was. Its start hook may have worked, however it ended. Where that was not begun, what answers

@@ -17,7 +17,9 @@ pub(crate) fn stays(journal: &Journal, boot: &str, refusal: &Refusal, still_in: 
     let served = match &journal.phase {
         Phase::Serving => is_unadmitted || refusal.overtaken,
         // It is verified once more where it serves, or that has failed: no order has taken it out.
-        Phase::Verifying | Phase::Failed { hidden: false, .. } => is_unadmitted && journal.is_let_in(),
+        Phase::Verifying | Phase::Failed { hidden: false, .. } => {
+            is_unadmitted && journal.is_let_in() && !mutant::is("changed-while-verified-is-disabled")
+        }
         Phase::Refused { stays, .. } => stays.as_deref() == Some(boot),
         _ => false,
     };

@@ -4,6 +4,7 @@ use super::{Fatal, Instance};
 use crate::admit::{self, NotAdmitted};
 use crate::directive::accept;
 use crate::directive::seen::{Probed, Seen};
+use crate::directive::start::note_doubt;
 use crate::host::HookState;
 use crate::journal::Phase;
 use tidegate_proto::mutant;
@@ -98,6 +99,9 @@ impl Instance {
         seen.recorded = self.store.last.admitted_in(&self.own.identity.boot);
         seen.staging = self.stager.state(&self.journal);
         seen.hook = self.moving_hook();
+        if note_doubt(&mut self.journal, seen) {
+            self.writer.mark_changed();
+        }
         let (generation, accepted) =
             (seen.wanted.as_ref().map(|order| order.generation), self.journal.generation());
         self.reporter.log_directive(&accept::read(&self.journal, seen), generation, accepted);

@@ -217,7 +217,9 @@ impl Instance {
     /// Whether its agent does not carry out the last directive: it is under no order, and to take it out costs what it costs
     /// for any other.
     pub fn has_declined(&self) -> bool {
-        self.directive.is_some()
+        let directive = self.directive.as_ref();
+        let is_heeded = |d: &Stored<Directive>| d.presumes_out || !mutant::is("declined-drain-is-waited-for");
+        directive.is_some_and(is_heeded)
             && self.has_accepted()
             && self.report.as_ref().is_some_and(|report| report.declined)
     }

@@ -3,7 +3,7 @@
 use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
 use crate::directive::seen::{Balancers, DisableFile, Probed, Url};
-use crate::directive::start::note_admitted;
+use crate::directive::start::{note_admitted, note_doubt};
 use crate::directive::timers::Timers;
 use crate::host::{HookState, Target};
 use crate::journal::{Admitted, Phase};
@@ -243,4 +243,18 @@ fn failed_start_before_a_boot_is_replaced_by_its_retry() {
         story.ordered(order(10, replace(1)));
         assert_eq!(story.journal.phase, expected, "{hook:?}: what answers may be release 2");
     }
+}
+
+#[test]
+fn doubt_after_a_boot_outlasts_a_failed_stop_hook() {
+    let mut story = booted_after_its_start();
+    assert!(note_doubt(&mut story.journal, &story.seen));
+    assert!(!note_doubt(&mut story.journal, &story.seen), "it is journalled already");
+    // The stop hook, which was begun in this boot, takes the place of the start hook.
+    story.seen.hook = HookState::NotBegun;
+    story.enter(Phase::failed("stopping", "the stop hook failed: exit status: 1", true));
+    story.ordered(order(10, replace(1)));
+    assert_eq!(story.journal.phase, Phase::Draining, "what answers may be release 2");
+    story.journal.enter(Phase::Stopped);
+    assert!(!story.journal.in_doubt, "a confirmed stop ends it");
 }
