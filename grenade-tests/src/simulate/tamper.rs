@@ -10,7 +10,7 @@ use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::{Decision, PhaseName};
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Key, Prefix, Record, Revision, ServiceVersion, Value};
+use tidegate_proto::{Key, NodeId, Prefix, Record, Revision, ServiceName, ServiceVersion, Value};
 
 /// A value that is no record.
 const NONSENSE: &str = "{\"schema\": 1, \"version\": -7";
@@ -148,24 +148,26 @@ pub(super) async fn lie(world: &mut World) {
 
 async fn lie_of(world: &mut World, service: usize, node: usize) -> anyhow::Result<()> {
     let names = world.testbed.names();
-    let (service, node) = (names.services[service].parse()?, names.nodes[node].parse()?);
+    let (service, node): (ServiceName, NodeId) = (names.services[service].parse()?, names.nodes[node].parse()?);
     let key = match world.dice.percent(20) {
-        true => Key::Inventory(service, node),
-        false => Key::Report(service, node),
+        true => Key::Inventory(service.clone(), node.clone()),
+        false => Key::Report(service.clone(), node.clone()),
     };
     let (prefix, mut client) = (Prefix::default(), world.place.store().client().await?);
     let found = client.get(prefix.key(&key), None).await?;
     let Some(kv) = found.kvs().first() else { return Ok(()) };
     let Ok(value) = Value::decode(&key, kv.value()) else { return Ok(()) };
     let (version, form) =
-        (ServiceVersion::new(i64::try_from(world.dice.within(1, 6))?)?, world.dice.below(8));
+        (ServiceVersion::new(i64::try_from(world.dice.within(1, 6))?)?, world.dice.below(9));
+    let ordered = client.get(prefix.key(&Key::Directive(service, node)), None).await?;
+    let ordered = ordered.kvs().first().map_or(Revision::ABSENT, |kv| Revision(kv.mod_revision()));
     let lied = match value {
         Value::Inventory(mut record) => {
             (record.body.version, record.body.at) = (version, LIE);
             Value::Inventory(record)
         }
         Value::Report(mut record) => {
-            false_report(&mut record, version, form);
+            false_report(&mut record, version, form, ordered);
             Value::Report(record)
         }
         _ => return Ok(()),
@@ -176,8 +178,8 @@ async fn lie_of(world: &mut World, service: usize, node: usize) -> anyhow::Resul
     Ok(())
 }
 
-/// What an agent may say that is not so.
-fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64) {
+/// What an agent may say that is not so, also of what it was ordered last.
+fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64, ordered: Revision) {
     let body = &mut record.body;
     (body.health, body.rotation, body.step) = (Health::Healthy, Rotation::In, Step::Serving);
     body.version = Some(version);
@@ -194,6 +196,7 @@ fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64)
         4 => body.witness.floor = Some(version),
         5 => body.witness.term = "a-term-of-its-own".parse().ok(),
         6 => (body.rotation, body.step) = (Rotation::Out, Step::Drained { forced: false }),
+        7 => (body.generation, body.declined) = (ordered, true),
         _ => {}
     }
 }
