@@ -141,8 +141,9 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
     }
 }
 
-/// Expand is undone: contract, mirrored. It stays where another service that shares the schema uses what it made: the old
-/// version runs beside it as it did before. Where that service is being rolled back as well, the undo waits for it.
+/// Expand is undone: contract, mirrored. It stays where another service that shares the schema uses what it made, or has a
+/// window that admits no version without it: the old version runs beside it as it did before. Where that service is being
+/// rolled back as well, the undo waits for it.
 pub(super) fn undo(draft: &mut Draft<'_>) {
     let Some(former) = draft.upgrade.former.clone() else { return abort::undo(draft) };
     if !has_its_window(draft, true) {
