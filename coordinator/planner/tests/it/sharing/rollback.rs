@@ -75,6 +75,26 @@ fn undo_spares_the_form_below_the_floor_of_a_sharing_service() {
     }
 }
 
+/// It may admit no version that does without the form.
+#[test]
+fn unreadable_window_of_a_sharing_service_holds_the_undo() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 1);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    world.until_roll();
+    world.roll_back();
+    let key = Key::Window(scheduler());
+    world.store.spoil(&key);
+    let last = world.run();
+    let reasons = &last.waiting[&upgrade_id()];
+    assert!(reasons.iter().any(|reason| reason.to_string().contains(&key.to_string())), "{reasons:?}");
+    assert!(world.database.expanded, "{:?}", world.phase());
+    world.store.rebuild();
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert!(!world.database.expanded);
+}
+
 fn of_scheduler() -> UpgradeId {
     "of-scheduler".parse().unwrap()
 }
