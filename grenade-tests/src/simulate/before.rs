@@ -2,6 +2,7 @@
 
 use super::current::Current;
 use super::database::Database;
+use super::judge::ServiceFacts;
 use super::slot::{At, Running, Slot};
 use super::world::World;
 use tidegate_proto::ServiceVersion;
@@ -22,7 +23,8 @@ fn ended_at(world: &World, current: &Current) -> u64 {
 /// Whether the database may be looked at for what the rollback left: another file took its place since the last look, or a
 /// service that shares the schema uses the new form, which stays then. An upgrade that ended in preflight has moved no
 /// instance back, so what an instance of its own uses stays as well. What runs counts, and what the store said of it when
-/// the upgrade ended: nothing tells that a program gives a false version, or what has become of a silent instance.
+/// the upgrade ended: nothing tells that a program gives a false version, or what has become of a silent instance. So does
+/// a window that admitted only versions with the form then: one that a person put back below it returns to such a version.
 fn is_comparable(world: &World, current: &Current, over: &str, schema: usize) -> bool {
     let plan = &world.scenario.upgrades[current.plan];
     let others = world.scenario.sharing(plan.service);
@@ -33,8 +35,12 @@ fn is_comparable(world: &World, current: &Current, over: &str, schema: usize) ->
     let used = |at: &At, slot: &Slot| {
         counts(at.0) && slot.running.as_ref().is_some_and(|run| run.is.version > plan.from)
     };
+    let admits_no_lower = |(service, facts): (usize, &ServiceFacts)| {
+        counts(service) && facts.floor_at(ended) > plan.from
+    };
     let stays = said.into_iter().any(counts)
         || state.slots.iter().any(|(at, slot)| used(at, slot))
+        || state.facts.services.iter().enumerate().any(admits_no_lower)
         || others.iter().any(|other| state.facts.services[*other].upgrading);
     was_seen(&world.databases[schema], ended) && !stays
 }

@@ -70,9 +70,31 @@ impl ServiceFacts {
         self.windows.last().map_or(1..=u32::MAX, |(_, floor, ceiling)| *floor..=*ceiling)
     }
 
+    /// The floor of the last window that was committed by this time: 1 where there was none, or the store that took the place
+    /// of another has none.
+    pub(in crate::simulate) fn floor_at(&self, at: u64) -> u32 {
+        let committed = self.windows.iter().rfind(|(since, ..)| *since <= at);
+        committed.filter(|_| !self.has_no_window).map_or(1, |(_, floor, _)| *floor)
+    }
+
     /// Of the upgrades that the store knows, this one began last.
     pub(in crate::simulate) fn is_bound_by(&mut self, plan: &UpgradePlan) {
         let limits = Limits::of(plan);
         (self.min_in_service, self.drain_deadline) = (limits.min_in_service, limits.drain_deadline);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floor_is_that_of_the_last_window_committed_by_then() {
+        let windows = vec![(10, 1, 1), (20, 2, 2), (30, 1, u32::MAX)];
+        let mut service = ServiceFacts { windows, ..ServiceFacts::default() };
+        let floors = |of: &ServiceFacts| [9, 10, 20, 29, 30].map(|at| of.floor_at(at));
+        assert_eq!(floors(&service), [1, 1, 2, 2, 1]);
+        service.has_no_window = true;
+        assert_eq!(floors(&service), [1; 5], "the store that had them is lost");
     }
 }

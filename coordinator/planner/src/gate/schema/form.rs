@@ -5,13 +5,14 @@ use super::migrate_floors::required;
 use super::{SchemaGate, builds_on, lost_baseline, lost_job};
 use crate::fleet::{Fleet, Stored};
 use crate::gate::person::rollback::begins;
+use crate::gate::store::unreadable;
 use crate::gate::{Answer, Reason};
 use crate::moment::SchemaFacts;
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, SchemaBinding, Upgrade};
 use tidegate_proto::spec::Spec;
-use tidegate_proto::{Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
+use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
 
 /// Why the form is missing, or may be missing soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +86,20 @@ pub(crate) fn none_is_leaving(view: &View<'_>) -> Answer {
         let (service, version) = (other.spec.service.clone(), other.spec.to);
         Answer::from(Reason::from(SchemaGate::SharedRollback { upgrade: id.clone(), service, version }))
     })
+}
+
+/// Whether the window and the lock of each sharing service can be read: they may keep it at a version that uses what expand
+/// made.
+pub(crate) fn sharing_is_readable(view: &View<'_>) -> Answer {
+    let mut answer = Answer::open();
+    for name in view.spec().schema.iter().flat_map(|asked| asked.shared_with.keys()) {
+        for key in [Key::Window(name.clone()), Key::Active(name.clone())] {
+            if let Some(why) = view.fleet.unreadable_at(&key) {
+                answer.and(Answer::from(unreadable(&key, why)));
+            }
+        }
+    }
+    answer
 }
 
 /// Whether the form of another upgrade is missing for this one, which was started at this revision.

@@ -1,7 +1,7 @@
 //! An upgrade that a person ends in preflight has moved no instance. Where the store was restored to that phase, or is blank
 //! and the upgrade was started in it once more, the database may show what the same upgrade expanded before: that is
 //! undone, unless an instance uses it, which preflight does not move back, or may start to use it: nothing runs there, and
-//! the window admits a later version.
+//! the window admits a later version; or the window admits later versions alone.
 
 use super::super::Draft;
 use super::{schema, shared};
@@ -13,8 +13,8 @@ use crate::gate::version;
 use crate::moment::SchemaFacts;
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
+use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::Upgrade;
-use tidegate_proto::{ServiceName, ServiceVersion, mutant};
 
 /// Ends the upgrade once the database shows nothing that it expanded, or an instance uses it; or after the progress
 /// deadline, where all that is waited for are instances on which nothing runs.
@@ -23,8 +23,8 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         let because = "the database's history shows nothing that this upgrade expanded";
         return end(draft, facts.left.clone(), because);
     }
-    if let Some((service, version)) = in_use(draft) {
-        let left = format!("everything that expand made: {service} runs version {version}");
+    if let Some(user) = in_use(draft) {
+        let left = format!("everything that expand made: {user}");
         let because = format!("left in place: {left}");
         return end(draft, vec![left], &because);
     }
@@ -33,7 +33,8 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         .service()
         .is_none_or(|service| draft.passes(version::none_may_be_above(service, from, deadline)));
     let none_is_leaving = draft.passes(form::none_is_leaving(&draft.view()));
-    if none_above && none_is_leaving {
+    let is_readable = draft.passes(form::sharing_is_readable(&draft.view()));
+    if none_above && none_is_leaving && is_readable {
         // The turn may have been held since the last look.
         if schema::run(draft, SchemaJob::Undo, is_undone) {
             schema::is_seen_at_the_end(draft);
@@ -62,12 +63,19 @@ fn is_undone(facts: &SchemaFacts) -> bool {
     facts.clean || mutant::is("expand-is-not-undone")
 }
 
-/// A service with an instance that may use what expand made, and the version of it.
-fn in_use<'a>(draft: &Draft<'a>) -> Option<(&'a ServiceName, ServiceVersion)> {
-    let spec = draft.spec();
+/// What uses what expand made, or will use it, in words.
+fn in_use(draft: &Draft<'_>) -> Option<String> {
+    let (service, from) = (&draft.spec().service, draft.spec().from);
     let instances = draft.service().into_iter().flat_map(ServiceFleet::instances);
-    let later = instances.filter_map(Instance::last_seen).find(|version| *version > spec.from);
-    later.map(|version| (&spec.service, version)).or_else(|| shared::uses_new_form(draft))
+    if let Some(version) = instances.filter_map(Instance::last_seen).find(|version| *version > from) {
+        return Some(format!("{service} runs version {version}"));
+    }
+    let floor = draft.service().and_then(ServiceFleet::window).map(|window| window.floor);
+    if let Some(floor) = floor.filter(|floor| *floor > from) {
+        return Some(format!("the window of {service} admits no version below {floor}"));
+    }
+    let (service, version) = shared::uses_new_form(draft)?;
+    Some(format!("{service} shares the schema and uses it from version {version} on"))
 }
 
 fn end(draft: &mut Draft<'_>, left: Vec<String>, because: &str) {

@@ -141,8 +141,9 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
     }
 }
 
-/// Expand is undone: contract, mirrored. It stays where another service that shares the schema uses what it made: the old
-/// version runs beside it as it did before. Where that service is being rolled back as well, the undo waits for it.
+/// Expand is undone: contract, mirrored. It stays where another service that shares the schema uses what it made, or has a
+/// window that admits no version without it: the old version runs beside it as it did before. Where that service is being
+/// rolled back as well, the undo waits for it.
 pub(super) fn undo(draft: &mut Draft<'_>) {
     let Some(former) = draft.upgrade.former.clone() else { return abort::undo(draft) };
     if !has_its_window(draft, true) {
@@ -159,7 +160,8 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         return;
     }
     let none_is_leaving = draft.passes(form::none_is_leaving(&draft.view()));
-    let may_undo = back && none_is_leaving && !draft.has_commits();
+    let is_readable = draft.passes(form::sharing_is_readable(&draft.view()));
+    let may_undo = back && none_is_leaving && is_readable && !draft.has_commits();
     let is_undone = may_undo && schema::run(draft, SchemaJob::Undo, undone);
     // Instances may be waited for after the undo, and the database may be replaced in that time.
     if is_undone && draft.passes(all_serving(&draft.view())) && schema::is_seen_at_the_end(draft) {

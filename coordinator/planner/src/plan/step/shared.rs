@@ -110,13 +110,8 @@ fn give(draft: &Draft<'_>, commit: Commit, name: &ServiceName, floor: ServiceVer
 /// contracted meanwhile needs the floor. Returns whether it planned any.
 pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
     let Some(asked) = draft.spec().schema.as_ref() else { return false };
-    let opens = |name: &&ServiceName| {
-        let window = draft.fleet.service(name).and_then(ServiceFleet::window);
-        let ours = window.is_some_and(|window| window.set_by == *draft.id && !window.is_open());
-        ours && draft.fleet.unreadable_at(&Key::Need((*name).clone())).is_none()
-            && contracted::forbids(draft.fleet, name, ServiceVersion::ABSENT).is_none()
-    };
-    let set: Vec<&ServiceName> = asked.shared_with.keys().filter(opens).collect();
+    let set: Vec<&ServiceName> =
+        asked.shared_with.keys().filter(|name| is_to_be_opened(draft, name)).collect();
     for batch in set.chunks(WINDOWS_A_COMMIT) {
         let commit = batch.iter().fold(draft.commit(), |commit, name| {
             let Some(window) = draft.fleet.service(name).and_then(ServiceFleet::window) else {
@@ -124,12 +119,7 @@ pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
             };
             let key = Key::Window((*name).clone());
             let commit = need::same(draft.fleet, commit, name).when(Precondition::At(key.clone(), window.at));
-            let contracted = contracted::bound(draft.fleet, name);
-            let open = Window { contracted, ..Window::open(draft.id.clone()) };
-            commit.put(
-                key,
-                window.record.with(floor::put_back(draft.fleet, name, open, window.record.body.floor)),
-            )
+            commit.put(key, window.record.with(opened(draft, name, window)))
         });
         let commit = contracted::compared(draft.fleet, commit);
         push(draft, commit, batch.iter().copied(), "window opened", "the upgrade was rolled back");
@@ -137,19 +127,46 @@ pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
     !set.is_empty()
 }
 
-/// A sharing service that is at the version that may meet the contracted form, or is upgraded to it: its programs use what
-/// expand made. Of an instance that is silent its last admission counts: it needs another one to run a higher version. One
-/// that is being rolled back from that version stops using it.
+/// Whether this upgrade gave a sharing service its window, and its rollback is to open that again.
+fn is_to_be_opened(draft: &Draft<'_>, name: &ServiceName) -> bool {
+    let window = draft.fleet.service(name).and_then(ServiceFleet::window);
+    let ours = window.is_some_and(|window| window.set_by == *draft.id && !window.is_open());
+    ours && draft.fleet.unreadable_at(&Key::Need(name.clone())).is_none()
+        && contracted::forbids(draft.fleet, name, ServiceVersion::ABSENT).is_none()
+}
+
+/// That window, opened.
+fn opened(draft: &Draft<'_>, name: &ServiceName, now: &Window) -> Window {
+    let contracted = contracted::bound(draft.fleet, name);
+    let open = Window { contracted, ..Window::open(draft.id.clone()) };
+    floor::put_back(draft.fleet, name, open, now.floor)
+}
+
+/// The lowest version that the window of a sharing service admits after the rollback; none = every version.
+fn floor_left(draft: &Draft<'_>, name: &ServiceName) -> Option<ServiceVersion> {
+    let window = draft.fleet.service(name).and_then(ServiceFleet::window)?;
+    let floor = match is_to_be_opened(draft, name) {
+        true => opened(draft, name, window).floor,
+        false => window.floor,
+    };
+    (floor > ServiceVersion::ABSENT).then_some(floor)
+}
+
+/// A sharing service that is at the version that may meet the contracted form, or is upgraded to it, or whose window admits
+/// no lower one: its programs use what expand made. Of an instance that is silent its last admission counts: it needs
+/// another one to run a higher version. One that a person put back below the floor of its window does not stay there: what
+/// it is admitted with next uses the form. One that is being rolled back from that version stops using it.
 pub(super) fn uses_new_form<'a>(draft: &Draft<'a>) -> Option<(&'a ServiceName, ServiceVersion)> {
     let upgrade = draft.upgrade;
     let others = upgrade.spec.schema.iter().flat_map(|asked| &asked.shared_with);
     let found = others.map(|(name, needs)| (name, *needs)).find(|(name, needs)| {
         let instances = draft.fleet.service(name).into_iter().flat_map(ServiceFleet::instances);
         let runs = instances.filter_map(Instance::last_seen).any(|version| version >= *needs);
+        let stays = runs || floor_left(draft, name).is_some_and(|floor| floor >= *needs);
         match draft.fleet.active_upgrade(name) {
             Some((_, other)) if form::is_leaving(other, upgrade) => false,
-            Some((_, other)) => runs || goes_to(other).is_some_and(|version| version >= *needs),
-            None => runs,
+            Some((_, other)) => stays || goes_to(other).is_some_and(|version| version >= *needs),
+            None => stays,
         }
     });
     found.filter(|_| !mutant::is("sharing-services-lose-the-new-form"))

@@ -146,3 +146,20 @@ fn instance_that_may_start_later_version_holds_to_deadline() {
         assert_eq!(left.iter().any(|left| left.contains("nothing runs on n1")), is_over, "{left:?}");
     }
 }
+
+/// Reconciling raised the window to what its agents had obeyed, and a person has put version 1 back on each instance.
+#[test]
+fn schema_is_left_where_the_window_admits_later_versions_alone() {
+    let mut world = waiting_for("stage");
+    world.database.expanded = true;
+    let version = release(2).version;
+    let set_by = "reconciliation".parse().unwrap();
+    let window = Window { floor: version, ceiling: version, set_by, contracted: None };
+    world.store.put(Key::Window(service()), window);
+    world.roll_back();
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
+    assert!(world.database.expanded, "what is admitted next uses it");
+    let left = &world.upgrade().unwrap().schema.as_ref().unwrap().left;
+    assert!(left.iter().any(|left| left.contains("admits no version below 2")), "{left:?}");
+}

@@ -1,6 +1,6 @@
 //! Rollbacks of an upgrade whose schema other services share.
 
-use super::{acknowledge, runs, scheduler, set_floor, shared, version, window};
+use super::{acknowledge, runs, scheduler, set_floor, set_window, shared, version, window};
 use crate::sim::{Database, World, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
@@ -36,6 +36,7 @@ fn a_rollback_opens_the_windows_that_it_had_set_for_others() {
     world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
     assert_eq!(window(&world, &scheduler()), Some((1, ServiceVersion::MAX.get())));
+    assert!(!world.database.expanded, "the floor that it had set for others says nothing of what they use");
 }
 
 #[test]
@@ -54,6 +55,44 @@ fn undo_spares_the_form_that_a_sharing_service_uses() {
         let left = world.upgrade().unwrap().schema.clone().unwrap().left;
         assert_eq!(left.iter().any(|what| what.contains("scheduler")), stays, "{left:?}");
     }
+}
+
+/// An upgrade of the sharing service has completed, and a person put version 1 back on its only instance.
+#[test]
+fn undo_spares_the_form_below_the_floor_of_a_sharing_service() {
+    for (floor, stays) in [(1, false), (2, true)] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        set_window(&mut world, &scheduler(), floor, version(2));
+        world.roll_back();
+        world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+        assert_eq!(world.database.expanded, stays, "the floor of the scheduler is {floor}");
+        let schema = world.upgrade().unwrap().schema.clone().unwrap();
+        assert_eq!(schema.form_left, stays, "{:?}", schema.left);
+    }
+}
+
+/// It may admit no version that does without the form.
+#[test]
+fn unreadable_window_of_a_sharing_service_holds_the_undo() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 1);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    world.until_roll();
+    world.roll_back();
+    let key = Key::Window(scheduler());
+    world.store.spoil(&key);
+    let last = world.run();
+    let reasons = &last.waiting[&upgrade_id()];
+    assert!(reasons.iter().any(|reason| reason.to_string().contains(&key.to_string())), "{reasons:?}");
+    assert!(world.database.expanded, "{:?}", world.phase());
+    world.store.rebuild();
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert!(!world.database.expanded);
 }
 
 fn of_scheduler() -> UpgradeId {
@@ -199,6 +238,7 @@ fn rollback_leaves_the_floor_of_others_that_a_release_needs() {
     world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
     assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())));
+    assert!(world.database.expanded, "only versions that use the form are admitted");
     let fleet = world.store.fleet();
     let left = fleet.service(&scheduler()).and_then(|of| of.window()).unwrap();
     assert!(left.record.body.follows_needs(), "no upgrade bounds it any more: {left:?}");
