@@ -148,7 +148,8 @@ pub(super) async fn lie(world: &mut World) {
 
 async fn lie_of(world: &mut World, service: usize, node: usize) -> anyhow::Result<()> {
     let names = world.testbed.names();
-    let (service, node): (ServiceName, NodeId) = (names.services[service].parse()?, names.nodes[node].parse()?);
+    let (service, node): (ServiceName, NodeId) =
+        (names.services[service].parse()?, names.nodes[node].parse()?);
     let key = match world.dice.percent(20) {
         true => Key::Inventory(service.clone(), node.clone()),
         false => Key::Report(service.clone(), node.clone()),
