@@ -35,8 +35,10 @@ fn is_comparable(world: &World, current: &Current, over: &str, schema: usize) ->
     let used = |at: &At, slot: &Slot| {
         counts(at.0) && slot.running.as_ref().is_some_and(|run| run.is.version > plan.from)
     };
-    let admits_no_lower =
-        |(service, facts): (usize, &ServiceFacts)| counts(service) && facts.floor_at(ended) > plan.from;
+    let admits_no_lower = |(service, facts): (usize, &ServiceFacts)| {
+        let has_instances = state.slots.keys().any(|at| at.0 == service);
+        counts(service) && has_instances && facts.floor_at(ended) > plan.from
+    };
     let stays = said.into_iter().any(counts)
         || state.slots.iter().any(|(at, slot)| used(at, slot))
         || state.facts.services.iter().enumerate().any(admits_no_lower)

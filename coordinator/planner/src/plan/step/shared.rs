@@ -152,8 +152,8 @@ fn floor_left(draft: &Draft<'_>, name: &ServiceName) -> Option<ServiceVersion> {
     (floor > ServiceVersion::ABSENT).then_some(floor)
 }
 
-/// A sharing service that is at the version that may meet the contracted form, or is upgraded to it, or whose window admits
-/// no lower one: its programs use what expand made. Of an instance that is silent its last admission counts: it needs
+/// A sharing service that is at the version that may meet the contracted form, or is upgraded to it, or has an instance that
+/// may run no lower one: its programs use what expand made. Of an instance that is silent its last admission counts: it needs
 /// another one to run a higher version. One that a person put back below the floor of its window does not stay there: what
 /// it is admitted with next uses the form. One that is being rolled back from that version stops using it.
 pub(super) fn uses_new_form<'a>(draft: &Draft<'a>) -> Option<(&'a ServiceName, ServiceVersion)> {
@@ -161,8 +161,9 @@ pub(super) fn uses_new_form<'a>(draft: &Draft<'a>) -> Option<(&'a ServiceName, S
     let others = upgrade.spec.schema.iter().flat_map(|asked| &asked.shared_with);
     let found = others.map(|(name, needs)| (name, *needs)).find(|(name, needs)| {
         let instances = draft.fleet.service(name).into_iter().flat_map(ServiceFleet::instances);
-        let runs = instances.filter_map(Instance::last_seen).any(|version| version >= *needs);
-        let stays = runs || floor_left(draft, name).is_some_and(|floor| floor >= *needs);
+        let seen: Vec<ServiceVersion> = instances.filter_map(Instance::last_seen).collect();
+        let returns = !seen.is_empty() && floor_left(draft, name).is_some_and(|floor| floor >= *needs);
+        let stays = returns || seen.iter().any(|version| version >= needs);
         match draft.fleet.active_upgrade(name) {
             Some((_, other)) if form::is_leaving(other, upgrade) => false,
             Some((_, other)) => stays || goes_to(other).is_some_and(|version| version >= *needs),
