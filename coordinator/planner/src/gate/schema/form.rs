@@ -12,7 +12,7 @@ use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, SchemaBinding, Upgrade};
 use tidegate_proto::spec::Spec;
-use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
+use tidegate_proto::{Key, NodeId, Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
 
 /// Why the form is missing, or may be missing soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,15 +88,29 @@ pub(crate) fn none_is_leaving(view: &View<'_>) -> Answer {
     })
 }
 
-/// Whether the window and the lock of each sharing service can be read: they may keep it at a version that uses what expand
-/// made.
+/// Whether the window, the lock and the upgrade of each sharing service can be read, and what was last seen of each of its
+/// instances: they may show that it uses what expand made, or will use it.
 pub(crate) fn sharing_is_readable(view: &View<'_>) -> Answer {
+    let Some(asked) = &view.spec().schema else { return Answer::open() };
+    let shares = |name: &ServiceName| asked.shared_with.contains_key(name);
+    let holds_lock = |id: &UpgradeId| {
+        let mut locks = asked.shared_with.keys().filter_map(|name| view.fleet.lock(name));
+        locks.any(|(holder, _)| holder == id)
+    };
+    let is_unseen = |name: &ServiceName, node: &NodeId| {
+        let instance = view.fleet.service(name).and_then(|of| of.get(node));
+        instance.is_some_and(|instance| instance.last_seen().is_none())
+    };
     let mut answer = Answer::open();
-    for name in view.spec().schema.iter().flat_map(|asked| asked.shared_with.keys()) {
-        for key in [Key::Window(name.clone()), Key::Active(name.clone())] {
-            if let Some(why) = view.fleet.unreadable_at(&key) {
-                answer.and(Answer::from(unreadable(&key, why)));
-            }
+    for (key, why, _) in view.fleet.unreadable() {
+        let is_asked = match key {
+            Key::Window(name) | Key::Active(name) => shares(name),
+            Key::Upgrade(id) => holds_lock(id),
+            Key::Report(name, node) | Key::Inventory(name, node) => shares(name) && is_unseen(name, node),
+            _ => false,
+        };
+        if is_asked {
+            answer.and(Answer::from(unreadable(key, why)));
         }
     }
     answer

@@ -1,7 +1,7 @@
 //! Rollbacks of an upgrade whose schema other services share.
 
 use super::{acknowledge, runs, scheduler, set_floor, set_window, shared, version, window};
-use crate::sim::{Database, World, upgrade_id};
+use crate::sim::{Database, World, node, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::gate::{SchemaGate, preflight};
@@ -114,6 +114,33 @@ fn scheduler_rolls_back(world: &mut World, step: RollbackStep) {
     body.paused = Some(Pause { who: "op".into(), why: "lunch".into(), at: Timestamp(0) });
     world.store.put(Key::Upgrade(of_scheduler()), body);
     world.store.put(Key::Active(scheduler()), Active { upgrade: of_scheduler() });
+}
+
+/// An instance of it may run a version that uses the form, or be moved to one.
+#[test]
+fn unreadable_upgrade_or_instance_of_a_sharer_holds_the_undo() {
+    let instance = vec![Key::Inventory(scheduler(), node(7)), Key::Report(scheduler(), node(7))];
+    for keys in [vec![Key::Upgrade(of_scheduler())], instance] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        scheduler_rolls_back(&mut world, RollbackStep::Undo);
+        world.roll_back();
+        for key in &keys {
+            world.store.spoil(key);
+        }
+        let last = world.run();
+        let reasons = &last.waiting[&upgrade_id()];
+        for key in keys.iter().map(ToString::to_string) {
+            assert!(reasons.iter().any(|reason| reason.to_string().contains(&key)), "{key}: {reasons:?}");
+            assert!(world.database.expanded, "{key}: {:?}", world.phase());
+        }
+        world.store.rebuild();
+        world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+        assert!(!world.database.expanded);
+    }
 }
 
 fn waits_for_the_rollback() -> Reason {
