@@ -1,7 +1,7 @@
 //! An upgrade that a person ends in preflight has moved no instance. Where the store was restored to that phase, or is blank
 //! and the upgrade was started in it once more, the database may show what the same upgrade expanded before: that is
 //! undone, unless an instance uses it, which preflight does not move back, or may start to use it: nothing runs there, and
-//! the window admits a later version; or the window admits later versions alone.
+//! the window admits a later version; or it has instances, and the window admits later versions alone.
 
 use super::super::Draft;
 use super::{schema, shared};
@@ -13,8 +13,8 @@ use crate::gate::version;
 use crate::moment::SchemaFacts;
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
-use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::Upgrade;
+use tidegate_proto::{ServiceVersion, mutant};
 
 /// Ends the upgrade once the database shows nothing that it expanded, or an instance uses it; or after the progress
 /// deadline, where all that is waited for are instances on which nothing runs.
@@ -67,11 +67,12 @@ fn is_undone(facts: &SchemaFacts) -> bool {
 fn in_use(draft: &Draft<'_>) -> Option<String> {
     let (service, from) = (&draft.spec().service, draft.spec().from);
     let instances = draft.service().into_iter().flat_map(ServiceFleet::instances);
-    if let Some(version) = instances.filter_map(Instance::last_seen).find(|version| *version > from) {
+    let seen: Vec<ServiceVersion> = instances.filter_map(Instance::last_seen).collect();
+    if let Some(version) = seen.iter().find(|version| **version > from) {
         return Some(format!("{service} runs version {version}"));
     }
     let floor = draft.service().and_then(ServiceFleet::window).map(|window| window.floor);
-    if let Some(floor) = floor.filter(|floor| *floor > from) {
+    if let Some(floor) = floor.filter(|floor| *floor > from && !seen.is_empty()) {
         return Some(format!("the window of {service} admits no version below {floor}"));
     }
     let (service, version) = shared::uses_new_form(draft)?;

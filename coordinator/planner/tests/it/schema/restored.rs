@@ -5,10 +5,11 @@ use crate::sim::{World, node, release, service, upgrade_id};
 use crate::stragglers::nothing_runs;
 use serde_json::json;
 use tidegate_planner::SchemaJob;
-use tidegate_proto::Key;
+use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName};
 use tidegate_proto::record::window::Window;
+use tidegate_proto::{InstanceId, Key};
 
 /// An upgrade that waits for the approval of a phase.
 fn waiting_for(approval: &str) -> World {
@@ -147,19 +148,43 @@ fn instance_that_may_start_later_version_holds_to_deadline() {
     }
 }
 
-/// Reconciling raised the window to what its agents had obeyed, and a person has put version 1 back on each instance.
-#[test]
-fn schema_is_left_where_the_window_admits_later_versions_alone() {
+/// Reconciling raised the window to what its agents had obeyed: it admits version 2 alone.
+fn with_a_raised_window() -> World {
     let mut world = waiting_for("stage");
     world.database.expanded = true;
     let version = release(2).version;
     let set_by = "reconciliation".parse().unwrap();
     let window = Window { floor: version, ceiling: version, set_by, contracted: None };
     world.store.put(Key::Window(service()), window);
+    world
+}
+
+/// A person has put version 1 back on each instance.
+#[test]
+fn schema_is_left_where_the_window_admits_later_versions_alone() {
+    let mut world = with_a_raised_window();
     world.roll_back();
     let last = world.run();
     assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
     assert!(world.database.expanded, "what is admitted next uses it");
     let left = &world.upgrade().unwrap().schema.as_ref().unwrap().left;
     assert!(left.iter().any(|left| left.contains("admits no version below 2")), "{left:?}");
+}
+
+#[test]
+fn schema_is_undone_under_a_raised_window_without_instances() {
+    let mut world = with_a_raised_window();
+    for n in 0..3 {
+        world.fall_silent(n);
+        let id = InstanceId::new(service(), node(n));
+        let gone = ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() };
+        let asker = Asker { who: "op".into(), why: "burnt down".into(), accepts: Default::default() };
+        let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, gone, &asker).unwrap();
+        assert!(world.store.commit(&commit));
+        world.events += 1;
+    }
+    world.roll_back();
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", last.waiting);
+    assert!(!world.database.expanded, "nothing was put back below the floor");
 }
