@@ -21,6 +21,7 @@ pub(crate) mod decide;
 mod draining;
 pub(crate) mod fault;
 pub(crate) mod former;
+pub(crate) mod identity;
 pub(crate) mod presumption;
 pub(crate) mod seen;
 pub(crate) mod standstill;

@@ -1,9 +1,9 @@
 //! Accepting a directive, and the phase that it brings. Generation and phase are journalled together, so that a report
 //! never shows one without the other.
 
+use super::identity::runs_already;
 use super::presumption;
 use super::seen::{DisableFile, Seen};
-use super::start::may_be_another;
 use super::timers::Timers;
 use crate::config::Service;
 use crate::host::Alive;
@@ -11,7 +11,7 @@ use crate::journal::{Journal, Known, Order, Phase};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::{Health, Rotation};
-use tidegate_proto::{NodeId, Release, Revision, ServiceName};
+use tidegate_proto::{NodeId, Revision, ServiceName};
 
 /// What is to be done with the directive that the store has.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,15 +111,6 @@ pub(crate) fn phase_for(
             }
         }
     }
-}
-
-/// Whether what runs is this release, as far as is known.
-pub(super) fn runs_already(release: &Release, journal: &Journal, seen: &Seen) -> bool {
-    let being_verified = journal.phase == Phase::Verifying;
-    // Verification itself drains what may be another release.
-    journal.running_release() == Some(&release.tag)
-        && seen.probe.version().is_none_or(|v| v == release.version)
-        && (being_verified || !may_be_another(journal, seen))
 }
 
 /// Whether it answers no request, and was never shown since its last stop. What it was before that may have left without a

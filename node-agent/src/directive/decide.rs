@@ -2,8 +2,8 @@
 
 use super::accept::{self, Reading};
 use super::act::Act;
+use super::identity::may_be_another;
 use super::seen::{DisableFile, Seen};
-use super::start::may_be_another;
 use super::timers::Timers;
 use crate::config::Service;
 use crate::host::{Alive, Target};

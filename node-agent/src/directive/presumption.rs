@@ -1,13 +1,13 @@
 //! Directives that must take nothing out of rotation. Those that presume that the instance is out: they cost no capacity
 //! budget. And the first one that an agent reads whose journal began after it: the journal before was lost, or the node was
-//! installed again. Of such an agent no store can be told from an older copy, in which the directive may be withdrawn since.
+//! installed again. Such an agent cannot distinguish a store from an older copy, in which the directive may be withdrawn since.
 //!
 //! # Invariants
 //! * If the instance is in rotation before its stop has begun, the directive is declined: the instance continues without it,
 //!   and the report says so under the directive's generation.
 //! * A declined directive stays declined. The coordinator writes another one.
 
-use super::accept::runs_already;
+use super::identity::runs_already;
 use super::seen::{DisableFile, Seen, Url};
 use crate::journal::{Journal, Order, Phase};
 use tidegate_proto::mutant;

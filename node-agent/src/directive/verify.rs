@@ -3,8 +3,8 @@
 
 use super::act::Act;
 use super::decide::Context;
+use super::identity::may_be_another;
 use super::seen::DisableFile;
-use super::start::may_be_another;
 use super::steady::DIP;
 use crate::config::settings::Driver;
 use crate::host::Alive;

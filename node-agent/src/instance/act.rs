@@ -4,10 +4,10 @@
 use super::{Fatal, Instance};
 use crate::directive::act::Act;
 use crate::directive::former;
+use crate::directive::identity::note_started;
 use crate::directive::presumption;
 use crate::directive::seen::Seen;
 use crate::directive::standstill::standstill;
-use crate::directive::start::note_started;
 use crate::host;
 use crate::journal::{Order, Phase};
 use tidegate_proto::mutant;

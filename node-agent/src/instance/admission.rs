@@ -2,8 +2,8 @@
 
 use super::{Fatal, Instance};
 use crate::admit::{self, Admission, Candidate, NotAdmitted};
+use crate::directive::identity::note_admitted;
 use crate::directive::seen::Seen;
-use crate::directive::start::note_admitted;
 use crate::directive::stays::stays;
 use crate::host::Target;
 use crate::journal::{Admitted, Known, Phase, Refusal};

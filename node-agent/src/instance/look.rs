@@ -3,8 +3,8 @@
 use super::{Fatal, Instance};
 use crate::admit::{self, NotAdmitted};
 use crate::directive::accept;
+use crate::directive::identity::note_doubt;
 use crate::directive::seen::{Probed, Seen};
-use crate::directive::start::note_doubt;
 use crate::host::HookState;
 use crate::journal::Phase;
 use tidegate_proto::mutant;

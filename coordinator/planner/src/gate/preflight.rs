@@ -11,7 +11,7 @@ mod verdict;
 pub(crate) use cut_off::has_begun;
 use cut_off::is_cut_off;
 pub use finding::Finding;
-use finding::{blocker, warning};
+use finding::{blocker, ended_by, warning};
 pub(crate) use schema::lowest;
 
 use crate::contracted;
@@ -165,14 +165,6 @@ fn above(service: &ServiceFleet, spec: &Spec) -> String {
         false => String::new(),
     };
     format!("above `from` ({from}) ({goes_on}{}) on", ended_by(name, "the release of `from`"))
-}
-
-/// What a person does about an instance that runs what it may not.
-fn ended_by(name: &ServiceName, what: &str) -> String {
-    format!(
-        "start {what} there, or stop it and its agent, and decommission it: `tidegate fleet decommission \
-         {name}/NODE --why …`"
-    )
 }
 
 /// One hop: no N → N+1 before (N-1) → N has completed.

@@ -5,7 +5,7 @@ use super::super::seen::{Balancers, DisableFile, InFlight, Probed, Url};
 use super::super::timers::Timers;
 use super::story::{Story, order, release, replace, replace_what_is_out, version};
 use crate::directive::act::Act;
-use crate::directive::start::note_started;
+use crate::directive::identity::note_started;
 use crate::host::{Alive, HookState, Target};
 use crate::journal::{Order, Phase};
 use tidegate_proto::record::directive::Disposition;

@@ -2,8 +2,8 @@
 
 use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
+use crate::directive::identity::{note_admitted, note_doubt};
 use crate::directive::seen::{Balancers, DisableFile, Probed, Url};
-use crate::directive::start::{note_admitted, note_doubt};
 use crate::directive::timers::Timers;
 use crate::host::{HookState, Target};
 use crate::journal::{Admitted, Phase};

@@ -2,8 +2,7 @@
 //! same upgrade goes on from there: instances at `to` that run its release are done. Where there is none, nothing had
 //! reached `to`, or a person set that window: the upgrade begins as any other.
 
-use super::ended_by;
-use super::finding::{Finding, blocker, warning};
+use super::finding::{Finding, blocker, ended_by, warning};
 use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::gate::Sample;
 use tidegate_proto::mutant;

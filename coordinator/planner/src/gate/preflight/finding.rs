@@ -1,5 +1,7 @@
 //! What preflight finds.
 
+use tidegate_proto::ServiceName;
+
 /// One thing that preflight found.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Finding {
@@ -15,4 +17,12 @@ pub(super) fn blocker(what: impl Into<String>) -> Finding {
 
 pub(super) fn warning(what: impl Into<String>) -> Finding {
     Finding { blocks: false, what: what.into() }
+}
+
+/// What a person does about an instance that runs what it may not.
+pub(super) fn ended_by(name: &ServiceName, what: &str) -> String {
+    format!(
+        "start {what} there, or stop it and its agent, and decommission it: `tidegate fleet decommission \
+         {name}/NODE --why …`"
+    )
 }

@@ -1,7 +1,6 @@
 //! Why the version of an instance is not known, where a person can end that.
 
-use super::ended_by;
-use super::finding::{Finding, blocker};
+use super::finding::{Finding, blocker, ended_by};
 use super::former::replaced_leftovers;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
 use crate::gate::store::Inclusion;
