@@ -35,7 +35,7 @@ mod tests {
     use super::is_final;
 
     #[test]
-    fn refusal_that_lasts_is_told_from_others() {
+    fn refusal_that_lasts_is_found_by_its_reason() {
         let refused = |why: &str| format!("cannot roll back upgrade u2{why}");
         let migrated = ": migrate has started, and the old version cannot read migrated rows";
         assert!(is_final(&refused(migrated)));

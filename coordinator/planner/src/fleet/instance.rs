@@ -218,8 +218,9 @@ impl Instance {
     /// for any other.
     pub fn has_declined(&self) -> bool {
         let directive = self.directive.as_ref();
-        let is_heeded = |d: &Stored<Directive>| d.presumes_out || !mutant::is("declined-drain-is-waited-for");
-        directive.is_some_and(is_heeded)
+        let may_be_declined =
+            |d: &Stored<Directive>| d.presumes_out || !mutant::is("declined-drain-is-waited-for");
+        directive.is_some_and(may_be_declined)
             && self.has_accepted()
             && self.report.as_ref().is_some_and(|report| report.declined)
     }

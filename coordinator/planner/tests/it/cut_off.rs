@@ -78,15 +78,7 @@ fn admission_in_between_keeps_preflight_closed() {
     world.start_with_schema(with_schema(), MigrateOrder::BeforeRoll);
     let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
     world.join(3, 2);
-    let mut tried = 0;
-    for action in planned.actions {
-        let tidegate_planner::Action::Commit(planned) = action else { continue };
-        if planned.what.starts_with("preflight -> stage") {
-            tried += 1;
-            assert!(!world.store.commit(&planned.commit), "{} was carried out", planned.what);
-        }
-    }
-    assert_eq!(tried, 1);
+    world.refuses_late(planned, "preflight -> stage");
     let last = world.run();
     assert_eq!(world.phase(), Phase::Preflight);
     let reasons = &last.waiting[&upgrade_id()];

@@ -2,12 +2,11 @@
 
 use crate::sim::{World, node, release, service, spec};
 use serde_json::json;
-use tidegate_planner::ask::{self, Asker, Gone};
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::maintenance::Maintenance;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{InstanceId, Key, Release, Revision};
+use tidegate_proto::{Key, Release, Revision};
 
 fn completed() -> World {
     let mut world = World::at_version_1(3);
@@ -97,12 +96,7 @@ fn decommissioned_before_the_rollback(order: Disposition) -> (World, usize) {
         world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap().directive.as_ref();
     let body = Directive { disposition: order, ..directive.unwrap().record.body.clone() };
     world.store.put(Key::Directive(service(), node(n)), body);
-    let asker = Asker { who: "op".into(), why: "burnt".into(), accepts: Default::default() };
-    let how = Gone { stopped_how: Some("it is off".into()), ..Gone::default() };
-    let id = InstanceId::new(service(), node(n));
-    let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, how, &asker).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
+    world.decommission(n);
     world.roll_back();
     let last = world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", last.waiting);

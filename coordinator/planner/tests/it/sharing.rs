@@ -253,15 +253,7 @@ fn instance_joining_meanwhile_is_not_left_below_window() {
     world.until("it stages", |world| world.phase() == Phase::Stage);
     let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
     runs(&mut world, &scheduler(), 8, 1);
-    let mut tried = 0;
-    for action in planned.actions {
-        let tidegate_planner::Action::Commit(planned) = action else { continue };
-        if planned.what.starts_with("window for") {
-            tried += 1;
-            assert!(!world.store.commit(&planned.commit), "{} was carried out", planned.what);
-        }
-    }
-    assert_eq!(tried, 1);
+    world.refuses_late(planned, "window for");
     world.until("it expands", |world| world.phase() == Phase::Expand);
     assert_eq!(window(&world, &scheduler()).map(|(floor, _)| floor), Some(1));
 }

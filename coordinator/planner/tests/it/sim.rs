@@ -19,7 +19,9 @@ use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::report::{Health, Rotation};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding, Upgrade};
 use tidegate_proto::spec::Spec;
-use tidegate_proto::{Commit, Digest, Key, NodeId, Release, Revision, ServiceName, UpgradeId, Value, Write};
+use tidegate_proto::{
+    Commit, Digest, InstanceId, Key, NodeId, Release, Revision, ServiceName, UpgradeId, Value, Write,
+};
 
 pub(crate) fn service() -> ServiceName {
     "pantry-api".parse().unwrap()
@@ -331,6 +333,29 @@ impl World {
         let commit = ask::roll_back(self.store.fleet(), &self.moment(), &upgrade_id(), &asker).unwrap();
         assert!(self.store.commit(&commit));
         self.events += 1;
+    }
+
+    /// A person says that an instance was stopped, and takes it out of the fleet.
+    pub(crate) fn decommission(&mut self, n: usize) {
+        let asker = ask::Asker { who: "op".into(), why: "burnt".into(), accepts: Default::default() };
+        let how = ask::Gone { stopped_how: Some("it is off".into()), ..Default::default() };
+        let id = InstanceId::new(service(), node(n));
+        let commit = ask::decommission(self.store.fleet(), &self.moment(), &id, how, &asker).unwrap();
+        assert!(self.store.commit(&commit));
+        self.events += 1;
+    }
+
+    /// Something was written after a plan was made: of its commits, the one with this reason is refused.
+    pub(crate) fn refuses_late(&mut self, plan: Plan, reason: &str) {
+        let mut tried = 0;
+        for action in plan.actions {
+            let Action::Commit(planned) = action else { continue };
+            if planned.what.starts_with(reason) {
+                tried += 1;
+                assert!(!self.store.commit(&planned.commit), "{} was carried out", planned.what);
+            }
+        }
+        assert_eq!(tried, 1, "commits of {reason:?} in the plan");
     }
 
     /// The same until it rolls.

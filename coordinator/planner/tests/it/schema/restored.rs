@@ -5,11 +5,10 @@ use crate::sim::{World, node, release, service, upgrade_id};
 use crate::stragglers::nothing_runs;
 use serde_json::json;
 use tidegate_planner::SchemaJob;
-use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::Key;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{InstanceId, Key};
 
 /// An upgrade that waits for the approval of a phase.
 fn waiting_for(approval: &str) -> World {
@@ -176,12 +175,7 @@ fn schema_is_undone_under_a_raised_window_without_instances() {
     let mut world = with_a_raised_window();
     for n in 0..3 {
         world.fall_silent(n);
-        let id = InstanceId::new(service(), node(n));
-        let gone = ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() };
-        let asker = Asker { who: "op".into(), why: "burnt down".into(), accepts: Default::default() };
-        let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, gone, &asker).unwrap();
-        assert!(world.store.commit(&commit));
-        world.events += 1;
+        world.decommission(n);
     }
     world.roll_back();
     let last = world.run();
