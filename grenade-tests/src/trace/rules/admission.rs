@@ -61,6 +61,8 @@ impl Judge<'_> {
                 )
             });
             let Some(At { revision: said, body: last }) = &before.last_report else { continue };
+            // What was written in its place before is nothing that it said, even where it names what a store has given.
+            let it_said = !self.agents.lies.contains(said);
             let between = *said..self.revision.number;
             let lost = |(of, at): &(InstanceId, i64)| {
                 (&of.service, &of.node) == (service, node) && between.contains(at)
@@ -71,9 +73,7 @@ impl Judge<'_> {
             for (what, was, is) in
                 [("directive", last.generation, report.generation), ("window", last.window, report.window)]
             {
-                // What no store can have given was a lie, whatever comes after it.
-                let was_given = was.0 <= self.revision.number;
-                self.holds(1, !same || !was_given || is >= was || !is.exists(), || {
+                self.holds(1, !same || !it_said || is >= was || !is.exists(), || {
                     format!("{key} names {what} {is}, and has named {was} before")
                 });
             }
@@ -231,6 +231,16 @@ mod tests {
         assert_eq!(forgotten_in(Some(5), "n1"), [7, 9], "the agent without a journal said it itself");
         assert_eq!(forgotten_in(Some(7), "n1"), [7, 9], "the journal was there");
         assert_eq!(forgotten_in(Some(6), "n2"), [7, 9], "another instance lost its journal");
+    }
+
+    #[test]
+    fn false_report_is_nothing_that_the_agent_forgets() {
+        let says = |window| report("1", "in", window);
+        let mut trace = silent_and_then(&[floor(1), says(1), floor(1), says(7), says(1)]);
+        let forgets = |trace: &Trace| trace.breaches().iter().any(|broken| broken.what.contains("has named"));
+        assert!(forgets(&trace));
+        trace.lies.insert(8);
+        assert!(!forgets(&trace), "its agent did not write what names window 7");
     }
 
     #[test]
