@@ -217,7 +217,7 @@ fn leave(draft: &mut Draft<'_>, former: &Former, left: InPlace, because: &str) {
     let over = next.is_ok_and(|phase| phase.is_over());
     if over
         && (!draft.passes(all_serving(&draft.view()))
-            || shared::reopen_windows(draft)
+            || !shared::windows_reopened(draft)
             || gone::direct(draft, &former.release))
     {
         return;

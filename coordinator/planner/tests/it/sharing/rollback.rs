@@ -275,3 +275,26 @@ fn rollback_leaves_the_floor_of_others_that_a_release_needs() {
     let left = fleet.service(&scheduler()).and_then(|of| of.window()).unwrap();
     assert!(left.record.body.follows_needs(), "no upgrade bounds it any more: {left:?}");
 }
+
+/// Each of them may need the floor that the upgrade had set.
+#[test]
+fn unreadable_need_or_schema_keeps_a_rollback_from_its_end() {
+    let elsewhere = Key::Schema("shared".parse().unwrap());
+    for key in [Key::Need(scheduler()), elsewhere] {
+        let mut world = World::at_version_1(2);
+        world.contract_elsewhere(1);
+        world.store.put(Key::Need(scheduler()), Need::default());
+        world.start_with_schema(shared(json!({"empty": ["scheduler"]})), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        world.roll_back();
+        world.store.spoil(&key);
+        let last = world.run();
+        let reasons = &last.waiting[&upgrade_id()];
+        assert!(reasons.iter().any(|reason| reason.to_string().contains(&key.to_string())), "{reasons:?}");
+        assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{key}: {:?}", world.phase());
+        world.store.rebuild();
+        world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{key}: {:?}", world.phase());
+        assert_eq!(window(&world, &scheduler()), Some((1, ServiceVersion::MAX.get())), "{key}");
+    }
+}
