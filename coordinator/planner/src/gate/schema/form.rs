@@ -3,9 +3,10 @@
 
 use super::migrate_floors::required;
 use super::{SchemaGate, builds_on, lost_baseline, lost_job};
-use crate::fleet::{Fleet, Stored};
+use crate::fleet::{Fleet, Sample, Stored};
 use crate::gate::person::rollback::begins;
 use crate::gate::store::unreadable;
+use crate::gate::version::VersionGate;
 use crate::gate::{Answer, Reason};
 use crate::moment::SchemaFacts;
 use crate::upgrade::View;
@@ -116,8 +117,28 @@ pub(crate) fn none_is_leaving(view: &View<'_>) -> Answer {
 }
 
 /// Whether the window, the lock and the upgrade of each sharing service can be read, and what was last seen of each of its
-/// instances: they may show that it uses what expand made, or will use it.
-pub(crate) fn sharing_is_readable(view: &View<'_>) -> Answer {
+/// instances: they may show that it uses what expand made, or will use it. An instance of which no version was seen, and that
+/// requests may reach, may use it as well.
+pub(crate) fn sharing_is_known(view: &View<'_>) -> Answer {
+    let mut answer = sharing_is_readable(view);
+    let asked = view.spec().schema.iter().flat_map(|asked| asked.shared_with.keys());
+    for service in asked.filter_map(|name| view.fleet.service(name)) {
+        let unseen = |is_silent: bool| {
+            let each = service.instances().filter(|instance| instance.may_serve_unseen());
+            let each = each.filter(|instance| instance.report.is_none() == is_silent);
+            Sample::counted(each.map(|instance| &instance.node))
+        };
+        let name = || service.name().clone();
+        answer.and(Answer::of_any(unseen(true), |nodes| VersionGate::Silent { service: name(), nodes }));
+        answer.and(Answer::of_any(unseen(false), |nodes| VersionGate::VersionUnknown {
+            service: name(),
+            nodes,
+        }));
+    }
+    answer
+}
+
+fn sharing_is_readable(view: &View<'_>) -> Answer {
     let Some(asked) = &view.spec().schema else { return Answer::open() };
     let shares = |name: &ServiceName| asked.shared_with.contains_key(name);
     let holds_lock = |id: &UpgradeId| {

@@ -33,8 +33,8 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         .service()
         .is_none_or(|service| draft.passes(version::none_may_be_above(service, from, deadline)));
     let none_is_leaving = draft.passes(form::none_is_leaving(&draft.view()));
-    let is_readable = draft.passes(form::sharing_is_readable(&draft.view()));
-    if none_above && none_is_leaving && is_readable {
+    let is_known = draft.passes(form::sharing_is_known(&draft.view()));
+    if none_above && none_is_leaving && is_known {
         // The turn may have been held since the last look.
         if schema::run(draft, SchemaJob::Undo, is_undone) {
             schema::is_seen_at_the_end(draft);

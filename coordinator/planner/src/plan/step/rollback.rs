@@ -160,8 +160,8 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         return;
     }
     let none_is_leaving = draft.passes(form::none_is_leaving(&draft.view()));
-    let is_readable = draft.passes(form::sharing_is_readable(&draft.view()));
-    let may_undo = back && none_is_leaving && is_readable && !draft.has_commits();
+    let is_known = draft.passes(form::sharing_is_known(&draft.view()));
+    let may_undo = back && none_is_leaving && is_known && !draft.has_commits();
     let is_undone = may_undo && schema::run(draft, SchemaJob::Undo, undone);
     // Instances may be waited for after the undo, and the database may be replaced in that time.
     if is_undone && draft.passes(all_serving(&draft.view())) && schema::is_seen_at_the_end(draft) {

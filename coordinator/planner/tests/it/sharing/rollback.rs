@@ -3,14 +3,17 @@
 use super::{acknowledge, runs, scheduler, set_floor, set_window, shared, version, window};
 use crate::sim::{Database, World, node, upgrade_id};
 use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::Reason;
 use tidegate_planner::gate::{SchemaGate, preflight};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::need::Need;
+use tidegate_proto::record::reconciliation::Reconciliation;
+use tidegate_proto::record::report::{Report, Rotation};
 use tidegate_proto::record::upgrade::{MigrateOrder, Pause, Phase, PhaseName, RollbackStep};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
-use tidegate_proto::{Key, ServiceVersion, UpgradeId};
+use tidegate_proto::{Commit, Key, NodeId, Revision, ServiceName, ServiceVersion, UpgradeId, Value};
 
 #[test]
 fn second_attempt_restores_window_opened_by_rollback() {
@@ -140,6 +143,53 @@ fn unreadable_upgrade_or_instance_of_a_sharer_holds_the_undo() {
         world.run();
         assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
         assert!(!world.database.expanded);
+    }
+}
+
+/// The store was lost, and reconciled before it was admitted. Its program may be of a version that uses the form.
+#[test]
+fn sharing_instance_without_a_seen_version_holds_the_undo() {
+    for (is_silent, rotation) in [(true, Rotation::In), (false, Rotation::In), (false, Rotation::Out)] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        world.roll_back();
+        let (inventory, key) = (Key::Inventory(scheduler(), node(7)), Key::Report(scheduler(), node(7)));
+        let Some((Value::Report(record), ..)) = world.store.keys.get(&key).cloned() else { panic!() };
+        let admission = Revision::ABSENT;
+        let report = Report { version: None, probed: None, admission, rotation, ..record.body };
+        let commit = Commit::new().delete(inventory);
+        let commit = if is_silent { commit.delete(key) } else { commit.put(key, report) };
+        assert!(world.store.commit(&commit));
+        if is_silent {
+            world.store.put(Key::Reconciliation, with_listed(&scheduler(), &node(7)));
+        }
+        let last = world.run();
+        let stays = rotation == Rotation::In;
+        assert_eq!(world.database.expanded, stays, "silent: {is_silent}, {rotation:?}");
+        let what = if is_silent { "scheduler: no report from n7" } else { "is not known on n7" };
+        let is_named = |reason: &Reason| reason.to_string().contains(what);
+        let reasons = last.waiting.get(&upgrade_id()).into_iter().flatten();
+        assert_eq!(reasons.filter(|reason| is_named(reason)).count(), usize::from(stays), "{last:?}");
+        runs(&mut world, &scheduler(), 7, 1);
+        world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+        assert!(!world.database.expanded);
+    }
+}
+
+/// What a person applied while this instance reported and was not admitted.
+fn with_listed(service: &ServiceName, node: &NodeId) -> Reconciliation {
+    Reconciliation {
+        who: "op".into(),
+        why: "lost".into(),
+        at: Timestamp(0),
+        terms: BTreeSet::new(),
+        revision: Revision::ABSENT,
+        floors: BTreeMap::new(),
+        disregarded: BTreeMap::new(),
+        listed: [(service.clone(), [node.clone()].into())].into(),
     }
 }
 
