@@ -7,7 +7,7 @@ use super::moving::{Moving, move_instances};
 use super::{abort, gone, schema, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::contracted;
-use crate::fleet::{Instance, Standing, moved_from};
+use crate::fleet::{Instance, ServiceFleet, Standing, moved_from};
 use crate::gate::Reason;
 use crate::gate::person::rollback;
 use crate::gate::roll::stall::is_overdue;
@@ -21,7 +21,7 @@ use crate::upgrade::phase::Move;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::{Former, Upgrade};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Key, ServiceName, ServiceVersion, mutant};
+use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, mutant};
 
 /// Turns back: the floor is withdrawn in the same transaction, unless a compute release needs it (rule 8).
 pub(crate) fn begin_rollback(draft: &mut Draft<'_>, why: String) {
@@ -137,7 +137,8 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
     let known = draft.passes(acknowledged(&draft.view()));
     let back = draft.passes(all_at(&draft.view(), former.release.version));
     if clean && known && back && !draft.has_commits() {
-        leave(draft, &former, InPlace::default(), "the ceiling is lowered and acknowledged");
+        let because = "the ceiling is lowered and acknowledged";
+        leave(draft, &former, InPlace::default(), Commit::new(), because);
     }
 }
 
@@ -170,7 +171,7 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         if !left.is_empty() {
             because.push_str(&format!("; left in place: {}", left.join(", ")));
         }
-        leave(draft, &former, InPlace { what: left, form: false }, &because);
+        leave(draft, &former, InPlace { what: left, form: false }, Commit::new(), &because);
     }
 }
 
@@ -184,13 +185,16 @@ struct InPlace {
 }
 
 /// Ends the undo where a service that shares the schema uses the new form from this version on: what the database has of it
-/// stays. The database may have been replaced by one that lacks the form.
+/// stays. The database may have been replaced by one that lacks the form. The window of that service may be all that keeps
+/// the form, so it is compared.
 fn leave_form(
     draft: &mut Draft<'_>,
     former: &Former,
     (service, version): (&ServiceName, ServiceVersion),
     facts: &SchemaFacts,
 ) {
+    let at = draft.fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::window_at);
+    let compared = Commit::new().when(Precondition::At(Key::Window(service.clone()), at));
     if facts.clean || facts.unclaimed {
         let what: Vec<String> = match facts.unclaimed {
             true => facts.trouble.iter().cloned().collect(),
@@ -199,18 +203,18 @@ fn leave_form(
         let because = format!(
             "the database has nothing that expand made, although {service} shares the schema and uses it from version {version} on"
         );
-        return leave(draft, former, InPlace { what, form: false }, &because);
+        return leave(draft, former, InPlace { what, form: false }, compared, &because);
     }
     let left = format!(
         "everything that expand made: {service} shares the schema and uses it from version {version} on"
     );
     let form = form::is_whole(draft.upgrade, service, facts);
     let because = format!("left in place: {left}");
-    leave(draft, former, InPlace { what: vec![left], form }, &because);
+    leave(draft, former, InPlace { what: vec![left], form }, compared, &because);
 }
 
-/// One step back; where it is the last, the window is put back as it was.
-fn leave(draft: &mut Draft<'_>, former: &Former, left: InPlace, because: &str) {
+/// One step back, with what else is compared; where it is the last, the window is put back as it was.
+fn leave(draft: &mut Draft<'_>, former: &Former, left: InPlace, compared: Commit, because: &str) {
     let upgrade = draft.upgrade;
     let next =
         crate::upgrade::phase::transition(&upgrade.phase, Move::RollbackStepDone, upgrade.schema.as_ref());
@@ -223,8 +227,8 @@ fn leave(draft: &mut Draft<'_>, former: &Former, left: InPlace, because: &str) {
         return;
     }
     let extra = match over.then(|| restored(draft, former)) {
-        None => Commit::new(),
-        Some(Ok(commit)) => commit,
+        None => compared,
+        Some(Ok(commit)) => commit.with(compared),
         Some(Err(reason)) => return draft.wait(reason),
     };
     let record = |body: &mut Upgrade| {

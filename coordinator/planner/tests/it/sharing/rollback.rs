@@ -4,8 +4,8 @@ use super::{acknowledge, runs, scheduler, set_floor, set_window, shared, version
 use crate::sim::{Database, World, node, upgrade_id};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_planner::Reason;
 use tidegate_planner::gate::{SchemaGate, preflight};
+use tidegate_planner::{Action, Reason, plan};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::need::Need;
@@ -82,6 +82,26 @@ fn undo_spares_the_form_below_the_floor_of_a_sharing_service() {
         let schema = world.upgrade().unwrap().schema.clone().unwrap();
         assert_eq!(schema.form_left, stays, "{:?}", schema.left);
     }
+}
+
+#[test]
+fn form_is_not_left_for_a_floor_that_falls_before_the_end() {
+    let end = "rolling-back -> rolled-back";
+    let ends = |action: &Action| matches!(action, Action::Commit(planned) if planned.what.starts_with(end));
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 1);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    world.until_roll();
+    set_window(&mut world, &scheduler(), 2, version(2));
+    world.roll_back();
+    let next = |world: &World| plan(world.store.fleet(), &world.moment());
+    world.until("its end is planned", |world| next(world).actions.iter().any(ends));
+    let planned = next(&world);
+    set_window(&mut world, &scheduler(), 1, version(2));
+    world.refuses_late(planned, end);
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert!(!world.database.expanded, "no service uses it");
 }
 
 /// It may admit no version that does without the form.
