@@ -7,7 +7,7 @@ use super::moving::{Moving, move_instances};
 use super::{abort, gone, schema, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::contracted;
-use crate::fleet::{Instance, ServiceFleet, Standing, moved_from};
+use crate::fleet::{Instance, Standing, moved_from};
 use crate::gate::Reason;
 use crate::gate::person::rollback;
 use crate::gate::roll::stall::is_overdue;
@@ -21,7 +21,7 @@ use crate::upgrade::phase::Move;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::{Former, Upgrade};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, mutant};
+use tidegate_proto::{Key, ServiceName, ServiceVersion, mutant};
 
 /// Turns back: the floor is withdrawn in the same transaction, unless a compute release needs it (rule 8).
 pub(crate) fn begin_rollback(draft: &mut Draft<'_>, why: String) {
@@ -185,16 +185,14 @@ struct InPlace {
 }
 
 /// Ends the undo where a service that shares the schema uses the new form from this version on: what the database has of it
-/// stays. The database may have been replaced by one that lacks the form. The window of that service may be all that keeps
-/// the form, so it is compared.
+/// stays. The database may have been replaced by one that lacks the form.
 fn leave_form(
     draft: &mut Draft<'_>,
     former: &Former,
     (service, version): (&ServiceName, ServiceVersion),
     facts: &SchemaFacts,
 ) {
-    let at = draft.fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::window_at);
-    let compared = Commit::new().when(Precondition::At(Key::Window(service.clone()), at));
+    let compared = shared::same_window(draft.fleet, service);
     if facts.clean || facts.unclaimed {
         let what: Vec<String> = match facts.unclaimed {
             true => facts.trouble.iter().cloned().collect(),

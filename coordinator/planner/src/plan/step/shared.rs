@@ -3,7 +3,7 @@
 
 use super::super::Draft;
 use crate::contracted;
-use crate::fleet::{Instance, ServiceFleet};
+use crate::fleet::{Fleet, Instance, ServiceFleet};
 use crate::gate::Reason;
 use crate::gate::preflight::lowest;
 use crate::gate::schema::{form, migrate_floors};
@@ -195,6 +195,12 @@ pub(super) fn uses_new_form<'a>(draft: &Draft<'a>) -> Option<(&'a ServiceName, S
         }
     });
     found.filter(|_| !mutant::is("sharing-services-lose-the-new-form"))
+}
+
+/// The condition that the window of a service has not changed meanwhile: it may be all that keeps what expand made.
+pub(super) fn same_window(fleet: &Fleet, service: &ServiceName) -> Commit {
+    let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::window_at);
+    Commit::new().when(Precondition::At(Key::Window(service.clone()), at))
 }
 
 /// The version to which an upgrade moves instances now: in preflight to none.

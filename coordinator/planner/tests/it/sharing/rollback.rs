@@ -84,24 +84,39 @@ fn undo_spares_the_form_below_the_floor_of_a_sharing_service() {
     }
 }
 
-#[test]
-fn form_is_not_left_for_a_floor_that_falls_before_the_end() {
-    let end = "rolling-back -> rolled-back";
+/// The floor of the scheduler falls after this end was planned, which leaves the form in place because of it.
+fn floor_falls_before(mut world: World, end: &str) {
     let ends = |action: &Action| matches!(action, Action::Commit(planned) if planned.what.starts_with(end));
-    let mut world = World::at_version_1(2);
-    runs(&mut world, &scheduler(), 7, 1);
-    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
-    world.until_roll();
+    let next = |world: &World| plan(world.store.fleet(), &world.moment());
     set_window(&mut world, &scheduler(), 2, version(2));
     world.roll_back();
-    let next = |world: &World| plan(world.store.fleet(), &world.moment());
     world.until("its end is planned", |world| next(world).actions.iter().any(ends));
     let planned = next(&world);
     set_window(&mut world, &scheduler(), 1, version(2));
     world.refuses_late(planned, end);
     world.run();
-    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert!(world.phase().is_over(), "{:?}", world.phase());
     assert!(!world.database.expanded, "no service uses it");
+}
+
+#[test]
+fn form_is_not_left_for_a_floor_that_falls_before_the_end() {
+    for from_preflight in [false, true] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        let approvals = if from_preflight { vec![ApprovalPoint::Stage] } else { Vec::new() };
+        let spec = Spec { approvals, ..shared(json!({})) };
+        world.start_with_schema(spec, MigrateOrder::BeforeRoll);
+        if from_preflight {
+            world.run();
+            // Under a former store.
+            world.database.expanded = true;
+            floor_falls_before(world, "rolling-back -> failed");
+        } else {
+            world.until_roll();
+            floor_falls_before(world, "rolling-back -> rolled-back");
+        }
+    }
 }
 
 /// It may admit no version that does without the form.
