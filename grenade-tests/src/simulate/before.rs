@@ -25,6 +25,8 @@ fn ended_at(world: &World, current: &Current) -> u64 {
 /// instance back, so what an instance of its own uses stays as well. What runs counts, and what the store said of it when
 /// the upgrade ended: nothing tells that a program gives a false version, or what has become of a silent instance. So does
 /// a window that admitted only versions with the form then: one that a person put back below it returns to such a version.
+/// Of each service, a version above `from` uses the form: what shares a schema counts its versions by that schema's
+/// generations, and `shared_with` of the spec names `from` + 1 for each.
 fn is_comparable(world: &World, current: &Current, over: &str, schema: usize) -> bool {
     let plan = &world.scenario.upgrades[current.plan];
     let others = world.scenario.sharing(plan.service);

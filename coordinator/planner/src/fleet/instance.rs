@@ -253,6 +253,14 @@ impl Instance {
         reported.or_else(|| self.inventory.as_ref().map(|inventory| inventory.version))
     }
 
+    /// Whether no version was seen of it, and requests may reach it: it was not admitted since the store was reconciled, and it
+    /// is silent or not out of rotation by evidence.
+    pub fn may_serve_unseen(&self) -> bool {
+        let is_out =
+            |report: &Stored<Report>| matches!(report.rotation, Rotation::Out | Rotation::Maintenance);
+        self.last_seen().is_none() && self.unreadable.is_empty() && !self.report.as_ref().is_some_and(is_out)
+    }
+
     /// Whether its agent asks balancers: only then it is known, and not estimated, that requests no longer reach it.
     pub fn asks_balancers(&self) -> bool {
         self.report.as_ref().is_some_and(|report| report.abilities.asks_balancers())

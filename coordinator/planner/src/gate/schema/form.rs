@@ -3,16 +3,17 @@
 
 use super::migrate_floors::required;
 use super::{SchemaGate, builds_on, lost_baseline, lost_job};
-use crate::fleet::{Fleet, Stored};
+use crate::fleet::{Fleet, Sample, Stored};
 use crate::gate::person::rollback::begins;
 use crate::gate::store::unreadable;
+use crate::gate::version::VersionGate;
 use crate::gate::{Answer, Reason};
 use crate::moment::SchemaFacts;
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, SchemaBinding, Upgrade};
 use tidegate_proto::spec::Spec;
-use tidegate_proto::{Key, NodeId, Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
+use tidegate_proto::{Key, NodeId, Revision, SchemaName, ServiceName, ServiceVersion, UpgradeId, mutant};
 
 /// Why the form is missing, or may be missing soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,9 +51,16 @@ impl MissingForm {
     }
 }
 
-/// Why no instance is moved to the new version: the form that it uses is missing, or is being taken away.
+/// Why no instance is moved to the new version: the form that it uses is missing, or is being taken away; or that is not
+/// known, because the record of an upgrade cannot be read.
 pub(crate) fn missing(view: &View<'_>) -> Option<Reason> {
-    let (upgrade, missing) = first_missing(view).filter(|_| !mutant::is("form-of-others-is-not-asked"))?;
+    if mutant::is("form-of-others-is-not-asked") {
+        return None;
+    }
+    if let Some(unread) = unreadable_upgrade(view) {
+        return Some(unread);
+    }
+    let (upgrade, missing) = first_missing(view)?;
     let (upgrade, version) = (upgrade.clone(), view.spec().to);
     let rollback_path = begins(view, "").is_open;
     Some(SchemaGate::SharedForm { upgrade, version, missing, rollback_path }.into())
@@ -63,6 +71,26 @@ fn first_missing<'a>(view: &View<'a>) -> Option<(&'a UpgradeId, MissingForm)> {
     let (_, started) = view.fleet.lock(&spec.service)?;
     let mut others = view.fleet.upgrades().filter(|(_, other)| begins_to_use(spec, other));
     others.find_map(|(id, other)| Some((id, of_other(view, started, id, other)?)))
+}
+
+/// That the record of an upgrade cannot be read which may have taken away a form that the service shares, or may be about to:
+/// it holds the lock of such a schema, or was written since this upgrade was started.
+fn unreadable_upgrade(view: &View<'_>) -> Option<Reason> {
+    let (fleet, service) = (view.fleet, &view.spec().service);
+    let (_, started) = fleet.lock(service)?;
+    // While this upgrade works on a schema itself, no other one does.
+    let of_others = fleet.schemas().filter(|(_, schema)| schema.upgrade != *view.id);
+    let shared: Vec<&SchemaName> =
+        of_others.filter(|(_, schema)| schema.services.contains_key(service)).map(|(id, _)| id).collect();
+    let holds = |id: &UpgradeId| {
+        let mut locks = shared.iter().filter_map(|schema| fleet.schema_lock(schema));
+        locks.any(|(holder, _)| holder == id)
+    };
+    fleet.unreadable().find_map(|(key, why, at)| {
+        let Key::Upgrade(id) = key else { return None };
+        let may_matter = !shared.is_empty() && at > started || holds(id);
+        may_matter.then(|| unreadable(key, why))
+    })
 }
 
 /// Whether an upgrade by this spec begins to use what the expand of another upgrade makes.
@@ -89,8 +117,28 @@ pub(crate) fn none_is_leaving(view: &View<'_>) -> Answer {
 }
 
 /// Whether the window, the lock and the upgrade of each sharing service can be read, and what was last seen of each of its
-/// instances: they may show that it uses what expand made, or will use it.
-pub(crate) fn sharing_is_readable(view: &View<'_>) -> Answer {
+/// instances: they may show that it uses what expand made, or will use it. An instance of which no version was seen, and that
+/// requests may reach, may use it as well.
+pub(crate) fn sharing_is_known(view: &View<'_>) -> Answer {
+    let mut answer = sharing_is_readable(view);
+    let asked = view.spec().schema.iter().flat_map(|asked| asked.shared_with.keys());
+    for service in asked.filter_map(|name| view.fleet.service(name)) {
+        let unseen = |is_silent: bool| {
+            let each = service.instances().filter(|instance| instance.may_serve_unseen());
+            let each = each.filter(|instance| instance.report.is_none() == is_silent);
+            Sample::counted(each.map(|instance| &instance.node))
+        };
+        let name = || service.name().clone();
+        answer.and(Answer::of_any(unseen(true), |nodes| VersionGate::Silent { service: name(), nodes }));
+        answer.and(Answer::of_any(unseen(false), |nodes| VersionGate::VersionUnknown {
+            service: name(),
+            nodes,
+        }));
+    }
+    answer
+}
+
+fn sharing_is_readable(view: &View<'_>) -> Answer {
     let Some(asked) = &view.spec().schema else { return Answer::open() };
     let shares = |name: &ServiceName| asked.shared_with.contains_key(name);
     let holds_lock = |id: &UpgradeId| {

@@ -9,32 +9,37 @@ use crate::action::SchemaJob;
 use crate::fleet::{Instance, ServiceFleet};
 use crate::gate::roll::stall::is_overdue;
 use crate::gate::schema::form;
+use crate::gate::store::unreadable_in;
 use crate::gate::version;
 use crate::moment::SchemaFacts;
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::upgrade::Upgrade;
-use tidegate_proto::{ServiceVersion, mutant};
+use tidegate_proto::{ServiceName, ServiceVersion, mutant};
 
 /// Ends the upgrade once the database shows nothing that it expanded, or an instance uses it; or after the progress
 /// deadline, where all that is waited for are instances on which nothing runs.
 pub(super) fn undo(draft: &mut Draft<'_>) {
     if let Some(facts) = draft.last_facts().filter(|facts| is_undone(facts)) {
         let because = "the database's history shows nothing that this upgrade expanded";
-        return end(draft, facts.left.clone(), because);
+        return end(draft, Commit::new(), facts.left.clone(), because);
     }
-    if let Some(user) = in_use(draft) {
+    if let Some((service, user)) = in_use(draft) {
+        let compared = shared::same_window(draft.fleet, service);
+        if let Some(unread) = unreadable_in(draft.fleet, &compared) {
+            return draft.wait(unread);
+        }
         let left = format!("everything that expand made: {user}");
         let because = format!("left in place: {left}");
-        return end(draft, vec![left], &because);
+        return end(draft, compared, vec![left], &because);
     }
     let (from, deadline) = (draft.spec().from, draft.spec().health.progress_deadline);
     let none_above = draft
         .service()
         .is_none_or(|service| draft.passes(version::none_may_be_above(service, from, deadline)));
     let none_is_leaving = draft.passes(form::none_is_leaving(&draft.view()));
-    let is_readable = draft.passes(form::sharing_is_readable(&draft.view()));
-    if none_above && none_is_leaving && is_readable {
+    let is_known = draft.passes(form::sharing_is_known(&draft.view()));
+    if none_above && none_is_leaving && is_known {
         // The turn may have been held since the last look.
         if schema::run(draft, SchemaJob::Undo, is_undone) {
             schema::is_seen_at_the_end(draft);
@@ -54,7 +59,7 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
             "everything that expand made: nothing runs on {idle}, and the window of {service} admits a version above {from} there"
         );
         let because = format!("left in place: {left}");
-        return end(draft, vec![left], &because);
+        return end(draft, Commit::new(), vec![left], &because);
     }
     draft.checkpoint(0, false);
 }
@@ -63,27 +68,27 @@ fn is_undone(facts: &SchemaFacts) -> bool {
     facts.clean || mutant::is("expand-is-not-undone")
 }
 
-/// What uses what expand made, or will use it, in words.
-fn in_use(draft: &Draft<'_>) -> Option<String> {
+/// The service that uses what expand made, or will use it, and how, in words.
+fn in_use<'a>(draft: &Draft<'a>) -> Option<(&'a ServiceName, String)> {
     let (service, from) = (&draft.spec().service, draft.spec().from);
     let instances = draft.service().into_iter().flat_map(ServiceFleet::instances);
     let seen: Vec<ServiceVersion> = instances.filter_map(Instance::last_seen).collect();
     if let Some(version) = seen.iter().find(|version| **version > from) {
-        return Some(format!("{service} runs version {version}"));
+        return Some((service, format!("{service} runs version {version}")));
     }
     let floor = draft.service().and_then(ServiceFleet::window).map(|window| window.floor);
     if let Some(floor) = floor.filter(|floor| *floor > from && !seen.is_empty()) {
-        return Some(format!("the window of {service} admits no version below {floor}"));
+        return Some((service, format!("the window of {service} admits no version below {floor}")));
     }
     let (service, version) = shared::uses_new_form(draft)?;
-    Some(format!("{service} shares the schema and uses it from version {version} on"))
+    Some((service, format!("{service} shares the schema and uses it from version {version} on")))
 }
 
-fn end(draft: &mut Draft<'_>, left: Vec<String>, because: &str) {
+fn end(draft: &mut Draft<'_>, compared: Commit, left: Vec<String>, because: &str) {
     let record = |body: &mut Upgrade| {
         if let Some(schema) = &mut body.schema {
             schema.left = left;
         }
     };
-    draft.advance(Move::RollbackStepDone, Commit::new(), record, because);
+    draft.advance(Move::RollbackStepDone, compared, record, because);
 }

@@ -137,7 +137,8 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
     let known = draft.passes(acknowledged(&draft.view()));
     let back = draft.passes(all_at(&draft.view(), former.release.version));
     if clean && known && back && !draft.has_commits() {
-        leave(draft, &former, InPlace::default(), "the ceiling is lowered and acknowledged");
+        let because = "the ceiling is lowered and acknowledged";
+        leave(draft, &former, InPlace::default(), Commit::new(), because);
     }
 }
 
@@ -160,8 +161,8 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         return;
     }
     let none_is_leaving = draft.passes(form::none_is_leaving(&draft.view()));
-    let is_readable = draft.passes(form::sharing_is_readable(&draft.view()));
-    let may_undo = back && none_is_leaving && is_readable && !draft.has_commits();
+    let is_known = draft.passes(form::sharing_is_known(&draft.view()));
+    let may_undo = back && none_is_leaving && is_known && !draft.has_commits();
     let is_undone = may_undo && schema::run(draft, SchemaJob::Undo, undone);
     // Instances may be waited for after the undo, and the database may be replaced in that time.
     if is_undone && draft.passes(all_serving(&draft.view())) && schema::is_seen_at_the_end(draft) {
@@ -170,7 +171,7 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         if !left.is_empty() {
             because.push_str(&format!("; left in place: {}", left.join(", ")));
         }
-        leave(draft, &former, InPlace { what: left, form: false }, &because);
+        leave(draft, &former, InPlace { what: left, form: false }, Commit::new(), &because);
     }
 }
 
@@ -191,6 +192,7 @@ fn leave_form(
     (service, version): (&ServiceName, ServiceVersion),
     facts: &SchemaFacts,
 ) {
+    let compared = shared::same_window(draft.fleet, service);
     if facts.clean || facts.unclaimed {
         let what: Vec<String> = match facts.unclaimed {
             true => facts.trouble.iter().cloned().collect(),
@@ -199,32 +201,32 @@ fn leave_form(
         let because = format!(
             "the database has nothing that expand made, although {service} shares the schema and uses it from version {version} on"
         );
-        return leave(draft, former, InPlace { what, form: false }, &because);
+        return leave(draft, former, InPlace { what, form: false }, compared, &because);
     }
     let left = format!(
         "everything that expand made: {service} shares the schema and uses it from version {version} on"
     );
     let form = form::is_whole(draft.upgrade, service, facts);
     let because = format!("left in place: {left}");
-    leave(draft, former, InPlace { what: vec![left], form }, &because);
+    leave(draft, former, InPlace { what: vec![left], form }, compared, &because);
 }
 
-/// One step back; where it is the last, the window is put back as it was.
-fn leave(draft: &mut Draft<'_>, former: &Former, left: InPlace, because: &str) {
+/// One step back, with what else is compared; where it is the last, the window is put back as it was.
+fn leave(draft: &mut Draft<'_>, former: &Former, left: InPlace, compared: Commit, because: &str) {
     let upgrade = draft.upgrade;
     let next =
         crate::upgrade::phase::transition(&upgrade.phase, Move::RollbackStepDone, upgrade.schema.as_ref());
     let over = next.is_ok_and(|phase| phase.is_over());
     if over
         && (!draft.passes(all_serving(&draft.view()))
-            || shared::reopen_windows(draft)
+            || !shared::windows_reopened(draft)
             || gone::direct(draft, &former.release))
     {
         return;
     }
     let extra = match over.then(|| restored(draft, former)) {
-        None => Commit::new(),
-        Some(Ok(commit)) => commit,
+        None => compared,
+        Some(Ok(commit)) => commit.with(compared),
         Some(Err(reason)) => return draft.wait(reason),
     };
     let record = |body: &mut Upgrade| {

@@ -3,7 +3,8 @@
 
 use super::super::Draft;
 use crate::contracted;
-use crate::fleet::{Instance, ServiceFleet};
+use crate::fleet::{Fleet, Instance, ServiceFleet};
+use crate::gate::Reason;
 use crate::gate::preflight::lowest;
 use crate::gate::schema::{form, migrate_floors};
 use crate::gate::{store, version};
@@ -107,9 +108,13 @@ fn give(draft: &Draft<'_>, commit: Commit, name: &ServiceName, floor: ServiceVer
 }
 
 /// After a rollback these windows admit every version again that compute releases leave, as before, unless what was
-/// contracted meanwhile needs the floor. Returns whether it planned any.
-pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
-    let Some(asked) = draft.spec().schema.as_ref() else { return false };
+/// contracted meanwhile needs the floor. Waits for records that cannot be read and say whether they do: no later turn opens
+/// the windows. Returns whether all are open and nothing was planned.
+pub(super) fn windows_reopened(draft: &mut Draft<'_>) -> bool {
+    let Some(asked) = draft.spec().schema.as_ref() else { return true };
+    let unread: Vec<Reason> = asked.shared_with.keys().flat_map(|name| unreadable_for(draft, name)).collect();
+    let all_read = unread.is_empty();
+    unread.into_iter().for_each(|reason| draft.wait(reason));
     let set: Vec<&ServiceName> =
         asked.shared_with.keys().filter(|name| is_to_be_opened(draft, name)).collect();
     for batch in set.chunks(WINDOWS_A_COMMIT) {
@@ -124,14 +129,33 @@ pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
         let commit = contracted::compared(draft.fleet, commit);
         push(draft, commit, batch.iter().copied(), "window opened", "the upgrade was rolled back");
     }
-    !set.is_empty()
+    all_read && set.is_empty()
+}
+
+/// Whether this upgrade gave a sharing service its window, which is not open.
+fn has_ours(draft: &Draft<'_>, name: &ServiceName) -> bool {
+    let window = draft.fleet.service(name).and_then(ServiceFleet::window);
+    window.is_some_and(|window| window.set_by == *draft.id && !window.is_open())
+}
+
+/// The records that cannot be read and may say whether the window of a sharing service is to be opened: the window itself;
+/// and where this upgrade gave it, what compute releases and contracted schemas need.
+fn unreadable_for(draft: &Draft<'_>, name: &ServiceName) -> Vec<Reason> {
+    let ours = has_ours(draft, name);
+    let is_asked = |key: &Key| match key {
+        Key::Window(of) => of == name,
+        Key::Need(of) => ours && of == name,
+        Key::Schema(_) => ours,
+        _ => false,
+    };
+    let found = draft.fleet.unreadable().filter(|(key, ..)| is_asked(key));
+    found.map(|(key, why, _)| store::unreadable(key, why)).collect()
 }
 
 /// Whether this upgrade gave a sharing service its window, and its rollback is to open that again.
 fn is_to_be_opened(draft: &Draft<'_>, name: &ServiceName) -> bool {
-    let window = draft.fleet.service(name).and_then(ServiceFleet::window);
-    let ours = window.is_some_and(|window| window.set_by == *draft.id && !window.is_open());
-    ours && draft.fleet.unreadable_at(&Key::Need(name.clone())).is_none()
+    has_ours(draft, name)
+        && draft.fleet.unreadable_at(&Key::Need(name.clone())).is_none()
         && contracted::forbids(draft.fleet, name, ServiceVersion::ABSENT).is_none()
 }
 
@@ -171,6 +195,12 @@ pub(super) fn uses_new_form<'a>(draft: &Draft<'a>) -> Option<(&'a ServiceName, S
         }
     });
     found.filter(|_| !mutant::is("sharing-services-lose-the-new-form"))
+}
+
+/// The condition that the window of a service has not changed meanwhile: it may be all that keeps what expand made.
+pub(super) fn same_window(fleet: &Fleet, service: &ServiceName) -> Commit {
+    let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::window_at);
+    Commit::new().when(Precondition::At(Key::Window(service.clone()), at))
 }
 
 /// The version to which an upgrade moves instances now: in preflight to none.

@@ -2,7 +2,7 @@
 //! is missing, or is being taken away, its roll drains no instance.
 
 use super::scheduler;
-use crate::sim::{World, binding, release, spec, upgrade_id};
+use crate::sim::{World, binding, release, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tidegate_planner::gate::{MissingForm, SchemaGate, Waits, preflight};
@@ -13,6 +13,7 @@ use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{
     MigrateOrder, Pause, Phase, PhaseName, PhaseTime, RollbackStep, SchemaBinding,
 };
+use tidegate_proto::value::ActiveSchema;
 use tidegate_proto::{Digest, Key, UpgradeId};
 
 fn of_scheduler() -> UpgradeId {
@@ -109,6 +110,47 @@ fn roll_goes_on_once_the_form_is_made_again() {
     is_made_again(&mut world, rolled_back(), true);
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
+}
+
+/// It may have taken the form away, or be about to.
+#[test]
+fn unreadable_upgrade_of_a_shared_schema_holds_the_roll() {
+    for (phase, has_lock) in [(rolling_back(), true), (rolled_back(), false)] {
+        let mut world = in_the_roll();
+        is_made_again(&mut world, phase.clone(), false);
+        let upgrade: UpgradeId = "again".parse().unwrap();
+        if has_lock {
+            let lock = ActiveSchema(Active { upgrade: upgrade.clone() });
+            world.store.put(Key::ActiveSchema("s1".parse().unwrap()), lock);
+        }
+        let key = Key::Upgrade(upgrade);
+        world.store.spoil(&key);
+        let last = world.run();
+        let reasons = &last.waiting[&upgrade_id()];
+        assert!(reasons.iter().any(|reason| reason.to_string().contains(&key.to_string())), "{reasons:?}");
+        assert_eq!((world.versions(), world.min_seen_in_service), (vec![1; 3], 3), "{phase:?}");
+        world.store.rebuild();
+        is_made_again(&mut world, rolled_back(), true);
+        world.run();
+        assert_eq!(world.phase(), Phase::Completed);
+    }
+}
+
+/// It belongs to no service that shares a schema with ours, or was over when our upgrade was started.
+#[test]
+fn unreadable_upgrade_of_no_shared_form_holds_no_roll() {
+    for shares in [false, true] {
+        let mut world = World::at_version_1(3);
+        world.start(spec(json!({}))).unwrap();
+        is_in(&mut world, &of_scheduler(), Phase::Completed, false);
+        if shares {
+            is_made_again(&mut world, Phase::Completed, false);
+            world.store.put(Key::Active(service()), Active { upgrade: upgrade_id() });
+        }
+        world.store.spoil(&Key::Upgrade(of_scheduler()));
+        world.run();
+        assert_eq!(world.phase(), Phase::Completed, "a schema is shared: {shares}");
+    }
 }
 
 #[test]

@@ -3,14 +3,17 @@
 use super::{acknowledge, runs, scheduler, set_floor, set_window, shared, version, window};
 use crate::sim::{Database, World, node, upgrade_id};
 use serde_json::json;
-use tidegate_planner::Reason;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::gate::{SchemaGate, preflight};
+use tidegate_planner::{Action, Reason, plan};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::need::Need;
+use tidegate_proto::record::reconciliation::Reconciliation;
+use tidegate_proto::record::report::{Report, Rotation};
 use tidegate_proto::record::upgrade::{MigrateOrder, Pause, Phase, PhaseName, RollbackStep};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
-use tidegate_proto::{Key, ServiceVersion, UpgradeId};
+use tidegate_proto::{Commit, Key, NodeId, Revision, ServiceName, ServiceVersion, UpgradeId, Value};
 
 #[test]
 fn second_attempt_restores_window_opened_by_rollback() {
@@ -81,6 +84,41 @@ fn undo_spares_the_form_below_the_floor_of_a_sharing_service() {
     }
 }
 
+/// The floor of the scheduler falls after this end was planned, which leaves the form in place because of it.
+fn floor_falls_before(mut world: World, end: &str) {
+    let ends = |action: &Action| matches!(action, Action::Commit(planned) if planned.what.starts_with(end));
+    let next = |world: &World| plan(world.store.fleet(), &world.moment());
+    set_window(&mut world, &scheduler(), 2, version(2));
+    world.roll_back();
+    world.until("its end is planned", |world| next(world).actions.iter().any(ends));
+    let planned = next(&world);
+    set_window(&mut world, &scheduler(), 1, version(2));
+    world.refuses_late(planned, end);
+    world.run();
+    assert!(world.phase().is_over(), "{:?}", world.phase());
+    assert!(!world.database.expanded, "no service uses it");
+}
+
+#[test]
+fn form_is_not_left_for_a_floor_that_falls_before_the_end() {
+    for from_preflight in [false, true] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        let approvals = if from_preflight { vec![ApprovalPoint::Stage] } else { Vec::new() };
+        let spec = Spec { approvals, ..shared(json!({})) };
+        world.start_with_schema(spec, MigrateOrder::BeforeRoll);
+        if from_preflight {
+            world.run();
+            // Under a former store.
+            world.database.expanded = true;
+            floor_falls_before(world, "rolling-back -> failed");
+        } else {
+            world.until_roll();
+            floor_falls_before(world, "rolling-back -> rolled-back");
+        }
+    }
+}
+
 /// It may admit no version that does without the form.
 #[test]
 fn unreadable_window_of_a_sharing_service_holds_the_undo() {
@@ -140,6 +178,53 @@ fn unreadable_upgrade_or_instance_of_a_sharer_holds_the_undo() {
         world.run();
         assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
         assert!(!world.database.expanded);
+    }
+}
+
+/// The store was lost, and reconciled before it was admitted. Its program may be of a version that uses the form.
+#[test]
+fn sharing_instance_without_a_seen_version_holds_the_undo() {
+    for (is_silent, rotation) in [(true, Rotation::In), (false, Rotation::In), (false, Rotation::Out)] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        world.roll_back();
+        let (inventory, key) = (Key::Inventory(scheduler(), node(7)), Key::Report(scheduler(), node(7)));
+        let Some((Value::Report(record), ..)) = world.store.keys.get(&key).cloned() else { panic!() };
+        let admission = Revision::ABSENT;
+        let report = Report { version: None, probed: None, admission, rotation, ..record.body };
+        let commit = Commit::new().delete(inventory);
+        let commit = if is_silent { commit.delete(key) } else { commit.put(key, report) };
+        assert!(world.store.commit(&commit));
+        if is_silent {
+            world.store.put(Key::Reconciliation, with_listed(&scheduler(), &node(7)));
+        }
+        let last = world.run();
+        let stays = rotation == Rotation::In;
+        assert_eq!(world.database.expanded, stays, "silent: {is_silent}, {rotation:?}");
+        let what = if is_silent { "scheduler: no report from n7" } else { "is not known on n7" };
+        let is_named = |reason: &Reason| reason.to_string().contains(what);
+        let reasons = last.waiting.get(&upgrade_id()).into_iter().flatten();
+        assert_eq!(reasons.filter(|reason| is_named(reason)).count(), usize::from(stays), "{last:?}");
+        runs(&mut world, &scheduler(), 7, 1);
+        world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+        assert!(!world.database.expanded);
+    }
+}
+
+/// What a person applied while this instance reported and was not admitted.
+fn with_listed(service: &ServiceName, node: &NodeId) -> Reconciliation {
+    Reconciliation {
+        who: "op".into(),
+        why: "lost".into(),
+        at: Timestamp(0),
+        terms: BTreeSet::new(),
+        revision: Revision::ABSENT,
+        floors: BTreeMap::new(),
+        disregarded: BTreeMap::new(),
+        listed: [(service.clone(), [node.clone()].into())].into(),
     }
 }
 
@@ -274,4 +359,27 @@ fn rollback_leaves_the_floor_of_others_that_a_release_needs() {
     let fleet = world.store.fleet();
     let left = fleet.service(&scheduler()).and_then(|of| of.window()).unwrap();
     assert!(left.record.body.follows_needs(), "no upgrade bounds it any more: {left:?}");
+}
+
+/// Each of them may need the floor that the upgrade had set.
+#[test]
+fn unreadable_need_or_schema_keeps_a_rollback_from_its_end() {
+    let elsewhere = Key::Schema("shared".parse().unwrap());
+    for key in [Key::Need(scheduler()), elsewhere] {
+        let mut world = World::at_version_1(2);
+        world.contract_elsewhere(1);
+        world.store.put(Key::Need(scheduler()), Need::default());
+        world.start_with_schema(shared(json!({"empty": ["scheduler"]})), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        world.roll_back();
+        world.store.spoil(&key);
+        let last = world.run();
+        let reasons = &last.waiting[&upgrade_id()];
+        assert!(reasons.iter().any(|reason| reason.to_string().contains(&key.to_string())), "{reasons:?}");
+        assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{key}: {:?}", world.phase());
+        world.store.rebuild();
+        world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{key}: {:?}", world.phase());
+        assert_eq!(window(&world, &scheduler()), Some((1, ServiceVersion::MAX.get())), "{key}");
+    }
 }
