@@ -1,6 +1,7 @@
 //! The release that runs before the upgrade: what a rollback returns to.
 
 use super::cut_off::is_cut_off;
+use super::finding::ended_by;
 use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::gate::Sample;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
     let version = spec.from;
     let is_done = |instance: &Instance| is_cut_off(service, spec) && instance.known() == Known::At(spec.to);
     let mut seen: BTreeMap<(ReleaseTag, Digest), &NodeId> = BTreeMap::new();
-    let (mut unnamed, mut unpinned) = (Vec::new(), Vec::new());
+    let (mut unanswering, mut unnamed, mut unpinned) = (Vec::new(), Vec::new(), Vec::new());
     let left = leftovers(service, spec);
     let is_left = |instance: &Instance| left.iter().any(|other| other.node == instance.node);
     for instance in service.instances().filter(|instance| !is_done(instance) && !is_left(instance)) {
@@ -21,6 +22,7 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
         match (&report.release, report.release_digest) {
             (Some(tag), Some(digest)) => drop(seen.insert((tag.clone(), digest), &instance.node)),
             (Some(tag), None) => unpinned.push((instance, tag)),
+            (None, _) if report.runs().is_none() => unanswering.push(&instance.node),
             (None, _) => unnamed.push(&instance.node),
         }
     }
@@ -30,6 +32,14 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
              exactly one [service.{}.artifact.\"TAG\"] version = {version}",
             Sample::of(unnamed.iter().copied(), unnamed.len()),
             service.name(),
+        ));
+    }
+    if !unanswering.is_empty() {
+        return Err(format!(
+            "no version is answered on {}, so that it is not known which release runs there, and a rollback needs one to \
+             return to: wait until it answers, or {}",
+            Sample::of(unanswering.iter().copied(), unanswering.len()),
+            ended_by(service.name(), "the release of `from`"),
         ));
     }
     if let Some((instance, tag)) = unpinned.first() {
@@ -52,8 +62,8 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
     }
 }
 
-/// Instances that another release was put on, which has never become ready there, so that its version is not known: what an
-/// upgrade leaves that ended, or was cut off, between stop and start. They serve nothing.
+/// Instances that serve nothing, whose version is not known: what ran `from` there has ended; or another release was put on
+/// them, which has never become ready there, which is what an upgrade leaves that ended, or was cut off, between stop and start.
 fn leftovers<'a>(service: &'a ServiceFleet, spec: &Spec) -> Vec<&'a Instance> {
     let at_from = service.instances().filter(|instance| instance.known() == Known::At(spec.from));
     let former: BTreeSet<&ReleaseTag> = at_from.filter_map(release).collect();
@@ -68,7 +78,8 @@ fn leftovers<'a>(service: &'a ServiceFleet, spec: &Spec) -> Vec<&'a Instance> {
         instance.known() == Known::Unknown
             && instance.unreadable.is_empty()
             && serves_nothing(instance)
-            && release(instance).is_some_and(|tag| !former.contains(tag))
+            && (instance.has_ended_at(spec.from)
+                || release(instance).is_some_and(|tag| !former.contains(tag)))
     };
     match former.is_empty() {
         true => Vec::new(),
