@@ -4,6 +4,7 @@ use crate::sim::{World, node, release, spec, upgrade_id};
 use crate::stragglers::nothing_runs;
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::gate::Waits;
 use tidegate_planner::gate::preflight::{Finding, findings};
 use tidegate_proto::Digest;
 use tidegate_proto::record::report::{Health, Step};
@@ -81,6 +82,23 @@ fn unanswering_instance_without_evidence_blocks_a_start() {
     report.step = Step::Refused { reason: "outside".into() };
     world.publish(&node(1));
     assert!(blockers(&world).contains("refused by the window"), "{}", blockers(&world));
+}
+
+/// Its service may be starting.
+#[test]
+fn finding_that_ends_by_itself_advises_to_wait() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    crashes(&mut world, 1, false);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Preflight);
+    let reasons = &last.waiting[&upgrade_id()];
+    assert_eq!(reasons.len(), 2, "the version and the release: {reasons:?}");
+    let advised = "wait until the service answers its version on n1, or tidegate upgrade rollback u1 --why …";
+    for reason in reasons {
+        let next_step = reason.explained(Waits::Upgrade(&upgrade_id())).next_step;
+        assert_eq!(next_step.as_deref(), Some(advised), "{reason}");
+    }
 }
 
 /// A release that says the former version, in front of a store that knows no better.

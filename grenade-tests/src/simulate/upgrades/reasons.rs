@@ -5,7 +5,7 @@ use crate::simulate::advice::{
     advised, as_seen, filled_by_hand, is_of_another_database, named_in_config, put_back, reconciled,
     restored, undo_ended_by_hand,
 };
-use crate::simulate::current::{Current, LOOK};
+use crate::simulate::current::{Current, LOOK, MISFORTUNE};
 use crate::simulate::falsify::kind::{FalseAction, Falsification};
 use crate::simulate::operator::{Command, Operator, within};
 use crate::simulate::scenario::UpgradePlan;
@@ -77,6 +77,12 @@ pub(super) async fn follow_reasons(
     }
     for reason in &explained.reasons {
         let Some(next_step) = &reason.next_step else { continue };
+        // What ends by itself is waited for while things go wrong.
+        let waited = next_step.strip_prefix("wait until ").and_then(|text| text.split_once(", or "));
+        if waited.is_some() && now < current.since + MISFORTUNE {
+            continue;
+        }
+        let next_step = waited.map_or(next_step.as_str(), |(_, otherwise)| otherwise);
         let command = as_seen(world, current, next_step);
         if advised(world, current, &reason.kind, &command).await {
             break;

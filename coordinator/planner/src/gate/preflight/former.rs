@@ -1,7 +1,7 @@
 //! The release that runs before the upgrade: what a rollback returns to.
 
 use super::cut_off::is_cut_off;
-use super::finding::ended_by;
+use super::finding::{Finding, blocker, ended_by};
 use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::gate::Sample;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use tidegate_proto::spec::Spec;
 use tidegate_proto::{Digest, NodeId, Release, ReleaseTag};
 
 /// The one release that the instances at `from` run, or why there is none to return to.
-pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Release, String> {
+pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Release, Finding> {
     let version = spec.from;
     let is_done = |instance: &Instance| is_cut_off(service, spec) && instance.known() == Known::At(spec.to);
     let mut seen: BTreeMap<(ReleaseTag, Digest), &NodeId> = BTreeMap::new();
@@ -27,27 +27,25 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
         }
     }
     if !unnamed.is_empty() {
-        return Err(format!(
+        return Err(blocker(format!(
             "which release runs is not known on {}, and a rollback needs one to return to: in the agent's config give \
              exactly one [service.{}.artifact.\"TAG\"] version = {version}",
             Sample::of(unnamed.iter().copied(), unnamed.len()),
             service.name(),
-        ));
+        )));
     }
     if !unanswering.is_empty() {
-        return Err(format!(
-            "no version is answered on {}, so that it is not known which release runs there, and a rollback needs one to \
-             return to: wait until it answers, or {}",
-            Sample::of(unanswering.iter().copied(), unanswering.len()),
+        let nodes = Sample::of(unanswering.iter().copied(), unanswering.len());
+        return Err(blocker(format!(
+            "no version is answered on {nodes}, so that it is not known which release runs there, and a rollback needs one \
+             to return to: wait until it answers, or {}",
             ended_by(service.name(), "the release of `from`"),
-        ));
+        ))
+        .until(format!("the service answers its version on {nodes}")));
     }
     if let Some((instance, tag)) = unpinned.first() {
         let nodes = Sample::of(unpinned.iter().map(|(instance, _)| &instance.node), unpinned.len());
-        return Err(format!(
-            "the sha256 of release {tag}, which runs, is not known on {nodes}, and a rollback needs it: {}",
-            why_unpinned(instance, tag, service)
-        ));
+        return Err(not_pinned(&nodes, instance, tag, service));
     }
     let releases: Vec<String> = seen
         .iter()
@@ -55,10 +53,10 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
         .collect();
     match seen.into_keys().next().filter(|_| releases.len() == 1) {
         Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
-        None => Err(format!(
+        None => Err(blocker(format!(
             "instances run different releases, and a rollback returns to one: {}",
             releases.join(", ")
-        )),
+        ))),
     }
 }
 
@@ -97,15 +95,18 @@ fn release(instance: &Instance) -> Option<&ReleaseTag> {
 }
 
 /// What its agent found when it staged the running release; where it has not said so, what may be missing.
-fn why_unpinned(instance: &Instance, tag: &ReleaseTag, service: &ServiceFleet) -> String {
+fn not_pinned(nodes: &Sample, instance: &Instance, tag: &ReleaseTag, service: &ServiceFleet) -> Finding {
+    let found =
+        format!("the sha256 of release {tag}, which runs, is not known on {nodes}, and a rollback needs it");
     let failed = instance.stage_failures().find(|(failed, _)| failed == tag);
     match failed {
-        Some((_, why)) => format!("on {}: {why}", instance.node),
-        None => format!(
-            "its agent is staging it. If this does not end, set sha256 in [service.{}.artifact.\"{tag}\"] of the agent's \
-             config to that of the file that runs, or to \"absent\", and restart the agent",
+        Some((_, why)) => blocker(format!("{found}: on {}: {why}", instance.node)),
+        None => blocker(format!(
+            "{found}: its agent is staging it. If this does not end, set sha256 in [service.{}.artifact.\"{tag}\"] of the \
+             agent's config to that of the file that runs, or to \"absent\", and restart the agent",
             service.name()
-        ),
+        ))
+        .until(format!("the agent on {} has staged {tag}", instance.node)),
     }
 }
 
