@@ -9,9 +9,10 @@ use crate::simulate::current::{Current, LOOK, MISFORTUNE};
 use crate::simulate::falsify::kind::{FalseAction, Falsification};
 use crate::simulate::operator::{Command, Operator, within};
 use crate::simulate::scenario::UpgradePlan;
-use crate::simulate::sharing::{self, Wanted};
-use crate::simulate::way_back::{is_final, judge_refusal};
+use crate::simulate::sharing::Wanted;
+use crate::simulate::way_back::judge_refusal;
 use crate::simulate::world::World;
+use tidegate_planner::ask::RollbackBar;
 use tidegate_proto::wire::v1::ExplainUpgradeReply;
 
 /// The kind of the reason that the store refuses a record: no record of an upgrade outgrows the smallest limit that a world's
@@ -99,12 +100,12 @@ async fn roll_back_for_others(world: &mut World, current: &Current) {
         let command = Command::RollBack(current.id.clone());
         let done = within(Operator::new(&world.coordinators).act(&command)).await;
         world.testbed.log(format!("a service that shares the schema stays behind: {done:?}"));
-        let Err(why) = done else { return };
-        judge_refusal(world, &current.id, &why);
-        if sharing::is_needed_by_computes(&why) {
+        let Err(not_done) = done else { return };
+        judge_refusal(world, &current.id, &not_done);
+        if not_done.bar == Some(RollbackBar::Computes) {
             world.withdraw = Some(from);
         }
-        if is_final(&why) {
+        if not_done.is_final() {
             world.given_up.retain(|one| !others.contains(one));
         }
     }
