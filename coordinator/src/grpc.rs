@@ -63,7 +63,7 @@ impl From<OperationError> for Status {
             OperationError::BadInput(_) => Code::InvalidArgument,
             OperationError::TooLarge(_) => Code::ResourceExhausted,
             OperationError::NotFound(_) => Code::NotFound,
-            OperationError::Refused(_) => Code::FailedPrecondition,
+            OperationError::Refused(_) | OperationError::NoRollback { .. } => Code::FailedPrecondition,
             OperationError::Unavailable(_) | OperationError::Store { .. } => Code::Unavailable,
             OperationError::OutcomeUnknown(_) => Code::Unknown,
         };

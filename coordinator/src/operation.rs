@@ -68,7 +68,7 @@ use crate::act::schema::Unbound;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::str::FromStr;
-use tidegate_planner::ask::Asker;
+use tidegate_planner::ask::{Asker, RollbackBar};
 use tidegate_planner::{Fleet, Stored};
 use tidegate_proto::UpgradeId;
 use tidegate_proto::record::upgrade::Upgrade;
@@ -90,6 +90,14 @@ pub enum OperationError {
     /// A gate is closed, or the state does not allow it.
     #[error("{0}")]
     Refused(String),
+    /// An upgrade cannot be rolled back.
+    #[error("{message}")]
+    NoRollback {
+        /// Why, in words.
+        message: String,
+        /// For what.
+        bar: RollbackBar,
+    },
     /// No coordinator could do it now.
     #[error("{0}")]
     Unavailable(String),

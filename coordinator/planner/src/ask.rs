@@ -54,6 +54,20 @@ pub enum RefusalKind {
     /// Not in the current state.
     #[strum(serialize = "refused")]
     State,
+    /// An upgrade cannot be rolled back.
+    #[strum(serialize = "refused")]
+    Rollback(RollbackBar),
+}
+
+/// What an upgrade cannot be rolled back for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RollbackBar {
+    /// Contract has begun, for as long as the upgrade lasts.
+    Contract,
+    /// Rows were migrated that the former version cannot read, for as long as the upgrade lasts.
+    Rows,
+    /// Compute releases need what the service has, until they are rolled back.
+    Computes,
 }
 
 impl RefusalKind {
@@ -89,6 +103,10 @@ impl Refusal {
 
     fn state(message: impl ToString) -> Self {
         Self { kind: RefusalKind::State, message: message.to_string() }
+    }
+
+    fn rollback(bar: RollbackBar, message: impl ToString) -> Self {
+        Self { kind: RefusalKind::Rollback(bar), message: message.to_string() }
     }
 }
 

@@ -215,5 +215,6 @@ pub(super) fn refused(refusal: Refusal) -> OperationError {
         RefusalKind::Invalid => OperationError::BadInput(refusal.message),
         RefusalKind::TooLarge => OperationError::TooLarge(refusal.message),
         RefusalKind::State => OperationError::Refused(refusal.message),
+        RefusalKind::Rollback(bar) => OperationError::NoRollback { message: refusal.message, bar },
     }
 }

@@ -9,7 +9,7 @@ use super::operator::{Command, Operator, understood, within};
 use super::scenario::{ReleasePlan, UpgradePlan};
 use super::slot::Slot;
 use super::tamper;
-use super::way_back::{is_final, judge_refusal};
+use super::way_back::judge_refusal;
 use super::world::{World, tag};
 use tidegate_migrations::Owner;
 use tidegate_proto::wire::v1::{RecordGateRequest, RunningInstance};
@@ -77,10 +77,10 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
     let done = within(Operator::new(&world.coordinators).act(&command)).await;
     // Contract has started, so a rollback is refused, and the advice is to resume.
     let done = match (&command, done) {
-        (Command::RollBack(id), Err(why)) => {
-            world.testbed.log(format!("rollback of {id}: {why}"));
-            judge_refusal(world, id, &why);
-            if is_final(&why) {
+        (Command::RollBack(id), Err(not_done)) => {
+            world.testbed.log(format!("rollback of {id}: {}", not_done.why));
+            judge_refusal(world, id, &not_done);
+            if not_done.is_final() {
                 // What is wrong with it is corrected where it runs.
                 let plan = &world.scenario.upgrades[current.plan];
                 world.testbed.correct(&tag(&world.scenario.services[plan.service].name, plan.from + 1));

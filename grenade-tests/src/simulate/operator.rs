@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate_coordinator::context::Context;
 use tidegate_coordinator::leadership::Leadership;
 use tidegate_coordinator::operation::{self, OperationError};
+use tidegate_planner::ask::RollbackBar;
 use tidegate_proto::ServiceVersion;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CordonNodeRequest, DecommissionInstanceRequest, ExplainUpgradeReply,
@@ -95,6 +96,37 @@ fn answer<T>(done: Result<T, OperationError>, what: impl FnOnce(T) -> String) ->
     done.map(what).map_err(|error| error.to_string())
 }
 
+/// Why a command was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NotDone {
+    pub why: String,
+    /// What an upgrade cannot be rolled back for.
+    pub bar: Option<RollbackBar>,
+}
+
+impl NotDone {
+    /// Whether a rollback is refused for as long as the upgrade lasts.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self.bar, Some(RollbackBar::Contract | RollbackBar::Rows))
+    }
+}
+
+impl From<String> for NotDone {
+    fn from(why: String) -> Self {
+        Self { why, bar: None }
+    }
+}
+
+impl From<OperationError> for NotDone {
+    fn from(error: OperationError) -> Self {
+        let bar = match &error {
+            OperationError::NoRollback { bar, .. } => Some(*bar),
+            _ => None,
+        };
+        Self { why: error.to_string(), bar }
+    }
+}
+
 const WHO: &str = "operator";
 
 impl<'a> Operator<'a> {
@@ -134,7 +166,7 @@ impl<'a> Operator<'a> {
     }
 
     /// Does what a command says.
-    pub(super) async fn act(&self, command: &Command) -> Answer {
+    pub(super) async fn act(&self, command: &Command) -> Result<String, NotDone> {
         let (context, leadership) = self.leader()?;
         let (who, why) = (WHO.to_owned(), "it was advised".to_owned());
         let done = match command.clone() {
@@ -171,15 +203,15 @@ impl<'a> Operator<'a> {
                 let asked = SetWindowRequest { service, floor, ceiling, why, who };
                 operation::set_window(context, &leadership, asked).await
             }
-            Command::Reconcile(_) => return Err("this store was not restored".to_owned()),
+            Command::Reconcile(_) => return Err("this store was not restored".to_owned().into()),
             Command::Look => return Ok("looked".to_owned()),
             Command::Schema(..) | Command::SchemaUpTo(_) => {
-                return Err("a person does that at the database".to_owned());
+                return Err("a person does that at the database".to_owned().into());
             }
-            Command::Record(..) => return Err("a person who has the report does that".to_owned()),
-            Command::Other(text) => return Err(format!("unknown command {text:?}")),
+            Command::Record(..) => return Err("a person who has the report does that".to_owned().into()),
+            Command::Other(text) => return Err(format!("unknown command {text:?}").into()),
         };
-        answer(done, |done| done.what)
+        Ok(done?.what)
     }
 
     /// Reconciles a store that was restored: every claim is applied that some node makes, but for those of nodes that lie.
@@ -243,9 +275,11 @@ impl<'a> Operator<'a> {
 }
 
 /// The answer, or an error after 20 s of simulated time.
-pub(super) async fn within(asked: impl Future<Output = Result<String, String>>) -> Result<String, String> {
+pub(super) async fn within<E: From<String>>(
+    asked: impl Future<Output = Result<String, E>>,
+) -> Result<String, E> {
     let limit = std::time::Duration::from_secs(20);
-    tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err("no answer".to_owned()))
+    tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err("no answer".to_owned().into()))
 }
 
 /// Adds to `--disregard` what a plan refuses and stays out, or was left behind; whether there is any.
@@ -279,6 +313,16 @@ fn is_left_behind(plan: &PlanReconciliationReply, running: &RunningInstance) -> 
 mod tests {
     use super::*;
     use tidegate_proto::wire::v1::WitnessClaim;
+
+    #[test]
+    fn refusal_that_lasts_is_known_by_its_kind() {
+        let refused = |bar| NotDone::from(OperationError::NoRollback { message: "refused".to_owned(), bar });
+        assert!(refused(RollbackBar::Contract).is_final() && refused(RollbackBar::Rows).is_final());
+        assert!(!refused(RollbackBar::Computes).is_final(), "the compute releases go back first");
+        let started = "an upgrade of the schema that has started".to_owned();
+        assert!(!NotDone::from(OperationError::Refused(started)).is_final());
+        assert!(!NotDone::from("no coordinator leads".to_owned()).is_final());
+    }
 
     fn running(instance: &str, refused: bool) -> RunningInstance {
         let refused = refused.then(|| "it runs version 1, outside the new window [2, 2]".to_owned());

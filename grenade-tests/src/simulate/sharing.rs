@@ -15,11 +15,6 @@ const STARTS: u32 = 12;
 /// often as others.
 const STARTS_OF_SHARING: u32 = 42;
 
-/// Whether a rollback is refused because of compute releases that need what the storage has: they go back first.
-pub(super) fn is_needed_by_computes(refusal: &str) -> bool {
-    refusal.contains("the floor of ") && refusal.contains(" cannot fall to ")
-}
-
 /// What the people of a service that shares a schema do with its next upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
@@ -174,14 +169,6 @@ mod tests {
         for hop in [0, 1] {
             assert_eq!(named(&drawn, hop), (Some(EMPTY), json!({EMPTY: begins})), "upgrade {hop}");
         }
-    }
-
-    #[test]
-    fn refusal_for_computes_is_told_from_others() {
-        let needed = "cannot roll back upgrade u0 as things stand: the floor of pantry cannot fall to 1: revision 7 of \
-                      compute (release-4) is deployed and needs 2";
-        assert!(is_needed_by_computes(needed));
-        assert!(!is_needed_by_computes("cannot roll back upgrade u0: contract has started"));
     }
 
     #[test]

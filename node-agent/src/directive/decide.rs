@@ -2,7 +2,7 @@
 
 use super::accept::{self, Reading};
 use super::act::Act;
-use super::identity::may_be_another;
+use super::identity::{may_be_another, release_that_answers};
 use super::seen::{DisableFile, Seen};
 use super::timers::Timers;
 use crate::config::Service;
@@ -79,15 +79,7 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
     if stands && journal.refusal.is_none() || refused {
         return None;
     }
-    // Where another version came behind the agent's back, the configuration may say which release that is. What was started
-    // and is hidden since is what was started, whichever version it answers; so is what was never identified since its start.
-    let started = journal.unexposed || journal.unidentified.is_some();
-    let same = started || journal.admitted.as_ref().is_none_or(|a| a.version == version);
-    let release = journal.release.clone().filter(|_| same);
-    // Without its journal, the agent knows from the store alone what it had started and admitted at this version.
-    let recorded = seen.recorded.as_ref().filter(|(last, _)| journal.admitted.is_none() && *last == version);
-    let release = release.or_else(|| recorded.map(|(_, tag)| tag.clone()));
-    Some(Act::AdmitRunning(version, release.or_else(|| service.release_of(version))))
+    Some(Act::AdmitRunning(version, release_that_answers(service, journal, seen, version)))
 }
 
 /// Whether a hidden instance would come into rotation outside the window that its agent obeys. A person may have reconciled

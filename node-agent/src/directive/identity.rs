@@ -2,9 +2,10 @@
 //! another, until it is identified.
 
 use super::seen::Seen;
+use crate::config::Service;
 use crate::host::{Alive, HookState, Target};
 use crate::journal::{Journal, Phase};
-use tidegate_proto::{Release, ReleaseTag, mutant};
+use tidegate_proto::{Release, ReleaseTag, ServiceVersion, mutant};
 
 /// Journals what is being started as what runs, where it was started: the service may answer later.
 pub(crate) fn note_started(journal: &mut Journal, seen: &Seen) {
@@ -49,6 +50,38 @@ pub(super) fn was_started(journal: &Journal, seen: &Seen, target: &Target) -> bo
     }
 }
 
+/// The release that answers this version, where that is known.
+pub(super) fn release_that_answers(
+    service: &Service,
+    journal: &Journal,
+    seen: &Seen,
+    version: ServiceVersion,
+) -> Option<ReleaseTag> {
+    // Where another version came behind the agent's back, the configuration may say which release that is. What was started
+    // and is hidden since is what was started, whichever version it answers; so is what was never identified since its start.
+    let started = journal.unexposed || journal.unidentified.is_some();
+    let same = started || journal.admitted.as_ref().is_none_or(|a| a.version == version);
+    let release = journal.release.clone().filter(|_| same);
+    // Without its journal, the agent knows from the store alone what it had started and admitted at this version.
+    let recorded = seen.recorded.as_ref().filter(|(last, _)| journal.admitted.is_none() && *last == version);
+    let release = release.or_else(|| recorded.map(|(_, tag)| tag.clone()));
+    release.or_else(|| service.release_of(version))
+}
+
+/// What a stop hook is to stop: the release that ran last, unless another one is known to answer.
+pub(crate) fn to_be_stopped(service: &Service, journal: &Journal, seen: &Seen) -> Option<Target> {
+    let answering = seen.probe.version().and_then(|version| {
+        let tag = release_that_answers(service, journal, seen, version)?;
+        Some(Target { tag, version, sha256: None })
+    });
+    let last = journal.release.as_ref().map(|tag| Target {
+        tag: tag.clone(),
+        version: journal.admitted.as_ref().map(|a| a.version).unwrap_or_default(),
+        sha256: None,
+    });
+    answering.filter(|target| journal.release.as_ref() != Some(&target.tag)).or(last)
+}
+
 /// Whether what runs is this release, as far as is known.
 pub(super) fn runs_already(release: &Release, journal: &Journal, seen: &Seen) -> bool {
     let being_verified = journal.phase == Phase::Verifying;
@@ -56,4 +89,48 @@ pub(super) fn runs_already(release: &Release, journal: &Journal, seen: &Seen) ->
     journal.running_release() == Some(&release.tag)
         && seen.probe.version().is_none_or(|v| v == release.version)
         && (being_verified || !may_be_another(journal, seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directive::seen::Probed;
+    use crate::directive::tests::story::{Story, release, version};
+    use crate::journal::Admitted;
+    use tidegate_proto::Revision;
+
+    fn stopped(story: &Story) -> Option<(ReleaseTag, ServiceVersion)> {
+        let target = to_be_stopped(&story.service, &story.journal, &story.seen);
+        target.map(|target| (target.tag, target.version))
+    }
+
+    /// Release 2 was started, admitted and shown.
+    fn serving_2() -> Story {
+        let mut story = Story::serving().by_hooks();
+        let tag = release(2).tag;
+        story.journal.release = Some(tag.clone());
+        story.journal.admit(Admitted { version: version(2), release: Some(tag), revision: Revision(6) });
+        story.seen.probe = Probed::Version(version(2));
+        story
+    }
+
+    #[test]
+    fn stop_hook_gets_the_release_that_was_put_back_by_hand() {
+        let mut story = serving_2();
+        assert_eq!(stopped(&story), Some((release(2).tag, version(2))));
+        // The window does not admit it, so that the journal goes on to name release 2.
+        story.seen.probe = Probed::Version(version(1));
+        assert_eq!(stopped(&story), Some((release(1).tag, version(1))));
+        story.journal.unexposed = true;
+        assert_eq!(stopped(&story), Some((release(2).tag, version(2))), "started, and hidden since");
+    }
+
+    #[test]
+    fn stop_hook_gets_the_last_release_where_none_is_known() {
+        let mut story = serving_2();
+        for probe in [Probed::Version(version(7)), Probed::Late] {
+            story.seen.probe = probe;
+            assert_eq!(stopped(&story), Some((release(2).tag, version(2))), "{:?}", story.seen.probe);
+        }
+    }
 }

@@ -1,9 +1,9 @@
-//! Why a stopped instance waits for a person or for the store. Pure.
+//! Why an instance that is stopped, or that is about to be started, waits for a person or for the store. Pure.
 
 use super::decide::target;
 use super::seen::{Probed, Seen};
 use crate::config::Service;
-use crate::host::Alive;
+use crate::host::{Alive, HookState};
 use crate::journal::{Journal, Phase};
 use tidegate_proto::record::directive::Disposition;
 
@@ -47,6 +47,12 @@ pub(crate) fn standstill(service: &Service, journal: &Journal, seen: &Seen) -> O
         (Phase::Fresh, Alive::Yes | Alive::Unknown) => no_version(service, &seen.probe),
         (Phase::Stopped, Alive::Unknown) => no_version(service, &seen.probe),
         (Phase::Fresh | Phase::Stopped, Alive::No | Alive::Silent) => not_started(service, journal, seen),
+        // Where its start hook was begun in this boot, that is waited for, and what it has started.
+        (Phase::Starting { .. }, _)
+            if !seen.store && !matches!(seen.hook, HookState::Runs | HookState::Ended) =>
+        {
+            Some(Standstill::StoreAway)
+        }
         _ => None,
     }
 }

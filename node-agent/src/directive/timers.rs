@@ -22,7 +22,8 @@ pub(crate) struct Timers {
     pub restart_at: Option<Instant>,
     /// How often it ended by itself without having been healthy for long.
     pub crashes: u32,
-    /// How often something else has started it again since its stop was confirmed, under the accepted order.
+    /// How often something else has started it again since its stop was confirmed, under the accepted order. A restarted agent
+    /// counts again: it stops the service at most three times more, each time as an order asks, before it fails.
     pub undone_stops: u32,
     /// What goes wrong since the instance was verified.
     pub faults: Faults,

@@ -7,7 +7,7 @@ use super::identity::may_be_another;
 use super::seen::DisableFile;
 use super::steady::DIP;
 use crate::config::settings::Driver;
-use crate::host::Alive;
+use crate::host::{Alive, HookState};
 use crate::journal::Phase;
 use std::time::Duration;
 use tidegate_proto::mutant;
@@ -103,10 +103,17 @@ impl Context<'_> {
         judged && self.journal.shown_unjudged && unready.is_some_and(|time| time >= enough)
     }
 
+    /// Whether the machine was booted since the start hook, and nothing of the service has listened since: the machine may be
+    /// starting it.
+    fn may_come_up_after_a_boot(&self) -> bool {
+        self.seen.hook == HookState::EarlierBoot && !self.timers.has_listened()
+    }
+
     /// A failure of a replaced instance that no waiting will fix.
     fn broken(&self) -> Option<Phase> {
         let Some(Disposition::Replace { release }) = self.disposition() else { return None };
-        if self.seen.alive == Alive::No || self.seen.gone {
+        let is_denied = self.seen.gone && !self.may_come_up_after_a_boot();
+        if self.seen.alive == Alive::No || is_denied {
             let (tag, answers) = (&release.tag, self.seen.last_answers());
             let help = match &self.service.driver {
                 Some(Driver::Process(_)) => "its output is in the service's log in runtime_dir",

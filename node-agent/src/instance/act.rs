@@ -70,7 +70,7 @@ impl Instance {
             Act::AdmitRunning(version, release) => self.admit_running(version, release, seen).await,
             Act::AdmitTarget(target) => self.admit_target(target).await,
             Act::BeginStop(target) => self.begin_stop(target, seen).await,
-            Act::Stop => self.stop().await,
+            Act::Stop => self.stop(seen).await,
             Act::Start(target) => self.start(target).await,
             Act::EndHook => self.end_hook().await,
         }

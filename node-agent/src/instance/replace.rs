@@ -4,6 +4,7 @@ use super::{Fatal, Instance};
 use crate::config::settings::Driver as Configured;
 use crate::directive::act::Act;
 use crate::directive::decide::decide;
+use crate::directive::identity::to_be_stopped;
 use crate::directive::seen::Seen;
 use crate::host::{Alive, Target};
 use crate::journal::Phase;
@@ -32,14 +33,10 @@ impl Instance {
         Ok(true)
     }
 
-    pub(super) async fn stop(&mut self) -> Result<bool, Fatal> {
+    pub(super) async fn stop(&mut self, seen: &Seen) -> Result<bool, Fatal> {
         let Some(driver) = self.driver.clone() else { return Ok(false) };
         self.writer.flush_first(&self.journal).await?;
-        let running = self.journal.release.as_ref().map(|tag| Target {
-            tag: tag.clone(),
-            version: self.journal.admitted.as_ref().map(|a| a.version).unwrap_or_default(),
-            sha256: None,
-        });
+        let running = to_be_stopped(&self.service, &self.journal, seen);
         let stopped = driver.stop(running.as_ref(), self.journal.process.as_ref()).await;
         let ended = match stopped {
             Ok(()) => self.wait_for_end(&driver).await,

@@ -1,13 +1,14 @@
 //! Steer an upgrade that runs: approve, pause, resume, roll back, skip or retry an instance.
 
-use super::{Asker, Refusal, demand_readable, demand_why, find_active, rewritten};
+use super::{Asker, Refusal, RollbackBar, demand_readable, demand_why, find_active, rewritten};
 use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
-use crate::gate::Reason;
 use crate::gate::budget::capacity;
+use crate::gate::{Reason, ReleaseGate};
 use crate::moment::Moment;
 use crate::plan::{Draft, begin_rollback, plan};
+use crate::upgrade::phase::Refused;
 use crate::upgrade::{View, rollback_path};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::budget::Budget;
@@ -113,7 +114,7 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
     let because = format!("{} asked: {}", asker.who, asker.why);
     let view = View { fleet, moment, id, upgrade: stored };
     if let Err(refused) = rollback_path(&view, &because) {
-        return Err(Refusal::state(format!("cannot roll back upgrade {id}: {refused}")));
+        return Err(no_path(id, &refused));
     }
     beyond_former(fleet, moment, id, stored)?;
     let mut draft = Draft::new(fleet, moment, id, stored, moment.next_event);
@@ -124,8 +125,24 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
         Some(Action::Commit(planned)) => Ok(planned.commit),
         _ => {
             let why = reasons.iter().map(|reason| format!(": {reason}")).collect::<String>();
-            Err(Refusal::state(format!("cannot roll back upgrade {id} as things stand{why}")))
+            let message = format!("cannot roll back upgrade {id} as things stand{why}");
+            let is_needed = |reason: &Reason| matches!(reason, Reason::Release(ReleaseGate::Needed { .. }));
+            Err(match reasons.iter().any(is_needed) {
+                true => Refusal::rollback(RollbackBar::Computes, message),
+                false => Refusal::state(message),
+            })
         }
+    }
+}
+
+fn no_path(id: &UpgradeId, refused: &Refused) -> Refusal {
+    let message = format!("cannot roll back upgrade {id}: {refused}");
+    match refused {
+        Refused::NoWayBack(_) | Refused::ContractBegun(..) | Refused::LaterContract { .. } => {
+            Refusal::rollback(RollbackBar::Contract, message)
+        }
+        Refused::RowsMigrated(_) => Refusal::rollback(RollbackBar::Rows, message),
+        _ => Refusal::state(message),
     }
 }
 

@@ -137,6 +137,14 @@ impl Instance {
         self.unreadable.is_empty() && self.report.as_ref().is_some_and(nothing)
     }
 
+    /// Whether what was admitted there last is this version, and has ended by its agent's evidence. Its agent starts nothing
+    /// before the window admits it.
+    pub fn has_ended_at(&self, version: ServiceVersion) -> bool {
+        let admission = self.report.as_ref().map(|report| report.admission);
+        let is_last = |last: &Stored<Inventory>| last.version == version && admission == Some(last.at);
+        self.runs_nothing() && self.inventory.as_ref().is_some_and(is_last)
+    }
+
     /// Whether its directive can be read, or it has none. No order takes the place of one that cannot be read: a commit that
     /// compared it as absent would fail in every turn, with the orders of other instances that it holds.
     pub fn can_be_ordered(&self) -> bool {

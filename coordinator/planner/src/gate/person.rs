@@ -17,7 +17,11 @@ use tidegate_proto::spec::ApprovalPoint;
 #[strum(serialize_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is described by its sentence, below")]
 pub enum PersonGate {
-    Preflight { finding: String },
+    Preflight {
+        finding: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<String>,
+    },
     Approval { point: ApprovalPoint },
     Acceptance { why: String },
     Paused { who: String, why: String, rollback_path: bool },
@@ -27,11 +31,16 @@ pub enum PersonGate {
 impl PersonGate {
     pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         match self {
-            Self::Preflight { finding } => Description::new(
+            Self::Preflight { finding, until: None } => Description::new(
                 finding.clone(),
                 "a person, who corrects the finding; preflight is repeated automatically",
             )
             .next_step(waits.upgrade(rollback)),
+            Self::Preflight { finding, until: Some(until) } => Description::new(
+                finding.clone(),
+                "what the finding names, which ends by itself; preflight is repeated automatically",
+            )
+            .next_step(waits.upgrade(|id| format!("wait until {until}, or {}", rollback(id)))),
             Self::Approval { point } => {
                 Description::new(format!("phase {point} requires a manual approval"), "a person")
                     .next_step(waits.upgrade(|id| format!("tidegate upgrade approve {id} {point}")))
@@ -73,9 +82,9 @@ impl Reason {
     }
 }
 
-/// A finding that stops preflight.
-pub(crate) fn finding(what: &impl ToString) -> Reason {
-    PersonGate::Preflight { finding: what.to_string() }.into()
+/// A finding that stops preflight, and what ends it without a person, where something does.
+pub(crate) fn finding(what: &impl ToString, until: Option<String>) -> Reason {
+    PersonGate::Preflight { finding: what.to_string(), until }.into()
 }
 
 /// Whether the phase is approved, or needs no approval.

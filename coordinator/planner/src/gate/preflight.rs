@@ -93,7 +93,6 @@ fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> 
     any(silent, "no report from (bring it back, or decommission it)");
     let left = former::replaced_leftovers(service, spec);
     let is_left = |node: &NodeId| left.iter().any(|instance| instance.node == *node);
-    any(service.unknown().sample_but(is_left, left.len()), "the version that runs is not known on");
     let is_refused = |i: &Instance| i.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
     let refused = service.unknown().each.filter(|i| is_refused(i) && !is_left(&i.node));
     any(
@@ -249,7 +248,7 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
                 found.push(warning(former::unverified(&release)));
             }
         }
-        Err(why) => found.push(blocker(why)),
+        Err(finding) => found.push(finding),
     }
     found
 }

@@ -41,6 +41,16 @@ pub enum NotFree {
     },
 }
 
+impl NotFree {
+    /// What ends it without a person, where something does.
+    pub fn until(&self) -> Option<String> {
+        match self {
+            Self::Held { holder, .. } => Some(format!("upgrade {holder} is over")),
+            Self::Forgotten { .. } | Self::Unreadable { .. } => None,
+        }
+    }
+}
+
 /// Whether an upgrade by this spec may take the schema.
 pub fn free(fleet: &Fleet, spec: &Spec, schema: &SchemaBinding) -> Result<(), NotFree> {
     let ours = |key: &Key| match key {

@@ -4,7 +4,7 @@ mod properties;
 
 use crate::sim::{Database, World, binding, node, release, spec, upgrade_id};
 use serde_json::json;
-use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::ask::{self, Asker, RefusalKind, RollbackBar};
 use tidegate_planner::gate::{PersonGate, SchemaGate, Waits};
 use tidegate_planner::{Action, Plan, Reason, SchemaJob};
 use tidegate_proto::record::directive::Disposition;
@@ -178,7 +178,11 @@ fn an_older_copy_after_the_roll_stops_remove_and_contract() {
 
 #[test]
 fn restored_database_without_rollback_lists_migrations() {
-    for (phase, old_reads_migrated) in [("roll", false), ("remove", false), ("contract", true)] {
+    for (phase, old_reads_migrated, bar) in [
+        ("roll", false, RollbackBar::Rows),
+        ("remove", false, RollbackBar::Rows),
+        ("contract", true, RollbackBar::Contract),
+    ] {
         let mut world = World::at_version_1(3);
         let bound = SchemaBinding { old_reads_migrated, ..binding(MigrateOrder::BeforeRoll) };
         world.start_bound(with_schema(json!({})), bound).unwrap();
@@ -193,7 +197,7 @@ fn restored_database_without_rollback_lists_migrations() {
             "{phase}"
         );
         let refused = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker());
-        assert!(refused.is_err(), "so a rollback is not what helps");
+        assert_eq!(refused.unwrap_err().kind, RefusalKind::Rollback(bar), "so a rollback is not what helps");
         (world.database.expanded, world.database.filled) = (true, true);
         world.run();
         assert_eq!(world.phase(), Phase::Completed, "{phase}");

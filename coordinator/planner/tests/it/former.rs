@@ -1,10 +1,13 @@
 //! The release that ran before: what preflight says where it is not known, and what a rollback does.
 
 use crate::sim::{World, node, release, spec, upgrade_id};
+use crate::stragglers::nothing_runs;
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::gate::Waits;
 use tidegate_planner::gate::preflight::{Finding, findings};
 use tidegate_proto::Digest;
+use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::record::upgrade::Phase;
 
 fn found(world: &World) -> Vec<Finding> {
@@ -34,6 +37,68 @@ fn unknown_release_or_digest_names_the_setting() {
     world.publish(&node(1));
     let what = only_blocker(&world);
     assert!(what.contains("[service.pantry-api.artifact.\"TAG\"] version = 1"), "{what}");
+}
+
+/// Its service has ended; whether its agent knows that.
+fn crashes(world: &mut World, n: usize, is_known: bool) {
+    nothing_runs(world, n, Step::Starting, Health::Unhealthy).nothing_runs = is_known;
+    world.publish(&node(n));
+}
+
+/// The upgrade may be what ends the crash loop.
+#[test]
+fn crashed_instance_of_from_is_replaced_by_the_roll() {
+    let mut world = World::at_version_1(3);
+    crashes(&mut world, 1, true);
+    assert!(!found(&world).iter().any(|finding| finding.blocks), "{:?}", found(&world));
+    let out = |finding: &Finding| finding.what.contains("not in rotation and healthy before the upgrade: n1");
+    assert!(found(&world).iter().any(out), "it is unavailable: {:?}", found(&world));
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 2, "min_in_service": 1}))).unwrap();
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 3]);
+}
+
+#[test]
+fn unanswering_instance_without_evidence_blocks_a_start() {
+    let blockers = |world: &World| {
+        let blockers = found(world).into_iter().filter(|finding| finding.blocks);
+        blockers.map(|finding| finding.what + "\n").collect::<String>()
+    };
+    let mut world = World::at_version_1(3);
+    crashes(&mut world, 1, false);
+    let what = blockers(&world);
+    assert!(what.contains("the version that runs is not known on: n1"), "{what}");
+    assert!(what.contains("no version is answered on n1") && !what.contains("exactly one"), "{what}");
+    let mut world = World::at_version_1(3);
+    for n in 0..3 {
+        crashes(&mut world, n, true);
+    }
+    let what = blockers(&world);
+    assert!(what.contains("no version is answered on n0"), "no release is known to return to: {what}");
+    let mut world = World::at_version_1(3);
+    crashes(&mut world, 1, true);
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    report.step = Step::Refused { reason: "outside".into() };
+    world.publish(&node(1));
+    assert!(blockers(&world).contains("refused by the window"), "{}", blockers(&world));
+}
+
+/// Its service may be starting.
+#[test]
+fn finding_that_ends_by_itself_advises_to_wait() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    crashes(&mut world, 1, false);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Preflight);
+    let reasons = &last.waiting[&upgrade_id()];
+    assert_eq!(reasons.len(), 2, "the version and the release: {reasons:?}");
+    let advised = "wait until the service answers its version on n1, or tidegate upgrade rollback u1 --why …";
+    for reason in reasons {
+        let next_step = reason.explained(Waits::Upgrade(&upgrade_id())).next_step;
+        assert_eq!(next_step.as_deref(), Some(advised), "{reason}");
+    }
 }
 
 /// A release that says the former version, in front of a store that knows no better.

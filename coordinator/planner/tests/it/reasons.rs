@@ -129,7 +129,11 @@ fn in_the_roll() -> Vec<Reason> {
 
 fn of_persons_schemas_and_releases() -> Vec<Reason> {
     vec![
-        Reason::Person(PersonGate::Preflight { finding: "what was found".into() }),
+        Reason::Person(PersonGate::Preflight { finding: "what was found".into(), until: None }),
+        Reason::Person(PersonGate::Preflight {
+            finding: "what was found".into(),
+            until: Some("upgrade of-scheduler is over".into()),
+        }),
         Reason::Person(PersonGate::Approval { point: ApprovalPoint::Contract }),
         Reason::Person(PersonGate::Acceptance { why: "SQLite has no list of sessions".into() }),
         Reason::Person(PersonGate::Paused { who: "maria".into(), why: "why".into(), rollback_path: true }),

@@ -150,7 +150,7 @@ fn schema_found_late_and_locked_by_other_is_waited_for() {
     let last = world.run();
     let waiting = &last.waiting[&upgrade_id()];
     assert!(
-        matches!(&waiting[..], [Reason::Person(PersonGate::Preflight { finding })] if finding.contains("elsewhere holds schema s1")),
+        matches!(&waiting[..], [Reason::Person(PersonGate::Preflight { finding, until: Some(_) })] if finding.contains("elsewhere holds schema s1")),
         "{waiting:?}"
     );
     assert_eq!((world.phase(), world.upgrade().unwrap().schema.clone()), (Phase::Preflight, None));
@@ -181,7 +181,7 @@ fn obstacles_in_the_database_hold_an_upgrade_in_preflight() {
     });
     let last = world.turn().1;
     assert_eq!(world.phase(), Phase::Preflight);
-    assert_eq!(last.waiting[&upgrade_id()], [Reason::Person(PersonGate::Preflight { finding })]);
+    assert_eq!(last.waiting[&upgrade_id()], [Reason::Person(PersonGate::Preflight { finding, until: None })]);
     assert!(
         last.actions.iter().any(|action| action.schema_of() == Some(&upgrade_id())),
         "it is looked at again"

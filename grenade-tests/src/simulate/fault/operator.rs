@@ -52,7 +52,7 @@ pub(super) async fn uncordon(world: &World, node: usize) -> bool {
     let name = world.testbed.names().nodes[node].clone();
     let done = within(Operator::new(&world.coordinators).act(&Command::Uncordon(name))).await;
     world.testbed.log(format!("uncordon: {done:?}"));
-    let is_uncordoned = matches!(&done, Err(why) if why.contains("is not cordoned"));
+    let is_uncordoned = matches!(&done, Err(not_done) if not_done.why.contains("is not cordoned"));
     done.is_ok() || is_uncordoned
 }
 

@@ -5,13 +5,14 @@ use crate::simulate::advice::{
     advised, as_seen, filled_by_hand, is_of_another_database, named_in_config, put_back, reconciled,
     restored, undo_ended_by_hand,
 };
-use crate::simulate::current::{Current, LOOK};
+use crate::simulate::current::{Current, LOOK, MISFORTUNE};
 use crate::simulate::falsify::kind::{FalseAction, Falsification};
 use crate::simulate::operator::{Command, Operator, within};
 use crate::simulate::scenario::UpgradePlan;
-use crate::simulate::sharing::{self, Wanted};
-use crate::simulate::way_back::{is_final, judge_refusal};
+use crate::simulate::sharing::Wanted;
+use crate::simulate::way_back::judge_refusal;
 use crate::simulate::world::World;
+use tidegate_planner::ask::RollbackBar;
 use tidegate_proto::wire::v1::ExplainUpgradeReply;
 
 /// The kind of the reason that the store refuses a record: no record of an upgrade outgrows the smallest limit that a world's
@@ -77,6 +78,12 @@ pub(super) async fn follow_reasons(
     }
     for reason in &explained.reasons {
         let Some(next_step) = &reason.next_step else { continue };
+        // What ends by itself is waited for while things go wrong.
+        let waited = next_step.strip_prefix("wait until ").and_then(|text| text.split_once(", or "));
+        if waited.is_some() && now < current.since + MISFORTUNE {
+            continue;
+        }
+        let next_step = waited.map_or(next_step.as_str(), |(_, otherwise)| otherwise);
         let command = as_seen(world, current, next_step);
         if advised(world, current, &reason.kind, &command).await {
             break;
@@ -93,12 +100,12 @@ async fn roll_back_for_others(world: &mut World, current: &Current) {
         let command = Command::RollBack(current.id.clone());
         let done = within(Operator::new(&world.coordinators).act(&command)).await;
         world.testbed.log(format!("a service that shares the schema stays behind: {done:?}"));
-        let Err(why) = done else { return };
-        judge_refusal(world, &current.id, &why);
-        if sharing::is_needed_by_computes(&why) {
+        let Err(not_done) = done else { return };
+        judge_refusal(world, &current.id, &not_done);
+        if not_done.bar == Some(RollbackBar::Computes) {
             world.withdraw = Some(from);
         }
-        if is_final(&why) {
+        if not_done.is_final() {
             world.given_up.retain(|one| !others.contains(one));
         }
     }

@@ -2,9 +2,9 @@
 
 use super::super::seen::{DisableFile, Probed};
 use super::super::standstill::{Standstill, standstill};
-use super::story::{Story, order, replace, version};
+use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
-use crate::host::Alive;
+use crate::host::{Alive, HookState, Target};
 use crate::journal::{Journal, Phase};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::Rotation;
@@ -28,6 +28,29 @@ fn serving_and_starting_instances_have_no_standstill() {
     assert_eq!(of(&story), None);
     story.seen.store = false;
     assert_eq!(of(&story), Some(Standstill::StoreAway));
+}
+
+/// The agent was restarted after the start was admitted, and before it was begun.
+#[test]
+fn admitted_start_that_waits_for_the_store_says_so() {
+    let mut story = Story::serving().by_hooks();
+    story.disabled().silent();
+    story.enter(Phase::Starting { target: Target::from(&release(2)) });
+    (story.seen.readmit, story.seen.store) = (true, false);
+    for (alive, hook) in [
+        (Alive::Silent, HookState::NotBegun),
+        (Alive::Silent, HookState::EarlierBoot),
+        (Alive::Yes, HookState::NotBegun),
+    ] {
+        (story.seen.alive, story.seen.hook) = (alive, hook);
+        assert_eq!((story.act(), of(&story)), (Act::Wait, Some(Standstill::StoreAway)), "{hook:?}");
+    }
+    for hook in [HookState::Runs, HookState::Ended] {
+        (story.seen.alive, story.seen.hook) = (Alive::Silent, hook);
+        assert_eq!((story.act(), of(&story)), (Act::Wait, None), "{hook:?}: it was begun");
+    }
+    (story.seen.store, story.seen.hook) = (true, HookState::Runs);
+    assert_eq!(of(&story), None);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::directive::act::Act;
 use crate::directive::identity::{note_admitted, note_doubt};
 use crate::directive::seen::{Balancers, DisableFile, Probed, Url};
 use crate::directive::timers::Timers;
-use crate::host::{HookState, Target};
+use crate::host::{Alive, HookState, Target};
 use crate::journal::{Admitted, Phase};
 use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
@@ -229,6 +229,24 @@ fn unanswering_release_after_a_boot_fails_at_its_deadline() {
     assert_eq!(story.act(), Act::Wait, "its machine may be starting it");
     let Act::Enter(Phase::Failed { at, .. }) = story.pass(3600).act() else { panic!("{:?}", story.act()) };
     assert_eq!(at, "verifying");
+}
+
+/// The status hook denies that the service runs.
+#[test]
+fn denial_after_a_boot_fails_it_only_at_its_deadline() {
+    let failed =
+        |act: Act| matches!(act, Act::Enter(Phase::Failed { at, hidden: true, .. }) if at == "verifying");
+    let mut story = booted_after_its_start();
+    story.silent().seen.gone = true;
+    assert_eq!(story.pass(5).act(), Act::Wait, "its machine may be starting it");
+    let mut same_boot = story.clone();
+    same_boot.seen.hook = HookState::Ended;
+    assert!(failed(same_boot.act()), "it ended by itself after its start");
+    let mut ended_again = story.clone();
+    ended_again.seen.alive = Alive::Unknown;
+    ended_again.pass(1).seen.alive = Alive::Silent;
+    assert!(failed(ended_again.pass(1).act()), "it had come up after the boot");
+    assert!(failed(story.pass(3600).act()));
 }
 
 #[test]

@@ -9,14 +9,24 @@ pub struct Finding {
     pub blocks: bool,
     /// What was found, and what is needed.
     pub what: String,
+    /// What ends it without a person, where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+}
+
+impl Finding {
+    /// It ends once this is so, without a person.
+    pub(super) fn until(self, until: impl Into<String>) -> Self {
+        Self { until: Some(until.into()), ..self }
+    }
 }
 
 pub(super) fn blocker(what: impl Into<String>) -> Finding {
-    Finding { blocks: true, what: what.into() }
+    Finding { blocks: true, what: what.into(), until: None }
 }
 
 pub(super) fn warning(what: impl Into<String>) -> Finding {
-    Finding { blocks: false, what: what.into() }
+    Finding { blocks: false, what: what.into(), until: None }
 }
 
 /// What a person does about an instance that runs what it may not.

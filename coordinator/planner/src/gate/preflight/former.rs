@@ -1,6 +1,7 @@
 //! The release that runs before the upgrade: what a rollback returns to.
 
 use super::cut_off::is_cut_off;
+use super::finding::{Finding, blocker, ended_by};
 use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::gate::Sample;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,11 +10,11 @@ use tidegate_proto::spec::Spec;
 use tidegate_proto::{Digest, NodeId, Release, ReleaseTag};
 
 /// The one release that the instances at `from` run, or why there is none to return to.
-pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Release, String> {
+pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Release, Finding> {
     let version = spec.from;
     let is_done = |instance: &Instance| is_cut_off(service, spec) && instance.known() == Known::At(spec.to);
     let mut seen: BTreeMap<(ReleaseTag, Digest), &NodeId> = BTreeMap::new();
-    let (mut unnamed, mut unpinned) = (Vec::new(), Vec::new());
+    let (mut unanswering, mut unnamed, mut unpinned) = (Vec::new(), Vec::new(), Vec::new());
     let left = leftovers(service, spec);
     let is_left = |instance: &Instance| left.iter().any(|other| other.node == instance.node);
     for instance in service.instances().filter(|instance| !is_done(instance) && !is_left(instance)) {
@@ -21,23 +22,30 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
         match (&report.release, report.release_digest) {
             (Some(tag), Some(digest)) => drop(seen.insert((tag.clone(), digest), &instance.node)),
             (Some(tag), None) => unpinned.push((instance, tag)),
+            (None, _) if report.runs().is_none() => unanswering.push(&instance.node),
             (None, _) => unnamed.push(&instance.node),
         }
     }
     if !unnamed.is_empty() {
-        return Err(format!(
+        return Err(blocker(format!(
             "which release runs is not known on {}, and a rollback needs one to return to: in the agent's config give \
              exactly one [service.{}.artifact.\"TAG\"] version = {version}",
             Sample::of(unnamed.iter().copied(), unnamed.len()),
             service.name(),
-        ));
+        )));
+    }
+    if !unanswering.is_empty() {
+        let nodes = Sample::of(unanswering.iter().copied(), unanswering.len());
+        return Err(blocker(format!(
+            "no version is answered on {nodes}, so that it is not known which release runs there, and a rollback needs one \
+             to return to: wait until it answers, or {}",
+            ended_by(service.name(), "the release of `from`"),
+        ))
+        .until(format!("the service answers its version on {nodes}")));
     }
     if let Some((instance, tag)) = unpinned.first() {
         let nodes = Sample::of(unpinned.iter().map(|(instance, _)| &instance.node), unpinned.len());
-        return Err(format!(
-            "the sha256 of release {tag}, which runs, is not known on {nodes}, and a rollback needs it: {}",
-            why_unpinned(instance, tag, service)
-        ));
+        return Err(not_pinned(&nodes, instance, tag, service));
     }
     let releases: Vec<String> = seen
         .iter()
@@ -45,15 +53,15 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
         .collect();
     match seen.into_keys().next().filter(|_| releases.len() == 1) {
         Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
-        None => Err(format!(
+        None => Err(blocker(format!(
             "instances run different releases, and a rollback returns to one: {}",
             releases.join(", ")
-        )),
+        ))),
     }
 }
 
-/// Instances that another release was put on, which has never become ready there, so that its version is not known: what an
-/// upgrade leaves that ended, or was cut off, between stop and start. They serve nothing.
+/// Instances that serve nothing, whose version is not known: what ran `from` there has ended; or another release was put on
+/// them, which has never become ready there, which is what an upgrade leaves that ended, or was cut off, between stop and start.
 fn leftovers<'a>(service: &'a ServiceFleet, spec: &Spec) -> Vec<&'a Instance> {
     let at_from = service.instances().filter(|instance| instance.known() == Known::At(spec.from));
     let former: BTreeSet<&ReleaseTag> = at_from.filter_map(release).collect();
@@ -68,7 +76,8 @@ fn leftovers<'a>(service: &'a ServiceFleet, spec: &Spec) -> Vec<&'a Instance> {
         instance.known() == Known::Unknown
             && instance.unreadable.is_empty()
             && serves_nothing(instance)
-            && release(instance).is_some_and(|tag| !former.contains(tag))
+            && (instance.has_ended_at(spec.from)
+                || release(instance).is_some_and(|tag| !former.contains(tag)))
     };
     match former.is_empty() {
         true => Vec::new(),
@@ -86,15 +95,18 @@ fn release(instance: &Instance) -> Option<&ReleaseTag> {
 }
 
 /// What its agent found when it staged the running release; where it has not said so, what may be missing.
-fn why_unpinned(instance: &Instance, tag: &ReleaseTag, service: &ServiceFleet) -> String {
+fn not_pinned(nodes: &Sample, instance: &Instance, tag: &ReleaseTag, service: &ServiceFleet) -> Finding {
+    let found =
+        format!("the sha256 of release {tag}, which runs, is not known on {nodes}, and a rollback needs it");
     let failed = instance.stage_failures().find(|(failed, _)| failed == tag);
     match failed {
-        Some((_, why)) => format!("on {}: {why}", instance.node),
-        None => format!(
-            "its agent is staging it. If this does not end, set sha256 in [service.{}.artifact.\"{tag}\"] of the agent's \
-             config to that of the file that runs, or to \"absent\", and restart the agent",
+        Some((_, why)) => blocker(format!("{found}: on {}: {why}", instance.node)),
+        None => blocker(format!(
+            "{found}: its agent is staging it. If this does not end, set sha256 in [service.{}.artifact.\"{tag}\"] of the \
+             agent's config to that of the file that runs, or to \"absent\", and restart the agent",
             service.name()
-        ),
+        ))
+        .until(format!("the agent on {} has staged {tag}", instance.node)),
     }
 }
 

@@ -2,6 +2,7 @@
 //! never be certified; and a floor that migrate requires must be one that can be reached.
 
 use super::finding::{Finding, blocker, warning};
+use super::unknown::answers;
 use crate::fleet::{Fleet, Known, ServiceFleet};
 use crate::gate::schema::form::{begins_to_use, is_there_after};
 use crate::gate::schema::migrate_floors;
@@ -72,6 +73,7 @@ pub(super) fn rolled_back(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
             "upgrade {holder} rolls back the schema that {} shares, and takes away the form that version {} uses: wait until it is over",
             spec.service, spec.to
         ))
+        .until(format!("the rollback of upgrade {holder} is over"))
     });
     found.collect()
 }
@@ -100,13 +102,15 @@ pub(super) fn taken_away(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
 fn unknown_versions(of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
     let name = of.name();
     let mut found = Vec::new();
-    let mut any = |sample: crate::gate::Sample, what: &str| {
+    let mut any = |sample: crate::gate::Sample, what: &str, until: Option<String>| {
         if !sample.is_empty() {
-            found.push(Finding { blocks, what: format!("{name} shares the schema, and {what} {sample}") });
+            let what = format!("{name} shares the schema, and {what} {sample}");
+            found.push(Finding { blocks, what, until });
         }
     };
-    any(of.silent().sample(), "there is no report (bring the agent back, or decommission the instance) from");
-    any(of.unknown().sample(), "the version that runs is not known on");
+    let silent = "there is no report (bring the agent back, or decommission the instance) from";
+    any(of.silent().sample(), silent, None);
+    any(of.unknown().sample(), "the version that runs is not known on", answers(of.unknown().each));
     found
 }
 

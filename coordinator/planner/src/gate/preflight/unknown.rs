@@ -3,14 +3,17 @@
 use super::finding::{Finding, blocker, ended_by};
 use super::former::replaced_leftovers;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
+use crate::gate::Sample;
 use crate::gate::store::Inclusion;
 use tidegate_proto::InstanceId;
+use tidegate_proto::record::report::Step;
 use tidegate_proto::spec::Spec;
 
 /// How many are named.
 const NAMED: usize = 5;
 
-/// The records that cannot be read, and the instances whose agents obey the store only after a plan includes them.
+/// The instances whose version is not known; the records that cannot be read, and the instances whose agents obey the store
+/// only after a plan includes them.
 pub(super) fn findings(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
     let left = replaced_leftovers(service, spec);
     let is_left = |instance: &&Instance| left.iter().any(|other| other.node == instance.node);
@@ -25,8 +28,24 @@ pub(super) fn findings(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Ve
         }
         why
     };
-    let unknown = service.unknown().each.filter(|instance| !is_left(instance));
-    unknown.flat_map(why).take(NAMED).map(blocker).collect()
+    let unknown: Vec<&Instance> = service.unknown().each.filter(|instance| !is_left(instance)).collect();
+    let nodes = Sample::counted(unknown.iter().map(|instance| &instance.node));
+    let named = (!nodes.is_empty()).then(|| {
+        let what = format!("{}: the version that runs is not known on: {nodes}", service.name());
+        Finding { until: answers(unknown.iter().copied()), ..blocker(what) }
+    });
+    named.into_iter().chain(unknown.into_iter().flat_map(why).take(NAMED).map(blocker)).collect()
+}
+
+/// What ends that the version of these is not known, where no person has to: their services may be starting.
+pub(super) fn answers<'a>(unknown: impl Iterator<Item = &'a Instance>) -> Option<String> {
+    let needs_a_person = |instance: &Instance| {
+        let is_refused = instance.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
+        is_refused || instance.disregarded || !instance.unreadable.is_empty()
+    };
+    let coming = unknown.filter(|instance| !needs_a_person(instance));
+    let coming = Sample::counted(coming.map(|instance| &instance.node));
+    (!coming.is_empty()).then(|| format!("the service answers its version on {coming}"))
 }
 
 /// What a person does about a disregarded instance.

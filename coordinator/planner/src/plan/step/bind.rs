@@ -17,7 +17,7 @@ pub(super) fn bound(draft: &mut Draft<'_>) -> bool {
     let nothing = SchemaFacts::default();
     let facts = draft.facts().unwrap_or(&nothing);
     if !facts.obstacles.is_empty() {
-        facts.obstacles.iter().for_each(|obstacle| draft.wait(finding(obstacle)));
+        facts.obstacles.iter().for_each(|obstacle| draft.wait(finding(obstacle, None)));
         // Looked at again until a person has removed them.
         draft.schema(SchemaJob::Bind);
         return false;
@@ -27,7 +27,7 @@ pub(super) fn bound(draft: &mut Draft<'_>) -> bool {
         return false;
     };
     if let Err(not_free) = schema_lock::free(fleet, spec, &found) {
-        draft.wait(finding(&not_free));
+        draft.wait(finding(&not_free, not_free.until()));
         return false;
     }
     let extra = schema_lock::take(fleet, Commit::new(), draft.id, spec, &found);

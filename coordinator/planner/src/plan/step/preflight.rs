@@ -15,7 +15,7 @@ pub(super) fn preflight(draft: &mut Draft<'_>) {
     let (fleet, spec) = (draft.fleet, draft.spec());
     let found = findings(fleet, spec, draft.upgrade.schema.as_ref());
     for finding in found.into_iter().filter(|finding| finding.blocks) {
-        draft.wait(person::finding(&finding.what));
+        draft.wait(person::finding(&finding.what, finding.until));
     }
     let former = former(fleet, spec);
     let passed = former.as_ref().map(|former| passed(fleet, spec, &former.release));

@@ -4,7 +4,7 @@ use super::fixture::{asker, commits, stream, watched_floor};
 use crate::sim::{Database, World, node, service, spec, upgrade_id};
 use crate::stragglers::nothing_runs;
 use serde_json::json;
-use tidegate_planner::ask::{self, release};
+use tidegate_planner::ask::{self, RefusalKind, RollbackBar, release};
 use tidegate_planner::gate::{StoreGate, VersionGate, Waits};
 use tidegate_planner::{Reason, Sample};
 use tidegate_proto::commit::Precondition;
@@ -113,6 +113,7 @@ fn storage_is_not_rolled_back_below_what_a_release_needs() {
         refused.message.contains("revision 2 of compute (release-2) is deployed and needs 2"),
         "{refused}"
     );
+    assert_eq!(refused.kind, RefusalKind::Rollback(RollbackBar::Computes));
     world.go_back(1).unwrap();
     assert_eq!(world.need(), None);
     let commit = back(&world).unwrap();
