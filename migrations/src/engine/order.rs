@@ -141,15 +141,21 @@ pub(super) fn has_contracted(entries: &[Entry], set: &MigrationSet, dialect: Dia
     set.own().any(removes) || !later::contracts(entries, set).is_empty()
 }
 
-/// Whether a migration may be expanded in the name of an upgrade: what came before it is expanded and filled. A person may
-/// expand by hand above what no history shows.
-pub(super) fn baseline(entries: &[Entry], set: &MigrationSet, migration: &Migration) -> Result<(), Error> {
+/// Whether a migration may be contracted, or expanded in the name of an upgrade: what came before it is expanded and
+/// filled. A person may expand by hand above what no history shows.
+pub(super) fn baseline(
+    entries: &[Entry],
+    set: &MigrationSet,
+    migration: &Migration,
+    phase: Phase,
+) -> Result<(), Error> {
+    let is_asked = phase == Phase::Contract || set.owner().is_upgrade();
     let lacks = |m: &&Migration| m.version < migration.version && !Record::of(entries, &m.id).is_usable();
-    let Some(lacks) = set.baseline().find(lacks).filter(|_| set.owner().is_upgrade()) else { return Ok(()) };
+    let Some(lacks) = set.baseline().find(lacks).filter(|_| is_asked) else { return Ok(()) };
     let run = |phase| command::up_to(phase, lacks.version);
     Err(Error::Order {
         migration: migration.id.clone(),
-        phase: Phase::Expand,
+        phase,
         found: format!(
             "migration {} of version {}, which came before it, is not expanded and filled",
             lacks.id, lacks.version
