@@ -9,7 +9,8 @@
 //! * The file is whole after a crash: the old document or the new one.
 //! * A hook is run at least once for each document that was written: an agent that was killed during it runs it again.
 //! * The generation of this node falls only by a return: the group's record and the page are read one after the other, and if
-//!   they do not belong together, the node keeps its document until the next record.
+//!   they do not belong together, the node keeps its document until the next record. A store that was lost and begun again
+//!   counts from 1: what the node has from the former one stays until the node is exposed.
 //! * A document that failed is applied again after growing pauses; its last signal counts.
 //! * A signal that the store has lost since is sent again: after each lost connection the store is asked whether it is there.
 
@@ -112,7 +113,7 @@ impl Follower {
         let version = match served(group, page.as_ref(), &self.node) {
             Ok(Some(version)) => version,
             Ok(None) => {
-                self.has_none().await;
+                self.has_none(group).await;
                 return Ok(None);
             }
             Err(unknown) => {
@@ -197,9 +198,12 @@ impl Follower {
         self.keep(Kept { version, outcome: Some(outcome), reported });
     }
 
-    /// There is no document for this node: none yet, or the first one was returned from.
-    async fn has_none(&mut self) {
-        if self.kept.is_none() {
+    /// There is no document for this node: none yet, or the first one was returned from. A document that no update of this
+    /// store which has ended can have brought is of a former store, which was lost: it stays until the node is exposed.
+    async fn has_none(&mut self, group: &Group) {
+        let Some(kept) = &self.kept else { return };
+        if group.last.as_ref().is_none_or(|last| last.generation < kept.version.generation) {
+            tracing::debug!(group = %self.group.name, generation = %kept.version.generation, "the document of a former store stays");
             return;
         }
         match self.apply.nothing().await {

@@ -246,6 +246,25 @@ async fn upgrade_on_a_higher_number_goes_on_after_reconciliation() {
     end.cancel();
 }
 
+/// A number that no store can have given, and its correction.
+const DAMAGED: &str = "UPDATE tidegate_schema SET term_revision = 9223372036854775807";
+const CORRECTED: &str = "UPDATE tidegate_schema SET term_revision = 0";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn impossible_number_of_a_database_is_named() {
+    let (place, url) = place().await;
+    let (daemon, end) = begun(place.path(), &url, "approvals: [expand, roll]").await;
+    until(&daemon, "approve u1 expand");
+    change(&url, DAMAGED).await;
+    approve(&daemon, &["expand"]);
+    until(&daemon, "which no store before this one");
+    let explained = daemon.ask(&["upgrade", "explain", "u1"]);
+    assert!(explained.out.contains("set term_revision"), "{explained:?}");
+    change(&url, CORRECTED).await;
+    until(&daemon, "approve u1 roll");
+    end.cancel();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn database_led_by_other_store_needs_reconciliation() {
     let (place, url) = place().await;

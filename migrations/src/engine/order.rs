@@ -141,15 +141,21 @@ pub(super) fn has_contracted(entries: &[Entry], set: &MigrationSet, dialect: Dia
     set.own().any(removes) || !later::contracts(entries, set).is_empty()
 }
 
-/// Whether a migration may be expanded in the name of an upgrade: what came before it is expanded and filled. A person may
-/// expand by hand above what no history shows.
-pub(super) fn baseline(entries: &[Entry], set: &MigrationSet, migration: &Migration) -> Result<(), Error> {
+/// Whether a migration may be contracted, or expanded in the name of an upgrade: what came before it is expanded and
+/// filled. A person may expand by hand above what no history shows.
+pub(super) fn baseline(
+    entries: &[Entry],
+    set: &MigrationSet,
+    migration: &Migration,
+    phase: Phase,
+) -> Result<(), Error> {
+    let is_asked = phase == Phase::Contract || set.owner().is_upgrade();
     let lacks = |m: &&Migration| m.version < migration.version && !Record::of(entries, &m.id).is_usable();
-    let Some(lacks) = set.baseline().find(lacks).filter(|_| set.owner().is_upgrade()) else { return Ok(()) };
+    let Some(lacks) = set.baseline().find(lacks).filter(|_| is_asked) else { return Ok(()) };
     let run = |phase| command::up_to(phase, lacks.version);
     Err(Error::Order {
         migration: migration.id.clone(),
-        phase: Phase::Expand,
+        phase,
         found: format!(
             "migration {} of version {}, which came before it, is not expanded and filled",
             lacks.id, lacks.version
@@ -158,7 +164,8 @@ pub(super) fn baseline(entries: &[Entry], set: &MigrationSet, migration: &Migrat
     })
 }
 
-/// Whether every step that ran is the step that is written now.
+/// Whether every step that ran is the step that is written now. A person may finish a migration by hand that comes before
+/// one under way, which no version up to theirs knows.
 pub(super) fn drift(entries: &[Entry], set: &MigrationSet, dialect: Dialect) -> Result<(), Error> {
     for entry in entries {
         let refuse = |now: String| Error::Drift {
@@ -169,7 +176,8 @@ pub(super) fn drift(entries: &[Entry], set: &MigrationSet, dialect: Dialect) -> 
             now,
         };
         let Some(migration) = set.get(&entry.migration) else {
-            if Record::of(entries, &entry.migration).done(Phase::Contract) {
+            let is_above = set.later(&entry.migration).is_some() && !set.owner().is_upgrade();
+            if is_above || Record::of(entries, &entry.migration).done(Phase::Contract) {
                 continue;
             }
             return Err(refuse("missing, although it is not done".into()));

@@ -54,11 +54,14 @@ impl Run<'_, '_> {
             if record.wants(migration, phase, dialect, self.owner, beside)?
                 || self.fills_again(phase, migration, &record, beside).await?
             {
-                if phase == Phase::Expand && !record.begun(Phase::Expand) {
+                let begins = phase == Phase::Expand && !record.begun(Phase::Expand);
+                if begins {
                     may_begin(migration, dialect)?;
                     let there = present::all(&mut self.leader.session, set, migration, &record).await?;
                     there.into_iter().next().map_or(Ok(()), Err)?;
-                    order::baseline(&entries, set, migration)?;
+                }
+                if begins || phase == Phase::Contract {
+                    order::baseline(&entries, set, migration, phase)?;
                 }
                 let kept = left::kept(&record, migration, dialect, self.owner);
                 todo.push((migration, record.begun(Phase::Contract), kept));

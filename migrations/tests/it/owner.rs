@@ -1,6 +1,6 @@
 //! An upgrade owns its own migrations: an undo takes what its owner expanded, and nothing else.
 
-on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, unrecorded_rows_that_asked_what_is_there_stay, pending_rows_are_those_of_own_migrations, migration_whose_undo_has_begun_is_not_expanded, contract_without_steps_is_undone_with_the_rest, empty_contract_is_final_beside_one_that_removed, rows_after_a_contract_without_steps_are_filled, upgrade_expands_nothing_over_an_unfilled_baseline }
+on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, unrecorded_rows_that_asked_what_is_there_stay, pending_rows_are_those_of_own_migrations, migration_whose_undo_has_begun_is_not_expanded, contract_without_steps_is_undone_with_the_rest, empty_contract_is_final_beside_one_that_removed, rows_after_a_contract_without_steps_are_filled, upgrade_expands_nothing_over_an_unfilled_baseline, baseline_undone_in_an_upgrade_is_made_again, contract_by_hand_asks_the_baseline }
 
 mod story {
     use crate::support::*;
@@ -117,6 +117,49 @@ mod story {
         assert_eq!(status.unfinished, None, "what is only not contracted is no reason");
         engine.expand(&upgrade, &term(2), &watch, &cancel).await.unwrap();
         client.run("SELECT size FROM things").await;
+    }
+
+    /// As `baseline-lost` advises in the upgrade to version 3, where a person has undone what that builds on.
+    pub(super) async fn baseline_undone_in_an_upgrade_is_made_again(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let (below, upgrade) = (all().up_to(2), hop(2, 3, "u2"));
+        engine.expand(&below, &term(2), &watch, &cancel).await.unwrap();
+        engine.migrate(&below, &term(2), &watch, &cancel).await.unwrap();
+        engine.expand(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        engine.undo(&all().with_own(|m| m.version == 2), &term(2), &watch, &cancel).await.unwrap();
+        assert!(client.try_run("SELECT colour FROM things").await.is_err(), "it is undone");
+        let unfinished = engine.status(&upgrade).await.unwrap().unfinished.unwrap();
+        for helps in ["schema expand --to 2 --migrations DIR", "schema migrate --to 2 --migrations DIR"] {
+            assert!(unfinished.contains("0002_colour") && unfinished.contains(helps), "{unfinished}");
+        }
+        engine.expand(&below, &term(2), &watch, &cancel).await.unwrap();
+        engine.migrate(&below, &term(2), &watch, &cancel).await.unwrap();
+        assert_eq!(engine.status(&upgrade).await.unwrap().unfinished, None);
+        let earlier = engine.status(&hop(1, 2, "u1")).await.unwrap_err();
+        assert!(matches!(&earlier, Error::Drift { migration, .. } if migration == "0003_size"), "{earlier}");
+    }
+
+    /// By a certificate that was made before the baseline was lost.
+    pub(super) async fn contract_by_hand_asks_the_baseline(database: Database) {
+        at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let (below, by_hand) = (all().up_to(2), all().between(2, 3));
+        engine.expand(&by_hand, &term(2), &watch, &cancel).await.unwrap();
+        engine.migrate(&by_hand, &term(2), &watch, &cancel).await.unwrap();
+        for helps in ["schema expand --to 2 --migrations DIR", "schema migrate --to 2 --migrations DIR"] {
+            let refused = engine.contract(&by_hand, &term(2), &proof(), &agreed, &watch, &cancel).await;
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.starts_with("contract of 0003_size cannot run"), "{refused}");
+            assert!(refused.contains("0002_colour") && refused.contains(helps), "{refused}");
+            match helps.contains("expand") {
+                true => engine.expand(&below, &term(2), &watch, &cancel).await.unwrap(),
+                false => engine.migrate(&below, &term(2), &watch, &cancel).await.unwrap(),
+            };
+        }
+        engine.contract(&by_hand, &term(2), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        let status = engine.status(&by_hand).await.unwrap();
+        assert_eq!(status.migrations[2].contract, PhaseState::Done);
     }
 
     /// An upgrade carries out its migrations to the end of contract.

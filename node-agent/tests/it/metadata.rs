@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use tidegate_proto::metadata::{MetadataGeneration, UpdateRequest};
 use tidegate_proto::record::group::{
-    Document, DocumentVersion, ExposedPage, Group, GroupUpdate, Members, page_of,
+    Document, DocumentVersion, EndedUpdate, ExposedPage, Group, GroupUpdate, Members, UpdateOutcome, page_of,
 };
 use tidegate_proto::record::signal::Signal;
 use tidegate_proto::{Commit, GroupName, Key, NodeId, Value};
@@ -56,14 +56,21 @@ async fn write(world: &World, current: Option<u64>, update: Option<(u64, u32)>) 
         let page = ExposedPage { generation: version(number).generation, members };
         commit = commit.put(Key::Exposed(group(), page_of(&node(), PAGES)), page);
     }
-    let latest = current.max(update.map(|(number, _)| number)).unwrap_or(1);
+    let latest = MetadataGeneration::new(current.max(update.map(|(number, _)| number)).unwrap_or(1)).unwrap();
+    let returned = EndedUpdate {
+        generation: latest,
+        outcome: UpdateOutcome::Returned,
+        because: String::new(),
+        who: "op".into(),
+        at: Default::default(),
+    };
     let body = Group {
         members: Members::Named,
-        latest: MetadataGeneration::new(latest).unwrap(),
+        latest,
         current: current.map(version),
         kept: None,
         update: running,
-        last: None,
+        last: (current.is_none() && update.is_none()).then_some(returned),
     };
     world.store.store.commit(&commit.put(Key::Group(group()), body)).await.unwrap();
 }
@@ -210,6 +217,26 @@ async fn unwritable_document_file_is_reported() {
     let said = wait_for_word(&world, 1).await;
     assert!(!said.success && said.failure.as_ref().is_some_and(|kind| kind.as_str() == "file"), "{said:?}");
     assert!(hooks(&world).is_empty(), "no hook without its file");
+}
+
+/// A store that was lost and begun again counts from 1, and its first update has not come to this node yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn document_of_a_lost_store_stays_until_its_batch() {
+    let world = world_with("true").await;
+    write(&world, Some(7), None).await;
+    let agent = world.agent();
+    wait_for_hooks(&world, &["7"]).await;
+    agent.kill();
+
+    write(&world, None, Some((1, 0))).await;
+    let _again = world.agent();
+    let stays = || async { world.log().contains("the document of a former store stays") };
+    wait_for("a look at the update", &world, stays, |stays| *stays).await;
+    assert_eq!((file(&world), hooks(&world)), (Some(json!({"x": 7})), vec!["7".to_owned()]));
+
+    write(&world, None, Some((1, 1))).await;
+    wait_for_hooks(&world, &["7", "1"]).await;
+    assert_eq!(file(&world), Some(json!({"x": 1})));
 }
 
 /// The update has ended between this node's read of the group's record and its read of the page: the record says that the

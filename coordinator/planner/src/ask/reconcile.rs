@@ -86,6 +86,7 @@ pub fn reconcile(
     let changes = proposal.nothing_acts
         || !proposal.databases.is_empty()
         || !choices.disregard.is_empty()
+        || !fleet.counts_on()
         || proposal.witnesses.iter().any(|witness| witness.fate != Fate::Quarantined);
     if !changes {
         return Err(Refusal::state(
@@ -95,7 +96,7 @@ pub fn reconcile(
     let known = fleet.reconciliation();
     let mut body = body;
     (body.who, body.why, body.at) = (asker.who.clone(), asker.why.clone(), moment.wall);
-    let commit = with_event(moment, Subject::Fleet, asker, &was(&proposal), &becomes(&proposal, hash))
+    let commit = with_event(moment, Subject::Fleet, asker, &was(fleet, &proposal), &becomes(&proposal, hash))
         .when(Precondition::At(Key::Reconciliation, known.map_or(Revision::ABSENT, |known| known.at)));
     // What runs where, and each window, is still what the plan shows.
     let commit = [Kind::Report, Kind::Inventory, Kind::Decommission, Kind::Window]
@@ -123,7 +124,7 @@ fn set_window(fleet: &Fleet, commit: Commit, change: &WindowChange) -> Commit {
 }
 
 /// What was said against the store, for the history.
-fn was(proposal: &Proposal) -> String {
+fn was(fleet: &Fleet, proposal: &Proposal) -> String {
     let mut said: Vec<String> = Vec::new();
     said.extend(
         proposal.fall.map(|(seen, found)| format!("a coordinator saw revision {seen}, then {found}")),
@@ -134,6 +135,8 @@ fn was(proposal: &Proposal) -> String {
             .iter()
             .map(|(id, term, _)| format!("the database of upgrade {id} obeyed term {term}")),
     );
+    let uncounted = "the reconciliation record names a revision that no store can have given";
+    said.extend((!fleet.counts_on()).then(|| uncounted.to_owned()));
     let others = said.len();
     said.extend(proposal.witnesses.iter().map(|witness| format!("{} {}", witness.instance, witness.says)));
     let more = (proposal.witnesses.len() + others).saturating_sub(NAMED);

@@ -204,6 +204,33 @@ fn restored_database_without_rollback_lists_migrations() {
     }
 }
 
+/// It comes back with the former version when the last look is old.
+#[test]
+fn straggler_is_not_moved_onto_an_older_copy() {
+    for (phase, order, approvals) in [
+        ("migrate", MigrateOrder::AfterRoll, json!(["remove"])),
+        ("remove", MigrateOrder::BeforeRoll, json!(["contract"])),
+        ("contract", MigrateOrder::BeforeRoll, json!([])),
+    ] {
+        let mut world = started(json!({"approvals": approvals}), order);
+        world.until(phase, |world| world.phase().name().word() == phase);
+        if phase != "contract" {
+            world.run();
+        }
+        let migrated = std::mem::take(&mut world.database);
+        world.leading_ms += 60_000;
+        world.fall_silent(1);
+        world.return_with(&node(1), 1);
+        let last = world.run();
+        let is_lost = last.waiting[&upgrade_id()].iter().any(|reason| reason.kind() == "schema-lost");
+        assert!(is_lost && world.phase().name().word() == phase, "{phase}: {:?}", last.waiting);
+        assert_eq!(world.versions(), [2, 1, 2], "{phase}");
+        world.database = migrated;
+        let last = world.run();
+        assert_eq!(world.versions(), [2; 3], "{phase}: {:?}", last.waiting);
+    }
+}
+
 const UNFINISHED: &str = "migration 0001_it is of version 1, and the history does not show it";
 
 /// An older copy, which was made before the upgrade before this one.

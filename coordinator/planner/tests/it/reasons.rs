@@ -197,7 +197,11 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
         gate(Some("fail".into()), Digest::ABSENT),
         disregarded(Inclusion::Open),
         disregarded(Inclusion::Widens(release(3).version)),
-        disregarded(Inclusion::Outside(release(3).version)),
+        disregarded(Inclusion::Outside {
+            version: release(3).version,
+            floor: release(1).version,
+            ceiling: release(2).version,
+        }),
         disregarded(Inclusion::NeedsVersion),
         disregarded(Inclusion::Impossible),
     ]

@@ -9,6 +9,7 @@ mod floors;
 mod later;
 mod listed;
 mod many;
+mod numbers;
 mod rollback;
 mod unknown;
 

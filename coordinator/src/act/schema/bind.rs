@@ -75,12 +75,23 @@ pub(super) async fn claim(
 /// Whether the store knows the term that the database obeyed last, and gives a higher number.
 fn known(context: &Context, schema: &SpecSchema, seen: &SchemaFacts) -> Result<(), Unbound> {
     let DatabaseSource::FromEnv(variable) = &schema.database;
+    countable(context, variable, seen)?;
     match &seen.obeyed {
         Some((term, number)) if !job::acknowledged(context, seen) => {
             Err(Unbound::Stranger { variable: variable.clone(), term: term.clone(), number: *number })
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a store before this one can have given the number that the database keeps for the term that it obeyed last.
+/// Another number contradicts no store, and no reconciliation counts on from it.
+pub(super) fn countable(context: &Context, variable: &str, seen: &SchemaFacts) -> Result<(), Unbound> {
+    let Some((term, number)) = &seen.obeyed else { return Ok(()) };
+    if context.mirror.view().fleet.revision().may_follow(*number) {
+        return Ok(());
+    }
+    Err(Unbound::Number { variable: variable.to_owned(), term: term.clone(), number: *number })
 }
 
 /// The term as databases keep it. After a store was restored, its numbers count on from the highest that the former

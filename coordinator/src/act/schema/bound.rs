@@ -75,6 +75,16 @@ pub enum Unbound {
         /// The number that it keeps for the term.
         number: Revision,
     },
+    /// It keeps a number that no store can have given: no term counts on from it.
+    #[error(
+        "the database that the environment variable {variable} names keeps number {number} for term {term}, which no store before this one can have given, so no term can be counted on from it. Nothing was changed. Correct the URL or restore the database; or, where no other store leads it, set term_revision in its table tidegate_schema to 0"
+    )]
+    Number {
+        /// Where its URL is.
+        variable: String,
+        term: TermId,
+        number: Revision,
+    },
     /// A migration requires the floor of something that is no service.
     #[error("a service that `requires` of a migration names")]
     Required(#[source] NotAName),
@@ -83,7 +93,7 @@ pub enum Unbound {
     Floor(#[source] tidegate_proto::version::NotAVersion),
     /// The term that a database would keep cannot be counted.
     #[error(
-        "the reconciliation record names revision {0} of a former store, which no store can have given, so the term cannot be counted on from it: `tidegate fleet reconcile`, or correct that record"
+        "the reconciliation record names revision {0} of a former store, which no store can have given, so the term cannot be counted on from it: `tidegate fleet reconcile` corrects that"
     )]
     Term(Revision),
     /// The database did not do what was asked.

@@ -1,6 +1,6 @@
 //! One job on one schema: look, do, look again. Facts and the reason for a failure are reported to the planner.
 
-use super::bind::{self, term_of};
+use super::bind::{self, countable, term_of};
 use super::bound::{self, Bound, Unbound};
 use super::look;
 use super::sessions::sessions_of;
@@ -125,6 +125,7 @@ async fn attempt(
         cached if job == SchemaJob::Look => look::again(leadership, &upgrade, &bound, &cached).await?,
         _ => look::looked(leadership, &upgrade, &bound).await?,
     };
+    countable(context, &bound.variable, &seen).map_err(|e| e.in_words())?;
     // Whom it obeyed last is asked before it is made to obey us.
     if job == SchemaJob::Look || !acknowledged(context, &seen) {
         return Ok(seen);
@@ -204,6 +205,7 @@ async fn bind(
     // Drift, and a history that cannot be read, are said before it is claimed.
     let bound = Bound::open(context, id, spec, schema, None).await?;
     let seen = bound.facts(RowCount::Uncounted).await?;
+    countable(context, &bound.variable, &seen)?;
     if !acknowledged(context, &seen) {
         return Ok(seen);
     }

@@ -49,9 +49,10 @@ pub(super) async fn plan(
 
 fn described(reply: &PlanReconciliationReply) -> Page {
     let mut page = Page::default();
-    page.line(match reply.nothing_acts {
-        true => "The store is contradicted, and nothing acts until a plan is applied.",
-        false => "One node alone contradicts the store: its instances count as silent and out, the floor, remove and contract of their services are closed, and everything else goes on.",
+    page.line(match (reply.nothing_acts, reply.witnesses.is_empty()) {
+        (true, _) => "The store is contradicted, and nothing acts until a plan is applied.",
+        (false, true) => "No agent contradicts the store. A plan corrects the number from which the terms for databases count on.",
+        (false, false) => "One node alone contradicts the store: its instances count as silent and out, the floor, remove and contract of their services are closed, and everything else goes on.",
     });
     page.line("");
     if let (Some(seen), Some(found)) = (reply.seen, reply.found) {

@@ -38,7 +38,7 @@ impl Planned {
         let taken_up =
             disregarded.any(|(service, instance, _)| names(&choices.include, service, &instance.node));
         let databases = fleet.unknown_to_store(&moment.schemas).next().is_some();
-        if contradiction == Contradiction::None && !taken_up && !databases {
+        if contradiction == Contradiction::None && !taken_up && !databases && fleet.counts_on() {
             return Err(Refusal::state("nothing contradicts the store: there is nothing to reconcile"));
         }
         check(fleet, choices)?;

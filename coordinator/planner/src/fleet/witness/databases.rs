@@ -18,14 +18,21 @@ impl Fleet {
         self.acknowledges_term(term) && former.checked_add(begun).is_none_or(obeys)
     }
 
+    /// Whether the terms of this store can be counted on from the revision that its reconciliation names. A plan to reconcile
+    /// takes that out of the record otherwise.
+    pub(crate) fn counts_on(&self) -> bool {
+        self.reconciliation().is_none_or(|by| self.revision().may_follow(by.revision))
+    }
+
     /// The databases that the store does not acknowledge, each with the term that it obeyed and the number that it
-    /// keeps for it.
+    /// keeps for it. One that no store can have given is no witness.
     pub fn unknown_to_store<'a>(
         &'a self,
         databases: &'a BTreeMap<UpgradeId, SchemaFacts>,
     ) -> impl Iterator<Item = (&'a UpgradeId, &'a TermId, Revision)> {
         let obeyed = databases.iter().filter_map(|(id, facts)| Some((id, facts.obeyed.as_ref()?)));
         obeyed
+            .filter(|(_, (_, number))| self.revision().may_follow(*number))
             .filter(|(_, (term, number))| !self.acknowledges_database(term, *number))
             .map(|(upgrade, (term, number))| (upgrade, term, *number))
     }

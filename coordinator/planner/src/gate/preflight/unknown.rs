@@ -58,8 +58,9 @@ fn disregarded(id: &InstanceId, inclusion: Inclusion) -> String {
              had admitted it; otherwise {}",
             ended_by(&id.service, "a version inside the window")
         ),
-        Inclusion::Outside(version) => format!(
-            ", which is refused while version {version} runs there, outside the new window: {}",
+        Inclusion::Outside { version, floor, ceiling } => format!(
+            ", which is refused while version {version} runs there, outside the new window \
+             [{floor}, {ceiling}]: {}",
             ended_by(&id.service, "a version inside it")
         ),
         Inclusion::NeedsVersion => format!(

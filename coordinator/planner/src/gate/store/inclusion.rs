@@ -17,7 +17,14 @@ pub enum Inclusion {
     Widens(ServiceVersion),
     /// It is refused: this version runs there, and the new window does not admit it. A plan lowers no floor, and widens no
     /// window without a claimed floor.
-    Outside(ServiceVersion),
+    Outside {
+        /// What runs there.
+        version: ServiceVersion,
+        /// The floor of the new window.
+        floor: ServiceVersion,
+        /// Its ceiling, unless that is raised to what another instance runs.
+        ceiling: ServiceVersion,
+    },
     /// It is refused: the version that runs is not known, and the instance may be in rotation.
     NeedsVersion,
     /// It is refused: no store before this one can have given the revision that was claimed.
@@ -29,15 +36,15 @@ impl Inclusion {
     pub(crate) fn of(fleet: &Fleet, service: &ServiceFleet, instance: &Instance) -> Self {
         let claimed = instance.report.as_ref().map(|report| report.obeyed());
         let (window, raised) = (service.window(), claimed.and_then(|claim| claim.floor));
-        let floor = window.map(|window| window.floor).max(raised);
-        let is_below = |version: ServiceVersion| floor.is_some_and(|floor| version < floor);
+        let floor = window.map(|window| window.floor).max(raised).unwrap_or(ServiceVersion::ABSENT);
         let is_above = |version: ServiceVersion| window.is_some_and(|window| version > window.ceiling);
         match Running::of(instance) {
             _ if claimed.is_some_and(|claim| !fleet.revision().may_follow(claim.revision)) => {
                 Self::Impossible
             }
-            Running::At(version) if is_below(version) || is_above(version) && raised.is_none() => {
-                Self::Outside(version)
+            Running::At(version) if version < floor || is_above(version) && raised.is_none() => {
+                let ceiling = window.map_or(floor, |window| window.ceiling.max(floor));
+                Self::Outside { version, floor, ceiling }
             }
             Running::At(version) if is_above(version) => Self::Widens(version),
             Running::Unknown if !is_out(instance) => Self::NeedsVersion,
@@ -52,9 +59,10 @@ impl Inclusion {
             Self::Widens(version) => {
                 format!(", which may widen the window to version {version} that runs there")
             }
-            Self::Outside(version) => {
-                format!(", which is refused while version {version} runs there, outside the new window")
-            }
+            Self::Outside { version, floor, ceiling } => format!(
+                ", which is refused while version {version} runs there, outside the new window \
+                 [{floor}, {ceiling}]"
+            ),
             Self::NeedsVersion => {
                 ", which needs the version that runs, or that they are out of rotation".to_owned()
             }
@@ -72,7 +80,7 @@ impl Inclusion {
                 "a person, who includes the claim where the former store had admitted that version; \
                  otherwise starts a version inside the window there, or decommissions the instance"
             }
-            Self::Outside(_) => {
+            Self::Outside { .. } => {
                 "a person, who starts a version there that the new window admits, then includes the claim; \
                  or decommissions the instance"
             }
@@ -90,7 +98,7 @@ impl Inclusion {
             Self::Open => include,
             Self::Widens(_) => format!("{include}, or {decommission}"),
             Self::NeedsVersion => format!("tidegate-agent check (on {node})"),
-            Self::Outside(_) | Self::Impossible => decommission,
+            Self::Outside { .. } | Self::Impossible => decommission,
         }
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn contract(draft: &mut Draft<'_>, certificate: Digest) {
     stragglers::move_to(draft, &target, "the old code is removed");
     if draft.has_commits() {
         // The job goes on meanwhile: an instance that is moved was refused by the floor, and is no user of the schema.
-        if !draft.facts().is_some_and(|facts| facts.contracted) {
+        if !draft.works_on_schema() && !draft.facts().is_some_and(|facts| facts.contracted) {
             draft.schema(job(draft, certificate));
         }
         return;

@@ -59,6 +59,10 @@ pub(super) fn migrate(draft: &mut Draft<'_>) {
 /// Whether the database shows the job done; sees to it that it runs otherwise. Only what was seen for this decision
 /// counts, and only where the database still shows what earlier phases did.
 pub(super) fn run(draft: &mut Draft<'_>, job: SchemaJob, is_done: impl Fn(&SchemaFacts) -> bool) -> bool {
+    // An instance waits for a look. Another job would end that.
+    if draft.works_on_schema() {
+        return false;
+    }
     let Some(facts) = draft.fresh_facts() else {
         // A job that runs, or did not succeed, looks by itself before it does anything.
         match draft.facts().filter(|facts| facts.running.is_some() || facts.trouble.is_some()) {
@@ -88,6 +92,20 @@ pub(super) fn shows(draft: &mut Draft<'_>) -> Shown {
             look(draft);
             Shown::Unknown
         }
+        Some(facts) if is_lost(draft, facts) => Shown::Lost,
+        Some(_) => Shown::Yes,
+    }
+}
+
+/// The same for an instance that may be moved beside a job, which has looked before it began. Where no look holds, it asks
+/// for none.
+pub(super) fn shows_beside_a_job(draft: &mut Draft<'_>) -> Shown {
+    let runs = draft.facts().is_some_and(|facts| facts.running.is_some());
+    if runs || draft.upgrade.schema.is_none() {
+        return Shown::Yes;
+    }
+    match draft.recent_facts() {
+        None => Shown::Unknown,
         Some(facts) if is_lost(draft, facts) => Shown::Lost,
         Some(_) => Shown::Yes,
     }

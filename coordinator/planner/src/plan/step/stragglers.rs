@@ -4,12 +4,14 @@
 
 use super::super::Draft;
 use super::moving::{Moving, move_instances};
+use super::schema::{self, Shown};
 use crate::action::SchemaJob;
 use crate::fleet::{Instance, Known, Standing, moved_from};
 use crate::gate::person::rollback;
 use crate::gate::roll::none_failed_to_stage;
 use crate::gate::version::all_at;
 use crate::upgrade::is_unseen;
+use std::cell::Cell;
 use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::{Release, ServiceVersion, mutant};
@@ -26,10 +28,20 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
     if draft.has_commits() || mutant::is("stragglers-are-only-named") || !may_start(draft, release.version) {
         return;
     }
+    let shown = match draft.upgrade.phase.name() {
+        PhaseName::RollingBack => Shown::Yes,
+        _ => schema::shows_beside_a_job(draft),
+    };
+    if shown == Shown::Lost {
+        return;
+    }
     let moved_from = moved_from(draft.upgrade);
+    let awaits_look = Cell::new(false);
     let may_begin = |i: &Instance| {
-        (is_elsewhere(i, release.version) || i.is_unreplaced(moved_from))
-            && i.has_staged(std::slice::from_ref(release))
+        let is_due = (is_elsewhere(i, release.version) || i.is_unreplaced(moved_from))
+            && i.has_staged(std::slice::from_ref(release));
+        awaits_look.set(awaits_look.get() || is_due && shown == Shown::Unknown);
+        is_due && shown == Shown::Yes
     };
     let around = Moving {
         service,
@@ -42,6 +54,9 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
         overdue: false,
     };
     move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
+    if awaits_look.get() {
+        schema::look(draft);
+    }
     // Who could not stage it is not begun with; only a person's retry has its agent try again.
     draft.passes(none_failed_to_stage(service, &release.tag));
 }
