@@ -22,10 +22,20 @@ pub enum PersonGate {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<String>,
     },
-    Approval { point: ApprovalPoint },
-    Acceptance { why: String },
-    Paused { who: String, why: String, rollback_path: bool },
-    NoRollback { why: String },
+    Approval {
+        point: ApprovalPoint,
+    },
+    Acceptance {
+        why: String,
+    },
+    Paused {
+        who: String,
+        why: String,
+        rollback_path: bool,
+    },
+    NoRollback {
+        why: String,
+    },
 }
 
 impl PersonGate {

@@ -134,9 +134,8 @@ fn disregarded_one_outside_the_new_window_is_not_included() {
         assert!(refused.message.contains(&outside), "{refused}");
         let found = found_by_preflight(&world);
         let ends = "start a version inside it there, or stop it and its agent";
-        let named = format!(
-            "which is refused while version {runs} runs there, outside the new window {new}: {ends}"
-        );
+        let named =
+            format!("which is refused while version {runs} runs there, outside the new window {new}: {ends}");
         assert!(found.contains(&named), "{found}");
         assert!(!found.contains("--include"), "{found}");
     }
