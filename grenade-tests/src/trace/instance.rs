@@ -119,7 +119,7 @@ impl Instance {
     fn is_ordered_out(&self, report: &Report) -> bool {
         let Some(directive) = &self.directive else { return false };
         let obeyed = report.generation.0 >= directive.revision;
-        // Whose journal is not newer has no reason to decline an order that takes of the budget.
+        // An agent that was admitted before an order which takes of the budget has no reason to decline it.
         let admitted_before = report.admission.exists() && report.admission.0 < directive.revision;
         let may_decline = directive.body.presumes_out || !admitted_before;
         match &directive.body.disposition {
