@@ -2,6 +2,7 @@
 
 use super::current::Current;
 use super::database::Database;
+use super::ends::lasted_until;
 use super::judge::ServiceFacts;
 use super::slot::{At, Running, Slot};
 use super::world::World;
@@ -90,10 +91,11 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
     }
     let ended = ended_at(world, current);
     let mut state = world.testbed.state();
-    // Without its journal, no agent can know what a program is that reports another version, unless that was admitted with its
-    // release before.
-    let lied = |(_, node): &At, slot: &Running| {
-        state.facts.journals_lost.contains(node) && slot.is.says == Some(plan.from)
+    // An agent that lost its journal since cannot know what a program is that reports another version, unless that was admitted
+    // with its release before.
+    let lied = |at: &At, run: &Running| {
+        let since = state.slots.get(at).map_or(0, |slot| slot.release_since);
+        lasted_until(&state.facts.journals_lost, at.1, since) && run.is.says == Some(plan.from)
     };
     let admissions = state.facts.rolled_back.get(&current.id).copied().unwrap_or(u64::MAX);
     // The window admits what it did before the upgrade: what was admitted only then came after the rollback, and so does what

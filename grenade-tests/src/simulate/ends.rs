@@ -13,6 +13,15 @@ fn bound(upgrade: &Upgrade, names: &Names) -> Vec<(usize, u32)> {
     all.filter_map(|(service, needs)| Some((names.service(service.as_str())?, needs.get()))).collect()
 }
 
+/// No hook that was begun before an agent was stopped, or lost its journal, lasts longer, in milliseconds.
+const SETTLED: u64 = 60_000;
+
+/// Whether the last time in which the agent of a node saw or knew nothing lasted until this time, or ended so short a time
+/// before that what was begun then may have been under way.
+pub(super) fn lasted_until(ended: &BTreeMap<usize, u64>, node: usize, time: u64) -> bool {
+    ended.get(&node).is_some_and(|end| time <= end.saturating_add(SETTLED))
+}
+
 /// Judges the phase that an upgrade entered.
 pub(super) fn judge(
     facts: &mut Facts,
@@ -125,8 +134,8 @@ fn all_serve(
 }
 
 /// No instance runs the new release where that is never healthy for as long as the upgrade asks for: none of it can have been
-/// verified. Not judged are instances that came with it, those whose journal is lost, and those whose agent was stopped,
-/// and so may have seen no break.
+/// verified. Not judged are instances that came with it, and those whose agent lost its journal or was stopped since the release
+/// began to run there, and so may have seen no break.
 fn none_flaps(
     facts: &mut Facts,
     slots: &BTreeMap<At, Slot>,
@@ -136,8 +145,9 @@ fn none_flaps(
 ) {
     let came_with_it = |slot: &Slot| slot.came_with.as_deref() == Some(tag);
     for (at, slot) in slots.iter().filter(|((of, _), slot)| *of == service && !came_with_it(slot)) {
-        let unseen = [&facts.byzantine, &facts.journals_lost, &facts.agents_stalled];
-        if unseen.iter().any(|nodes| nodes.contains(&at.1)) || !facts.silent.counts(*at) {
+        let blind = [&facts.journals_lost, &facts.agents_stalled];
+        let is_unseen = blind.iter().any(|ended| lasted_until(ended, at.1, slot.release_since));
+        if is_unseen || facts.byzantine.contains(&at.1) || !facts.silent.counts(*at) {
             continue;
         }
         if slot.alive(now).is_some_and(|run| run.tag == tag && run.is.is_never_healthy_for(ms)) {
@@ -186,14 +196,12 @@ mod tests {
     }
 
     /// The rules that are broken where an upgrade to this release ends that asks for so many milliseconds.
-    fn broken(slot: Slot, ms: u64, stalled: bool) -> Vec<u8> {
+    fn broken(slot: Slot, ms: u64, stalled_until: Option<u64>) -> Vec<u8> {
         let mut facts = Facts::default();
         facts.silent.admitted(AT);
-        if stalled {
-            facts.agents_stalled.insert(AT.1);
-        }
+        facts.agents_stalled.extend(stalled_until.map(|until| (AT.1, until)));
         let slots = BTreeMap::from([(AT, slot)]);
-        none_flaps(&mut facts, &slots, &names(), (0, "pantry-2", ms), 60_000);
+        none_flaps(&mut facts, &slots, &names(), (0, "pantry-2", ms), 90_000);
         facts.breaches.iter().map(|breach| breach.rule).collect()
     }
 
@@ -215,12 +223,22 @@ mod tests {
     #[test]
     fn release_whose_health_flaps_is_not_verified() {
         let flaps = || runs(Behaviour { health_flaps: Some(4_000), ..Behaviour::good(2, 600) });
-        assert_eq!(broken(flaps(), 4_000, false), [12]);
-        assert_eq!(broken(flaps(), 3_999, false), Vec::<u8>::new(), "it may have been healthy for so long");
-        assert_eq!(broken(runs(Behaviour::good(2, 600)), 4_000, false), Vec::<u8>::new());
-        assert_eq!(broken(flaps(), 4_000, true), Vec::<u8>::new(), "its agent may have seen no break");
+        assert_eq!(broken(flaps(), 4_000, None), [12]);
+        assert_eq!(broken(flaps(), 3_999, None), Vec::<u8>::new(), "it may have been healthy for so long");
+        assert_eq!(broken(runs(Behaviour::good(2, 600)), 4_000, None), Vec::<u8>::new());
         let joined = |tag: &str| Slot { came_with: Some(tag.to_owned()), ..flaps() };
-        assert_eq!(broken(joined("pantry-2"), 4_000, false), Vec::<u8>::new(), "no order started it");
-        assert_eq!(broken(joined("pantry-1"), 4_000, false), [12], "an order started it");
+        assert_eq!(broken(joined("pantry-2"), 4_000, None), Vec::<u8>::new(), "no order started it");
+        assert_eq!(broken(joined("pantry-1"), 4_000, None), [12], "an order started it");
+    }
+
+    #[test]
+    fn agent_stopped_long_before_a_release_sees_its_breaks() {
+        let broken_by = |stalled_until| {
+            let is = Behaviour { health_flaps: Some(4_000), ..Behaviour::good(2, 600) };
+            broken(Slot { release_since: 70_000, ..runs(is) }, 4_000, Some(stalled_until))
+        };
+        assert_eq!(broken_by(70_000 - SETTLED - 1), [12]);
+        assert_eq!(broken_by(70_000 - SETTLED), Vec::<u8>::new(), "a hook may have been under way");
+        assert_eq!(broken_by(u64::MAX), Vec::<u8>::new(), "it is stopped");
     }
 }

@@ -91,10 +91,10 @@ pub(super) struct Facts {
     pub drains: Drains,
     /// Nodes whose agents lied: what runs there is unknown, and they are not judged.
     pub byzantine: BTreeSet<usize>,
-    /// Nodes whose agents have lost their journals.
-    pub journals_lost: BTreeSet<usize>,
-    /// Nodes whose agents were stopped for a while, and looked at nothing meanwhile.
-    pub agents_stalled: BTreeSet<usize>,
+    /// When the agent of a node was last started without its journal; not yet where that is `u64::MAX`.
+    pub journals_lost: BTreeMap<usize, u64>,
+    /// Until when the agent of a node was last stopped, and looked at nothing; it still is where that is `u64::MAX`.
+    pub agents_stalled: BTreeMap<usize, u64>,
     /// What failed after it was verified.
     pub late_failures: LateFailures,
     /// Release streams.

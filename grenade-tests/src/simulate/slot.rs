@@ -165,6 +165,8 @@ pub(super) struct Slot {
     pub supervised: bool,
     /// What ran last.
     pub last: Option<String>,
+    /// When that was started first, since another release ran.
+    pub release_since: u64,
     /// The release with which its node joined.
     pub came_with: Option<String>,
     /// The one release of its version that is left in its agent's config.

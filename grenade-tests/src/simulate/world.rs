@@ -369,7 +369,9 @@ impl World {
         if let (Some(service), Some(node)) = parsed {
             self.auditor.note_lost_journal(InstanceId::new(service, node));
         }
-        self.testbed.state().facts.starts_without_journal(at);
+        let (now, mut state) = (self.testbed.now(), self.testbed.state());
+        state.facts.starts_without_journal(at);
+        state.facts.journals_lost.insert(at.1, now);
     }
 
     /// Starts a second agent with the name of a node's first.

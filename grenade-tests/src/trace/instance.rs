@@ -119,8 +119,11 @@ impl Instance {
     fn is_ordered_out(&self, report: &Report) -> bool {
         let Some(directive) = &self.directive else { return false };
         let obeyed = report.generation.0 >= directive.revision;
+        // An agent that was admitted before an order which takes of the budget has no reason to decline it.
+        let admitted_before = report.admission.exists() && report.admission.0 < directive.revision;
+        let may_decline = directive.body.presumes_out || !admitted_before;
         match &directive.body.disposition {
-            _ if report.declined && obeyed => false,
+            _ if report.declined && obeyed && may_decline => false,
             Disposition::Drain | Disposition::Stop => true,
             Disposition::Replace { release } => match report.step {
                 _ if !obeyed => true,

@@ -13,7 +13,7 @@ use crate::upgrade::{View, rollback_path};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::{Directive, Disposition};
-use tidegate_proto::record::report::{Health, Report, Rotation};
+use tidegate_proto::record::report::{Health, Report};
 use tidegate_proto::record::upgrade::{Decision, Pause, Phase, Upgrade};
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, NodeId, Revision, ServiceName, UpgradeId};
@@ -219,21 +219,7 @@ pub fn retry(
     let Some((instance, directive)) = failed.zip(directive) else { return Ok(commit) };
     let mut body = ordered_again(moment, directive, false);
     let commit = match body.disposition.takes_out() {
-        true if is_counted_out(instance) => {
-            // It leaves the budget as it is. Where requests may reach it, it may be in rotation again at any moment.
-            body.presumes_out |= must_presume_out(fleet, stored, instance);
-            let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::budget_at);
-            commit.when(Precondition::At(Key::Budget(service.clone()), at))
-        }
-        true if capacity::is_hidden(instance) || instance.runs_nothing() => {
-            // It costs no budget: its agent declines it where the instance is in rotation again.
-            body.presumes_out = true;
-            commit
-        }
-        true => {
-            body.presumes_out = false;
-            taken_out(fleet, moment, stored, instance, commit)?
-        }
+        true => taken_out_again((fleet, moment), stored, instance, &mut body, commit)?,
         false => commit,
     };
     Ok(commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body)))
@@ -274,29 +260,41 @@ pub fn retry_stopped(
     let commit =
         taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
     let mut body = ordered_again(moment, directive, true);
-    // Its health URL answers 200 although it is declared stopped, and no order has taken it out.
-    let is_reached = instance.answers_200();
-    body.presumes_out &= !is_reached;
-    let takes_out = body.disposition.takes_out();
-    let answers = |report: &Stored<Report>| matches!(report.rotation, Rotation::In | Rotation::Returning);
-    if takes_out && is_counted_out(instance) && instance.report.as_ref().is_some_and(answers) {
-        body.presumes_out |= must_presume_out(fleet, stored, instance);
-    }
-    if !takes_out {
+    if !body.disposition.takes_out() {
         // Its drain has failed, and it was enabled since: an instance that does not answer is drained again.
         body.disposition = Disposition::Drain;
     }
-    let commit = match takes_out {
-        _ if is_reached => taken_out(fleet, moment, stored, instance, commit)?,
-        true => commit,
-        false => under_budget(fleet, moment, (service, node), commit),
-    };
+    let commit = taken_out_again((fleet, moment), stored, instance, &mut body, commit)?;
     Ok(commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body)))
 }
 
-/// Whether an order or a cordon counts it as out, whether or not requests reach it.
+/// Adds to the commit of an order that takes an instance out once more what it asks of the budget, and to the order whether it
+/// presumes that the instance is out.
+fn taken_out_again(
+    (fleet, moment): (&Fleet, &Moment),
+    stored: &Stored<Upgrade>,
+    instance: &Instance,
+    body: &mut Directive,
+    commit: Commit,
+) -> Result<Commit, Refusal> {
+    if is_counted_out(instance) {
+        // It leaves the budget as it is. Where requests may reach it, it may be in rotation again at any moment.
+        body.presumes_out |= must_presume_out(fleet, stored, instance);
+        let service = &stored.spec.service;
+        let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::budget_at);
+        return Ok(commit.when(Precondition::At(Key::Budget(service.clone()), at)));
+    }
+    // It costs no budget where it is hidden or has ended: its agent declines it where the instance is in rotation again.
+    body.presumes_out = capacity::is_hidden(instance) || instance.runs_nothing();
+    match body.presumes_out {
+        true => Ok(commit),
+        false => taken_out(fleet, moment, stored, instance, commit),
+    }
+}
+
+/// Whether an order, a cordon or its silence counts it as out, whether or not requests reach it.
 fn is_counted_out(instance: &Instance) -> bool {
-    instance.cordoned || instance.is_still_out_by_order()
+    instance.cordoned || instance.is_still_out_by_order() || instance.is_unheard()
 }
 
 /// Whether the order for one that counts as out already must presume that it is.

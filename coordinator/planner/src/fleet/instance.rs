@@ -223,14 +223,17 @@ impl Instance {
     }
 
     /// Whether its agent does not carry out the last directive: it is under no order, and to take it out costs what it costs
-    /// for any other.
+    /// for any other. An agent that was admitted before a directive which takes of the budget has no reason to decline it:
+    /// that is not believed, and the instance counts as out by its order.
     pub fn has_declined(&self) -> bool {
-        let directive = self.directive.as_ref();
-        let may_be_declined =
-            |d: &Stored<Directive>| d.presumes_out || !mutant::is("declined-drain-is-waited-for");
-        directive.is_some_and(may_be_declined)
-            && self.has_accepted()
-            && self.report.as_ref().is_some_and(|report| report.declined)
+        let Some((directive, report)) = self.directive.as_ref().zip(self.report.as_ref()) else {
+            return false;
+        };
+        let admitted_before = report.admission.exists() && report.admission < directive.at;
+        let may_decline = directive.presumes_out
+            || !admitted_before && !mutant::is("declined-drain-is-waited-for")
+            || mutant::is("any-decline-is-believed");
+        report.declined && may_decline && self.has_accepted()
     }
 
     /// The window that it has acknowledged; none where it names one that this store cannot have given before the report.

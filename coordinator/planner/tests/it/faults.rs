@@ -5,7 +5,7 @@ use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker, Refusal};
 use tidegate_planner::gate::RollGate;
-use tidegate_proto::commit::Commit;
+use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::report::{Fault, Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{Key, NodeId, ServiceVersion, Value, Write};
@@ -355,4 +355,28 @@ fn retry_of_a_crashed_one_presumes_it_out_without_capacity() {
     world.agent_step(&first[0]);
     let instance = world.store.fleet().service(&service()).unwrap().get(&first[0]).unwrap();
     assert!(instance.has_declined() && instance.is_in_service(), "{:?}", instance.report);
+}
+
+/// A person declares it stopped, and a supervisor may start it again at any moment.
+#[test]
+fn declared_stop_of_what_may_come_back_is_within_the_budget() {
+    let declare = |world: &World, n: &NodeId| {
+        ask::retry_stopped(world.store.fleet(), &world.moment(), &upgrade_id(), n, &asker())
+    };
+    let (mut world, first) = with_room_for_one();
+    fails(&mut world, &first[0], true, true);
+    world.agents.get_mut(&first[0]).unwrap().report.rotation = Rotation::Unknown;
+    world.publish(&first[0]);
+    let commit = declare(&world, &first[0]).unwrap();
+    assert!(commit.writes.iter().any(is_of_budget), "its health URL may answer 200 again");
+    leaves(&mut world);
+    let refused = declare(&world, &first[0]).unwrap_err();
+    assert!(refused.message.contains("leaves too few"), "{refused}");
+
+    // Without a version, it counts as out by its order.
+    world.agents.get_mut(&first[0]).unwrap().report.version = None;
+    world.publish(&first[0]);
+    let commit = declare(&world, &first[0]).unwrap();
+    let is_compared = commit.when.iter().any(|held| matches!(held, Precondition::At(Key::Budget(_), _)));
+    assert!(is_compared && commit.writes.iter().any(presumes_out), "{commit:?}");
 }

@@ -357,6 +357,24 @@ fn drained_one_outside_is_replaced_without_capacity() {
     assert_eq!(ordered, Disposition::Replace { release: release(2) });
 }
 
+/// The journal of its agent was lost, and is newer than the order. It runs the right version again, and is not ready.
+#[test]
+fn one_that_declined_its_drain_is_not_named_as_outside() {
+    let mut world = completed();
+    put_back(&mut world, 0, 1);
+    world.turn();
+    assert_eq!(disposition(&world, 0), Disposition::Drain);
+    let at = world.store.keys[&Key::Directive(service(), node(0))].1;
+    put_back(&mut world, 0, 2);
+    let report = &mut world.agents.get_mut(&node(0)).unwrap().report;
+    (report.generation, report.declined) = (Revision(at), true);
+    (report.step, report.health) = (Step::Serving, Health::Unhealthy);
+    world.admit(&node(0));
+    world.publish(&node(0));
+    let (_, plan) = world.turn();
+    assert!(plan.waiting.is_empty(), "{:?}", plan.waiting);
+}
+
 fn contracted_in_window(world: &World) -> Option<ServiceVersion> {
     match &world.store.keys[&Key::Window(service())].0 {
         Value::Window(window) => window.body.contracted,

@@ -114,21 +114,49 @@ fn until_drained(world: &mut World) -> (usize, Revision) {
     panic!("none is drained");
 }
 
-/// The journal of its agent was lost, and the order is older than the new one.
-#[test]
-fn declined_drain_is_planned_again_within_the_budget() {
+/// A roll of four instances; three must stay in service, and one is to be drained. Which one, and the revision of the order.
+fn with_one_to_drain() -> (World, usize, Revision) {
     let mut world = World::at_version_1(4);
     let change = json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 3});
     world.start(spec(change)).unwrap();
     let (n, at) = until_drained(&mut world);
+    (world, n, at)
+}
+
+/// Its agent says that it declines the order of this revision.
+fn declines(world: &mut World, n: usize, at: Revision) {
     let report = &mut world.agents.get_mut(&node(n)).unwrap().report;
     (report.generation, report.declined) = (at, true);
     world.publish(&node(n));
+}
+
+/// The journal of its agent was lost, and the order is older than the new one.
+#[test]
+fn declined_drain_is_planned_again_within_the_budget() {
+    let (mut world, n, at) = with_one_to_drain();
+    assert!(world.admit(&node(n)), "its version is the one before");
+    declines(&mut world, n, at);
     let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap().clone();
     assert!(instance.has_declined() && instance.is_in_service() && !instance.is_under_order());
     world.run();
     assert_eq!((world.phase(), world.min_seen_in_service), (Phase::Completed, 3));
     assert_eq!(world.versions(), [2; 4]);
+}
+
+/// Its agent was admitted before each order, and says that it declines it: no journal was lost.
+#[test]
+fn drain_that_only_a_liar_declines_is_not_ordered_again() {
+    let (mut world, n, first) = with_one_to_drain();
+    let last = |world: &World| world.store.keys[&Key::Directive(service(), node(n))].1;
+    for _ in 0..5 {
+        let at = Revision(last(&world));
+        declines(&mut world, n, at);
+        world.turn();
+    }
+    assert_eq!(Revision(last(&world)), first, "it is out by its order");
+    world.stalled_ms = 10 * 60 * 1000;
+    world.turn();
+    assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
 }
 
 #[test]

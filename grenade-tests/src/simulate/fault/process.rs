@@ -39,12 +39,14 @@ pub(super) fn kill_agent(world: &mut World, node: usize) -> Vec<Undo> {
 }
 
 pub(super) fn stall_agent(world: &World, node: usize) -> Vec<Undo> {
-    world.testbed.state().facts.agents_stalled.insert(node);
+    world.testbed.state().facts.agents_stalled.insert(node, u64::MAX);
     world.agents[node].iter().for_each(|agent| agent.gate.set(Passage::Stalled));
     vec![Undo::ThawAgent(node)]
 }
 
 pub(super) fn resume_agent(world: &World, node: usize) {
+    let now = world.testbed.now();
+    world.testbed.state().facts.agents_stalled.insert(node, now);
     world.agents[node].iter().for_each(|agent| agent.gate.set(Passage::Open));
 }
 
@@ -62,7 +64,7 @@ pub(super) fn erase_journals(world: &mut World, node: usize) {
     world.without_journal.extend(lost);
     let mut state = world.testbed.state();
     state.disks[node].files.retain(|path, _| !path.starts_with("/var/agent"));
-    state.facts.journals_lost.insert(node);
+    state.facts.journals_lost.insert(node, u64::MAX);
 }
 
 /// Kills an agent; from then on something else writes false records in its place.

@@ -11,7 +11,7 @@ const DRAINED: u64 = 30_000;
 
 impl Facts {
     /// Whether no fault was active since then, nor ended less than `OLD` before, and the store was never replaced.
-    pub(super) fn is_calm_since(&self, since: u64) -> bool {
+    pub(in crate::simulate) fn is_calm_since(&self, since: u64) -> bool {
         self.struck_until < since
     }
 

@@ -21,6 +21,9 @@ impl Testbed {
         let slot = state.slots.entry(at).or_default();
         let still = slot.alive(now).map(|run| run.tag.clone());
         slot.running = Some(Running { tag: tag.to_owned(), is, since: now, pid, put_back: false });
+        if slot.last.as_deref() != Some(tag) {
+            slot.release_since = now;
+        }
         slot.last = Some(tag.to_owned());
         let name = self.names.instance(at);
         state.log.log(now, &format!("{name} starts {tag}"));

@@ -68,8 +68,11 @@ impl Testbed {
                 (slot.out, slot.came_at) = (None, now);
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 at version {}", version.unwrap_or(0)));
-                // What a person put back was in before, and its health may have failed for less time than a check needs.
-                if !put_back && !stayed {
+                // What a person put back was in before, and comes in again where it failed by itself. Its agent, which hid it,
+                // shows it only inside the window.
+                let was_hidden =
+                    matches!(&out, Some((since, Cause::Order)) if state.facts.is_calm_since(*since));
+                if !stayed && (!put_back || was_hidden) {
                     state.facts.came_in(now, at, version.unwrap_or(0), &name);
                 }
             }
@@ -139,5 +142,37 @@ mod tests {
         seconds_pass(&testbed, 8).await;
         let rules: Vec<u8> = testbed.state().facts.breaches.iter().map(|breach| breach.rule).collect();
         assert_eq!(rules.first(), Some(&2), "balancers had taken it out");
+    }
+
+    /// The rules that are broken where a version outside the window was put back, left rotation by this and came in again.
+    async fn broken_by_return(struck_until: u64, leaves: fn(&Testbed)) -> Vec<u8> {
+        let service = ServiceFacts { instances: 1, windows: vec![(0, 2, 2)], ..ServiceFacts::default() };
+        let facts = Facts { services: vec![service], struck_until, ..Facts::default() };
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let releases = [1, 2].map(|version| (format!("pantry-{version}"), Behaviour::good(version, 0)));
+        let testbed = Testbed::new(names, releases.into(), EventLog::new(true), facts);
+        testbed.start(PLACE, "pantry-2");
+        testbed.reload(PLACE, "pantry-1", true);
+        seconds_pass(&testbed, 2).await;
+        leaves(&testbed);
+        seconds_pass(&testbed, 4).await;
+        drop(testbed.remove(0, &disable_file("pantry")));
+        seconds_pass(&testbed, 4).await;
+        let state = testbed.state();
+        assert!(state.slots[&PLACE].serves, "it came in again");
+        state.facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn put_back_outside_is_not_shown_by_the_agent_that_hid_it() {
+        let hides = |testbed: &Testbed| {
+            testbed.write(0, &disable_file("pantry"), BY_AGENT.to_vec()).unwrap();
+        };
+        let fails = |testbed: &Testbed| {
+            testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Health, now + 3_000));
+        };
+        assert_eq!(broken_by_return(0, hides).await, [2]);
+        assert_eq!(broken_by_return(u64::MAX, hides).await, Vec::<u8>::new(), "a fault was active");
+        assert_eq!(broken_by_return(0, fails).await, Vec::<u8>::new(), "no agent had hidden it");
     }
 }

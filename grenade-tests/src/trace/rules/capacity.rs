@@ -256,6 +256,26 @@ mod tests {
     }
 
     #[test]
+    fn order_that_a_newer_journal_declines_takes_none_out() {
+        let mut order: serde_json::Value = serde_json::from_str(DIRECTIVE).unwrap();
+        order["disposition"] = json!({"name": "drain"});
+        let (order, since) = (order.to_string(), DRAIN - 3_000);
+        let declined = |admission: u32| {
+            let mut report: serde_json::Value = serde_json::from_str(&replaced(Some(2), admission)).unwrap();
+            report["generation"] = json!(10);
+            report["declined"] = json!(true);
+            report.to_string()
+        };
+        let (newer, older) = (declined(11), declined(3));
+        let order = (since, "directives/pantry-api/n1", order.as_str());
+        let admitted = (since, "inventory/pantry-api/n1", ADMITTED);
+        let report = |text| (since, "reports/pantry-api/n1", text);
+        let breaks = drain_beside_a_replaced_one_breaks_it;
+        assert!(!breaks(&[order, admitted, report(newer.as_str())]), "its journal is newer than the order");
+        assert!(breaks(&[order, report(older.as_str())]), "it was admitted before, and is out by the order");
+    }
+
+    #[test]
     fn upgrade_that_is_over_moves_within_its_capacity() {
         assert!(!drain_of_breaks_it("u1", false, &[]));
         assert!(drain_of_breaks_it("u1", false, &[(DRAIN - 3_000, Fate::IsOut)]), "two must stay");

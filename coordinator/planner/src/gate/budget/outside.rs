@@ -59,9 +59,10 @@ pub(crate) fn is_left_in_rotation(instance: &Instance) -> bool {
     refused && instance.exposure() == Exposure::In && instance.unreadable.is_empty()
 }
 
+/// Its order is to leave rotation, and its agent has not declined that.
 pub(crate) fn is_to_drain(instance: &Instance) -> bool {
     let drains = instance.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Drain);
-    drains && instance.unreadable.is_empty()
+    drains && !instance.has_declined() && instance.unreadable.is_empty()
 }
 
 /// Whether no upgrade gives the instances their orders now, as far as everything that says so can be read.
