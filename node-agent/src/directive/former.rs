@@ -8,8 +8,9 @@
 //!   directive was to replace the instance with it and that failed, it is the first release of the directive that the window
 //!   admits.
 //! * What runs stays as it is: only a directive of this store lets it back into rotation. A release that was started, and has
-//!   failed without ever having answered a version, is stopped: its version does not become known otherwise. It was never
-//!   shown, so no request is in flight.
+//!   failed without ever having answered a version, is stopped: its version does not become known otherwise. So is one that
+//!   answers another version than the directive names for it: no rollback could return to it, so that no upgrade would start.
+//!   It was never shown, so no request is in flight.
 
 use super::act::Act;
 use super::decide::Context;
@@ -20,10 +21,11 @@ use tidegate_proto::record::directive::Disposition;
 
 /// Why the directive is not carried out any more.
 pub(crate) const DECLINED: &str =
-    "directive declined: it is of a former store, nothing of the service answers, and nothing would start it";
+    "directive declined: it is of a former store, nothing answers as it should, and nothing would start it";
 
 impl Context<'_> {
-    /// Declines the directive of a former store where nothing answers and the directive starts nothing.
+    /// Declines the directive of a former store where nothing answers, or what it started is not what it names, and the
+    /// directive starts nothing.
     pub(super) fn declines_former(&self) -> Option<Act> {
         let hook_runs = self.seen.hook == HookState::Runs;
         if !self.journal.obeys_former_store() || !self.seen.store || hook_runs || !self.has_driver() {
@@ -47,7 +49,7 @@ impl Context<'_> {
             _ if self.may_be_sent_requests() => None,
             // Only the end of the stop hook confirms it.
             Alive::Silent if nothing_listens => Some(Act::Decline(Phase::Stopping)),
-            Alive::Yes | Alive::Unknown if self.has_failed_unidentified() => {
+            Alive::Yes | Alive::Unknown if self.has_failed_unrecognised() => {
                 Some(Act::Decline(Phase::Stopping))
             }
             _ => None,
@@ -61,11 +63,19 @@ impl Context<'_> {
         self.is_unnoticed() && !is_known_bad
     }
 
-    /// Whether what was started has failed without having answered a version, and was never shown.
-    fn has_failed_unidentified(&self) -> bool {
+    /// Whether what was started has failed and was never shown, and has answered no version, or answers another one than its
+    /// own.
+    fn has_failed_unrecognised(&self) -> bool {
         let has_failed = matches!(self.journal.phase, Phase::Failed { .. });
         let is_unidentified = self.journal.unidentified.is_some() && self.seen.probe.version().is_none();
         let was_never_shown = self.journal.unexposed && self.seen.file == DisableFile::Own;
-        has_failed && is_unidentified && was_never_shown
+        has_failed && was_never_shown && (is_unidentified || self.answers_another_version())
+    }
+
+    /// Whether what was started last is the release of the directive, and answers another version than the directive says.
+    fn answers_another_version(&self) -> bool {
+        let Some(Disposition::Replace { release }) = self.disposition() else { return false };
+        let ran_last = self.journal.release.as_ref() == Some(&release.tag);
+        ran_last && self.seen.probe.version().is_some_and(|version| version != release.version)
     }
 }

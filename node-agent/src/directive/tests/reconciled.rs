@@ -315,6 +315,37 @@ fn failed_release_that_never_answered_is_stopped() {
     assert_eq!(target.tag, release(1).tag);
 }
 
+/// It answers the former version, which the window admits.
+#[test]
+fn failed_release_that_answers_another_version_is_stopped() {
+    let mut story = with_both(replace(2), 2, None);
+    story.journal.unexposed = true;
+    assert_eq!(story.act(), Act::Wait, "balancers may not have noticed that it refuses");
+    story.pass(6);
+    assert_eq!(story.act(), Act::Decline(Phase::Stopping));
+    let others: [(&str, fn(&mut Story)); 4] = [
+        ("requests may have been sent to it", |story| story.journal.unexposed = false),
+        ("a person keeps it out", |story| story.seen.file = DisableFile::Foreign),
+        ("another release runs", |story| story.journal.release = Some(release(1).tag)),
+        ("it answers its version", |story| {
+            story.seen.probe = Probed::Version(version(2));
+            story.journal.admitted.as_mut().unwrap().version = version(2);
+        }),
+    ];
+    for (why, change) in others {
+        let mut other = story.clone();
+        change(&mut other);
+        assert_eq!(other.act(), Act::Wait, "{why}");
+    }
+    story.journal.declined = true;
+    story.enter(Phase::Stopping);
+    assert_eq!(story.act(), Act::Stop);
+    story.gone();
+    story.enter(Phase::Stopped);
+    let Act::AdmitTarget(target) = story.act() else { panic!("{:?}", story.act()) };
+    assert_eq!(target.tag, release(1).tag);
+}
+
 /// It accepts connections: nothing refuses, and no answer comes.
 #[test]
 fn failed_release_that_accepts_and_never_answers_is_stopped() {
