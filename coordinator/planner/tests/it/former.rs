@@ -39,6 +39,19 @@ fn unknown_release_or_digest_names_the_setting() {
     assert!(what.contains("[service.pantry-api.artifact.\"TAG\"] version = 1"), "{what}");
 }
 
+/// `from` was admitted there last. What runs there answers another version since, which was refused.
+#[test]
+fn other_version_is_named_with_the_release_to_start() {
+    let mut world = World::at_version_1(3);
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    (report.version, report.release, report.release_digest) = (Some(release(2).version), None, None);
+    world.publish(&node(1));
+    let what = only_blocker(&world);
+    assert!(what.contains("version 2 is answered on n1, not `from` (1)"), "{what}");
+    assert!(what.contains("start the release of `from` there, or stop it"), "{what}");
+    assert!(!what.contains("the agent's config"), "that says which release has version 1: {what}");
+}
+
 /// Its service has ended; whether its agent knows that.
 fn crashes(world: &mut World, n: usize, is_known: bool) {
     nothing_runs(world, n, Step::Starting, Health::Unhealthy).nothing_runs = is_known;
@@ -134,6 +147,7 @@ fn different_releases_are_named_without_a_version() {
     let named = found(&world).into_iter().find(|finding| finding.what.contains("different releases"));
     let what = named.expect("there are two releases").what;
     assert!(what.contains("instances run different releases, and a rollback returns to one"), "{what}");
+    assert!(what.contains("`tidegate fleet decommission pantry-api/NODE --why …`"), "{what}");
 }
 
 #[test]

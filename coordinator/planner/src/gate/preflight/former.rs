@@ -7,13 +7,14 @@ use crate::gate::Sample;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::spec::Spec;
-use tidegate_proto::{Digest, NodeId, Release, ReleaseTag};
+use tidegate_proto::{Digest, NodeId, Release, ReleaseTag, ServiceVersion};
 
 /// The one release that the instances at `from` run, or why there is none to return to.
 pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Release, Finding> {
     let version = spec.from;
     let is_done = |instance: &Instance| is_cut_off(service, spec) && instance.known() == Known::At(spec.to);
     let mut seen: BTreeMap<(ReleaseTag, Digest), &NodeId> = BTreeMap::new();
+    let mut others: BTreeMap<ServiceVersion, Vec<&NodeId>> = BTreeMap::new();
     let (mut unanswering, mut unnamed, mut unpinned) = (Vec::new(), Vec::new(), Vec::new());
     let left = leftovers(service, spec);
     let is_left = |instance: &Instance| left.iter().any(|other| other.node == instance.node);
@@ -22,9 +23,20 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
         match (&report.release, report.release_digest) {
             (Some(tag), Some(digest)) => drop(seen.insert((tag.clone(), digest), &instance.node)),
             (Some(tag), None) => unpinned.push((instance, tag)),
-            (None, _) if report.runs().is_none() => unanswering.push(&instance.node),
-            (None, _) => unnamed.push(&instance.node),
+            (None, _) => match report.runs() {
+                None => unanswering.push(&instance.node),
+                Some(runs) if runs == version => unnamed.push(&instance.node),
+                Some(runs) => others.entry(runs).or_default().push(&instance.node),
+            },
         }
+    }
+    if let Some((runs, nodes)) = others.first_key_value() {
+        return Err(blocker(format!(
+            "version {runs} is answered on {}, not `from` ({version}), so that it is not known which release ran there, and a \
+             rollback needs one to return to: {}",
+            Sample::of(nodes.iter().copied(), nodes.len()),
+            ended_by(service.name(), "the release of `from`"),
+        )));
     }
     if !unnamed.is_empty() {
         return Err(blocker(format!(
@@ -54,8 +66,10 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
     match seen.into_keys().next().filter(|_| releases.len() == 1) {
         Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
         None => Err(blocker(format!(
-            "instances run different releases, and a rollback returns to one: {}",
-            releases.join(", ")
+            "instances run different releases, and a rollback returns to one: {}. Stop each instance that does not run the \
+             release of `from`, and its agent, and decommission it: `tidegate fleet decommission {}/NODE --why …`",
+            releases.join(", "),
+            service.name(),
         ))),
     }
 }
