@@ -6,10 +6,11 @@
 //! * A floor that an upgrade set is evidence of what runs: it is raised only to what every instance is known to run, and
 //!   never lowered here.
 //! * No floor is raised to a need while an agent of the service contradicts the store: a person decides about its claim
-//!   first. Above what that instance runs, no plan to reconcile could include it.
+//!   first. Above what that instance runs, no plan to reconcile could include it. A claim that was disregarded may be
+//!   included later: while it is not known that this instance runs what is needed, the floor is not raised either.
 
 use crate::contracted;
-use crate::fleet::{Fleet, ServiceFleet};
+use crate::fleet::{Fleet, Instance, Known, ServiceFleet};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::need::Need;
@@ -34,7 +35,7 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
     let now = window_of(fleet, service);
     let has = now.map_or(ServiceVersion::ABSENT, |now| now.floor);
     let needed = needed_floor(Some(need));
-    let needed = if needed > has && is_closed(fleet, service) { has } else { needed };
+    let needed = if needed > has && is_closed(fleet, service, needed) { has } else { needed };
     let floor = needed.max(contracted::lowest_floor(fleet, service));
     let contracted = contracted::bound(fleet, service);
     match now {
@@ -50,9 +51,12 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
     }
 }
 
-/// Whether the floor of a service is closed, because one of its agents contradicts the store.
-fn is_closed(fleet: &Fleet, service: &ServiceName) -> bool {
+/// Whether the floor of a service is not raised to a need: one of its agents contradicts the store, or the claim of one was
+/// disregarded whose instance is not known to run what is needed.
+fn is_closed(fleet: &Fleet, service: &ServiceName, needed: ServiceVersion) -> bool {
+    let runs_it = |instance: &Instance| matches!(instance.known(), Known::At(version) if version >= needed);
     fleet.contradicted_by().any(|(of, ..)| of == service)
+        || fleet.disregarded_of(service).any(|instance| !runs_it(instance))
 }
 
 /// Whether every instance is known to be at the version or above it, and there is one.

@@ -76,16 +76,26 @@ fn with_an_unknown_instance() -> World {
     world
 }
 
-/// A person disregards the claim of an instance.
-fn disregard(world: &mut World, n: usize) {
-    let asker = super::fixture::asker("its service does not run");
-    let disregard = [InstanceId::new(service(), node(n))].into();
-    let choices = Choices { disregard, ..Choices::default() };
+/// A person applies the plan of these choices.
+fn apply(world: &mut World, choices: &Choices) {
+    let asker = super::fixture::asker("I have looked");
     let moment = world.moment();
-    let hash = propose(world.store.fleet(), &moment, &choices).unwrap().hash();
-    let commit = reconcile(world.store.fleet(), &moment, &choices, hash, &asker).unwrap();
+    let hash = propose(world.store.fleet(), &moment, choices).unwrap().hash();
+    let commit = reconcile(world.store.fleet(), &moment, choices, hash, &asker).unwrap();
     assert!(world.store.commit(&commit));
     world.events += 1;
+}
+
+/// A person disregards the claim of an instance.
+fn disregard(world: &mut World, n: usize) {
+    let disregard = [InstanceId::new(service(), node(n))].into();
+    apply(world, &Choices { disregard, ..Choices::default() });
+}
+
+/// A person includes the claim of an instance.
+fn include(world: &mut World, n: usize) {
+    let include = [InstanceId::new(service(), node(n))].into();
+    apply(world, &Choices { include, ..Choices::default() });
 }
 
 #[test]
@@ -135,17 +145,51 @@ fn unknown_running_release_names_what_the_config_needs() {
     assert!(reason.to_string().contains(needed), "{reason}");
 }
 
-/// The store lost the release that computes run. Another one of the same tag waits, and needs more.
-#[test]
-fn claim_of_one_node_closes_the_floor_that_follows_needs() {
-    let mut world = World::at_version_1(2);
+/// The store lost the release that computes run. Another one of the same tag waits, and needs version 2. One of two
+/// instances runs the given version, and claims a term that the store does not know.
+fn with_a_claim_and_a_need(version: i64) -> World {
+    let mut world = World::at_version_1(0);
+    world.join(0, 2);
+    world.join(1, version);
     world.agents.get_mut(&node(1)).unwrap().report.witness.term = Some("elsewhere".parse().unwrap());
     world.publish(&node(1));
     world.create(1, json!({"requires": {"pantry-api": 2}})).unwrap();
     world.run_computes(&[("release-1", 7)]).unwrap();
     world.settle();
-    assert_eq!((world.need(), watched_floor(&world)), (Some(2), None), "a plan could not include n1");
-    disregard(&mut world, 1);
+    assert_eq!((world.need(), watched_floor(&world)), (Some(2), None), "the claim of one node closes it");
+    world
+}
+
+#[test]
+fn claim_of_one_node_closes_the_floor_that_follows_needs() {
+    let mut world = with_a_claim_and_a_need(1);
+    include(&mut world, 1);
     world.settle();
     assert_eq!((world.need(), watched_floor(&world)), (Some(2), Some((2, true))), "a person has decided");
+}
+
+/// A plan may include its claim later, and could not above what it runs.
+#[test]
+fn disregarded_instance_below_a_need_closes_the_floor() {
+    let mut world = with_a_claim_and_a_need(1);
+    disregard(&mut world, 1);
+    world.settle();
+    assert_eq!((world.need(), watched_floor(&world)), (Some(2), None), "it runs version 1");
+    world.agents.get_mut(&node(1)).unwrap().report.version = None;
+    world.publish(&node(1));
+    world.settle();
+    assert_eq!(watched_floor(&world), None, "its version is not known");
+    world.agents.get_mut(&node(1)).unwrap().report.version = Some(crate::sim::release(1).version);
+    world.publish(&node(1));
+    include(&mut world, 1);
+    world.settle();
+    assert_eq!(watched_floor(&world), Some((2, true)), "it obeys the store");
+}
+
+#[test]
+fn disregarded_instance_at_a_need_leaves_the_floor_open() {
+    let mut world = with_a_claim_and_a_need(2);
+    disregard(&mut world, 1);
+    world.settle();
+    assert_eq!((world.need(), watched_floor(&world)), (Some(2), Some((2, true))));
 }
