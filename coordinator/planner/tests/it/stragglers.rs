@@ -1,5 +1,6 @@
 //! An instance at the wrong version after the roll is kept out of rotation by the window, and moved like the rest.
 
+mod looks;
 mod stopped;
 
 use crate::reconcile::window;

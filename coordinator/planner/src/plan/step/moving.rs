@@ -29,6 +29,8 @@ pub(super) struct Moving<'a> {
     pub(super) has_failed: &'a dyn Fn(&Instance) -> bool,
     /// Whether capacity has held unhealthy instances for longer than may be: they then go one at a time.
     pub(super) overdue: bool,
+    /// Whether none may be started with before the database is looked at. Whether one could be is answered all the same.
+    pub(super) needs_look: bool,
 }
 
 impl Moving<'_> {
@@ -61,8 +63,11 @@ pub(super) fn move_instances<'a>(
     let busy = under_way.going() + waiting + under_way.out.silent.len();
     let at_once =
         if mutant::is("who-is-out-costs-budget") && budget.is_spent() { 0 } else { budget.max_unavailable() };
-    for instance in already_out(moving).take(at_once.saturating_sub(busy)) {
-        under_way.replace.push(Order::replace_what_is_out(instance, moving.target.clone()));
+    let mut out = already_out(moving).take(at_once.saturating_sub(busy));
+    let replaced = |instance: &'a Instance| Order::replace_what_is_out(instance, moving.target.clone());
+    match moving.needs_look {
+        true => under_way.awaits_look = out.next().is_some(),
+        false => under_way.replace.extend(out.map(replaced)),
     }
     draft.order(
         &under_way.recall,
@@ -83,7 +88,10 @@ pub(super) fn move_instances<'a>(
         let unhealthy = under_way.unhealthy.iter().copied().chain(exposed(moving, Standing::Unhealthy));
         let label = draft.spec().failure_domain.clone();
         let (begin, held) = begin(moving, &mut budget, label.as_deref(), unhealthy, candidates);
-        draft.order_out(&begin, &moving.releases, "drain", "the budget allows it");
+        match moving.needs_look {
+            true => under_way.awaits_look |= !begin.is_empty(),
+            false => draft.order_out(&begin, &moving.releases, "drain", "the budget allows it"),
+        }
         if held {
             draft.wait(budget.reason());
         }

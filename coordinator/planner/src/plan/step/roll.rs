@@ -56,6 +56,8 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         may_begin: &may_begin,
         has_failed: &has_failed,
         overdue: false,
+        // Each wave looks before it begins.
+        needs_look: false,
     };
     let under_way = move_instances(draft, &around, service.each_standing(Standing::Ready, wave));
     if draft.has_commits() {

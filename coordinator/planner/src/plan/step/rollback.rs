@@ -103,6 +103,7 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
         // What is unhealthy then goes back although too few others are in rotation: a fleet that is unhealthy as a whole
         // can be rolled back.
         overdue: is_overdue(&draft.view()),
+        needs_look: false,
     };
     let under_way = move_instances(draft, &back, service.each_standing(Standing::Ready, u32::MAX).rev());
     if draft.has_commits() || failures::record(draft, &under_way, Failed::Returning) {

@@ -11,7 +11,6 @@ use crate::gate::person::rollback;
 use crate::gate::roll::none_failed_to_stage;
 use crate::gate::version::all_at;
 use crate::upgrade::is_unseen;
-use std::cell::Cell;
 use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::{Release, ServiceVersion, mutant};
@@ -36,12 +35,9 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
         return;
     }
     let moved_from = moved_from(draft.upgrade);
-    let awaits_look = Cell::new(false);
     let may_begin = |i: &Instance| {
-        let is_due = (is_elsewhere(i, release.version) || i.is_unreplaced(moved_from))
-            && i.has_staged(std::slice::from_ref(release));
-        awaits_look.set(awaits_look.get() || is_due && shown == Shown::Unknown);
-        is_due && shown == Shown::Yes
+        (is_elsewhere(i, release.version) || i.is_unreplaced(moved_from))
+            && i.has_staged(std::slice::from_ref(release))
     };
     let around = Moving {
         service,
@@ -52,9 +48,11 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
         may_begin: &may_begin,
         has_failed: &|_| false,
         overdue: false,
+        needs_look: shown == Shown::Unknown,
     };
-    move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
-    if awaits_look.get() {
+    let under_way = move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
+    // A look ends the job of the phase, which may look for longer than a look holds: none where capacity holds the instance.
+    if under_way.awaits_look {
         schema::look(draft);
     }
     // Who could not stage it is not begun with; only a person's retry has its agent try again.

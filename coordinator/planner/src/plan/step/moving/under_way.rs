@@ -22,6 +22,8 @@ pub(in crate::plan) struct UnderWay<'a> {
     pub(super) recall: Vec<Order<'a>>,
     /// Whether capacity alone holds others that could go.
     pub(in crate::plan) capacity_holds: bool,
+    /// Whether one could be started with, and waits for a look at the database.
+    pub(in crate::plan) awaits_look: bool,
 }
 
 /// How far an instance is that was taken out and has not been stopped.
