@@ -98,6 +98,7 @@ impl Instance {
         seen.readmit = self.store.must_readmit(&self.journal, self.store.epoch());
         seen.recorded = self.store.last.admitted_in(&self.own.identity.boot);
         seen.staging = self.stager.state(&self.journal);
+        seen.booted = self.journal.was_booted_since_start(&self.own.identity.boot);
         seen.hook = self.moving_hook();
         if note_doubt(&mut self.journal, seen) {
             self.writer.mark_changed();

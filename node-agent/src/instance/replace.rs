@@ -44,7 +44,7 @@ impl Instance {
         };
         match ended {
             Ok(()) => {
-                self.journal.process = None;
+                self.journal.note_process(None, &self.own.identity.boot);
                 self.enter(Phase::Stopped);
                 // A hook that has ended is not run again.
                 self.writer.begin(&self.journal).await?;
@@ -99,7 +99,7 @@ impl Instance {
             Ok(process) => {
                 tracing::info!(service = %self.service.name, release = %target.tag, version = %target.version,
                     pid = process.as_ref().map(|p| p.pid), "service started");
-                self.journal.process = process;
+                self.journal.note_process(process, &self.own.identity.boot);
                 self.journal.staged.insert(target.tag, digest);
                 self.journal.note_started();
                 self.enter(Phase::Verifying);
