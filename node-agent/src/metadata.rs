@@ -29,6 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::metadata::document_digest;
 use tidegate_proto::record::group::{DocumentVersion, ExposedPage, Group, page_of, served};
 use tidegate_proto::record::signal::Signal;
 use tidegate_proto::{Chain, Key, NodeId, Revision, Value};
@@ -161,16 +162,23 @@ impl Follower {
         }
     }
 
-    /// The document, as the file is to hold it; none = it is not there any more, or cannot be read.
+    /// The document, as the file is to hold it; none = it is not there any more, is another one, or cannot be read.
     async fn document(&self, store: &Store, version: DocumentVersion) -> Result<Option<Vec<u8>>, StoreError> {
         let key = Key::Document(self.group.name.clone(), version.generation);
         match store.get(&key).await?.map(|entry| entry.value) {
-            Some(Ok(Value::Document(record))) => Ok(Some(apply::text(&record.body.document))),
+            Some(Ok(Value::Document(found))) if document_digest(&found.body.document) == version.digest => {
+                Ok(Some(apply::text(&found.body.document)))
+            }
+            Some(Ok(_)) => {
+                // The store may have been replaced since the group's record was read; its next record says more.
+                tracing::error!(%key, "a document is not the one that its group's record names; the former one stands");
+                Ok(None)
+            }
             Some(Err(error)) => {
                 tracing::error!(%key, %error, "a document cannot be read; the former one stands");
                 Ok(None)
             }
-            _ => Ok(None),
+            None => Ok(None),
         }
     }
 
