@@ -49,6 +49,8 @@ pub struct Follower {
     retry: Retry,
     /// Whether the store may have lost what was signalled: it was away since, and may have been restored.
     unsure: bool,
+    /// Whether it was logged that the document of a former store stays.
+    stay_is_logged: bool,
 }
 
 impl Follower {
@@ -69,7 +71,8 @@ impl Follower {
         let kept = keeper.read()?.map(Kept::taken_up);
         let apply = Apply::new(host, node, group, &home);
         let retry = Retry::default();
-        Ok(Self { node: node.clone(), group: group.clone(), keeper, kept, apply, retry, unsure: false })
+        let (node, group) = (node.clone(), group.clone());
+        Ok(Self { node, group, keeper, kept, apply, retry, unsure: false, stay_is_logged: false })
     }
 
     /// Follows the group until `cancel`. What has begun is finished first.
@@ -211,7 +214,10 @@ impl Follower {
     async fn has_none(&mut self, group: &Group) {
         let Some(kept) = &self.kept else { return };
         if group.last.as_ref().is_none_or(|last| last.generation < kept.version.generation) {
-            tracing::debug!(group = %self.group.name, generation = %kept.version.generation, "the document of a former store stays");
+            // No update of this store need ever come to this node.
+            if !std::mem::replace(&mut self.stay_is_logged, true) {
+                tracing::warn!(group = %self.group.name, generation = %kept.version.generation, "the document of a former store stays until this node is exposed to another one");
+            }
             return;
         }
         match self.apply.nothing().await {
