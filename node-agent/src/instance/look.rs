@@ -135,11 +135,13 @@ impl Instance {
     }
 
     /// The stop hook while it stops, and where a lost journal may have had a stop that still runs; else the start hook, until
-    /// what was started is identified and verified. Asked only where the answer matters, because it reads files.
+    /// what was started is identified and verified, and once it has failed. Asked only where the answer matters, because it
+    /// reads files.
     fn moving_hook(&self) -> HookState {
         match (&self.journal.phase, &self.driver) {
             _ if mutant::is("begun-hook-is-forgotten") => HookState::NotBegun,
             (Phase::Starting { .. } | Phase::Stopped | Phase::Verifying, Some(driver)) => driver.start_hook(),
+            (Phase::Failed { .. }, Some(driver)) => driver.start_hook(),
             (Phase::Fresh | Phase::Refused { .. } | Phase::Stopping, Some(driver)) => driver.stop_hook(),
             (_, Some(driver)) if self.journal.unidentified.is_some() => driver.start_hook(),
             _ => HookState::NotBegun,
