@@ -45,6 +45,9 @@ pub struct Journal {
     pub release: Option<ReleaseTag>,
     /// The process that was started last, with the `process` driver.
     pub process: Option<Started>,
+    /// The boot of the machine in which that was; absent in the journal of an older agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_boot: Option<String>,
     /// Nothing of what was started since the last confirmed stop was ever in rotation: no request can be in flight.
     #[serde(default)]
     pub unexposed: bool,
@@ -180,6 +183,18 @@ impl Journal {
         self.order = Some(order);
     }
 
+    /// Journals the process that was started, in the boot of the machine called `boot`; none = hooks have started it, or it was
+    /// stopped.
+    pub fn note_process(&mut self, process: Option<Started>, boot: &str) {
+        self.process_boot = process.is_some().then(|| boot.to_owned());
+        self.process = process;
+    }
+
+    /// Whether the machine, whose boot is now called `boot`, was booted since its process was started.
+    pub fn was_booted_since_start(&self, boot: &str) -> bool {
+        self.process_boot.as_ref().is_some_and(|started_in| started_in != boot)
+    }
+
     /// The release that runs where something runs: in its start the one that is started.
     pub fn running_release(&self) -> Option<&ReleaseTag> {
         match &self.phase {
@@ -290,6 +305,20 @@ mod tests {
             journal.enter(next.clone());
             assert_eq!(journal.unidentified.is_some(), stays, "{next:?}");
         }
+    }
+
+    #[test]
+    fn boot_of_a_process_is_known_until_that_is_stopped() {
+        let mut journal = Journal::default();
+        let process = || Some(Started { pid: 7, ticks: 1 });
+        for (process, boot, expected) in
+            [(process(), "one", true), (process(), "two", false), (None, "one", false)]
+        {
+            journal.note_process(process, boot);
+            assert_eq!(journal.was_booted_since_start("two"), expected, "{:?}", journal.process);
+        }
+        journal.process = process();
+        assert!(!journal.was_booted_since_start("two"), "an older agent has journalled it");
     }
 
     #[test]

@@ -29,6 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::metadata::document_digest;
 use tidegate_proto::record::group::{DocumentVersion, ExposedPage, Group, page_of, served};
 use tidegate_proto::record::signal::Signal;
 use tidegate_proto::{Chain, Key, NodeId, Revision, Value};
@@ -48,6 +49,8 @@ pub struct Follower {
     retry: Retry,
     /// Whether the store may have lost what was signalled: it was away since, and may have been restored.
     unsure: bool,
+    /// Whether it was logged that the document of a former store stays.
+    stay_is_logged: bool,
 }
 
 impl Follower {
@@ -68,7 +71,8 @@ impl Follower {
         let kept = keeper.read()?.map(Kept::taken_up);
         let apply = Apply::new(host, node, group, &home);
         let retry = Retry::default();
-        Ok(Self { node: node.clone(), group: group.clone(), keeper, kept, apply, retry, unsure: false })
+        let (node, group) = (node.clone(), group.clone());
+        Ok(Self { node, group, keeper, kept, apply, retry, unsure: false, stay_is_logged: false })
     }
 
     /// Follows the group until `cancel`. What has begun is finished first.
@@ -161,16 +165,23 @@ impl Follower {
         }
     }
 
-    /// The document, as the file is to hold it; none = it is not there any more, or cannot be read.
+    /// The document, as the file is to hold it; none = it is not there any more, is another one, or cannot be read.
     async fn document(&self, store: &Store, version: DocumentVersion) -> Result<Option<Vec<u8>>, StoreError> {
         let key = Key::Document(self.group.name.clone(), version.generation);
         match store.get(&key).await?.map(|entry| entry.value) {
-            Some(Ok(Value::Document(record))) => Ok(Some(apply::text(&record.body.document))),
+            Some(Ok(Value::Document(found))) if document_digest(&found.body.document) == version.digest => {
+                Ok(Some(apply::text(&found.body.document)))
+            }
+            Some(Ok(_)) => {
+                // The store may have been replaced since the group's record was read; its next record says more.
+                tracing::error!(%key, "a document is not the one that its group's record names; the former one stands");
+                Ok(None)
+            }
             Some(Err(error)) => {
                 tracing::error!(%key, %error, "a document cannot be read; the former one stands");
                 Ok(None)
             }
-            _ => Ok(None),
+            None => Ok(None),
         }
     }
 
@@ -203,7 +214,10 @@ impl Follower {
     async fn has_none(&mut self, group: &Group) {
         let Some(kept) = &self.kept else { return };
         if group.last.as_ref().is_none_or(|last| last.generation < kept.version.generation) {
-            tracing::debug!(group = %self.group.name, generation = %kept.version.generation, "the document of a former store stays");
+            // No update of this store need ever come to this node.
+            if !std::mem::replace(&mut self.stay_is_logged, true) {
+                tracing::warn!(group = %self.group.name, generation = %kept.version.generation, "the document of a former store stays until this node is exposed to another one");
+            }
             return;
         }
         match self.apply.nothing().await {

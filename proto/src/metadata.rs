@@ -91,6 +91,11 @@ pub struct UpdateTerms {
     pub expected: BTreeSet<FailureName>,
 }
 
+/// The digest of a document, by its canonical form.
+pub fn document_digest(document: &Json) -> Digest {
+    Digest::of(canonical(document).as_bytes())
+}
+
 impl UpdateRequest {
     /// How instances are grouped into batches.
     pub fn strategy(&self) -> Strategy {
@@ -113,7 +118,7 @@ impl UpdateRequest {
 
     /// The digest of the document: another with this one says the same.
     pub fn digest(&self) -> Digest {
-        Digest::of(canonical(&self.document).as_bytes())
+        document_digest(&self.document)
     }
 
     /// How many bytes the document has as it is stored; [`MAX_DOCUMENT_BYTES`] are allowed.

@@ -68,9 +68,10 @@ pub(super) fn release_that_answers(
     release.or_else(|| service.release_of(version))
 }
 
-/// What a stop hook is to stop: the release that ran last, unless another one is known to answer.
+/// What a stop hook is to stop: the release that ran last, unless another one is known to answer. The journal does not name that
+/// one where it was refused since the last admission; what answers another version for one look was not asked about.
 pub(crate) fn to_be_stopped(service: &Service, journal: &Journal, seen: &Seen) -> Option<Target> {
-    let answering = seen.probe.version().and_then(|version| {
+    let answering = seen.probe.version().filter(|_| journal.was_refused()).and_then(|version| {
         let tag = release_that_answers(service, journal, seen, version)?;
         Some(Target { tag, version, sha256: None })
     });
@@ -118,8 +119,10 @@ mod tests {
     fn stop_hook_gets_the_release_that_was_put_back_by_hand() {
         let mut story = serving_2();
         assert_eq!(stopped(&story), Some((release(2).tag, version(2))));
-        // The window does not admit it, so that the journal goes on to name release 2.
         story.seen.probe = Probed::Version(version(1));
+        assert_eq!(stopped(&story), Some((release(2).tag, version(2))), "seen once, and not refused");
+        // The window does not admit it, so that the journal goes on to name release 2.
+        story.journal.refused_since = true;
         assert_eq!(stopped(&story), Some((release(1).tag, version(1))));
         story.journal.unexposed = true;
         assert_eq!(stopped(&story), Some((release(2).tag, version(2))), "started, and hidden since");
@@ -128,6 +131,7 @@ mod tests {
     #[test]
     fn stop_hook_gets_the_last_release_where_none_is_known() {
         let mut story = serving_2();
+        story.journal.refused_since = true;
         for probe in [Probed::Version(version(7)), Probed::Late] {
             story.seen.probe = probe;
             assert_eq!(stopped(&story), Some((release(2).tag, version(2))), "{:?}", story.seen.probe);

@@ -52,6 +52,8 @@ pub(crate) struct Seen {
     /// Where hooks replace code: the stop hook while it stops, is fresh or refused; else the start hook. The start of a process
     /// has ended where that holds its lock.
     pub hook: HookState,
+    /// The machine was booted since the process that the journal names was started.
+    pub booted: bool,
 }
 
 /// What the addresses of a service answered, in words for people.

@@ -23,6 +23,8 @@ impl Context<'_> {
         let hook_runs = matches!(self.seen.hook, HookState::Runs | HookState::OtherRuns);
         match self.seen.file {
             _ if stopped => Act::Enter(Phase::Stopped),
+            // It was taken out of the configuration: nothing here stops it any more.
+            _ if !self.has_driver() => self.leave_again(),
             _ if self.came_in_before_its_stop() => self.leave_again(),
             _ if hook_runs && self.in_phase_for() >= self.hook_time() => Act::EndHook,
             // Its own supervisor may start it beside the hook: it must not come into rotation before it is stopped.
@@ -173,8 +175,8 @@ impl Context<'_> {
             // Begun, and its end was not seen: what answers shows whether it worked; it is not run a second time.
             _ if self.seen.hook == HookState::Ended => self.unknown_outcome(),
             _ if self.seen.hook == HookState::EarlierBoot => self.start_again(),
-            // The agent ended before it started it: the window may have moved since.
-            _ if self.seen.readmit && self.seen.store => Act::Enter(Phase::Stopped),
+            // The agent ended before it started it: the window may have moved since, or the configuration names no driver now.
+            _ if self.seen.readmit && self.seen.store || !self.has_driver() => Act::Enter(Phase::Stopped),
             _ if !may_start => Act::Wait,
             _ => Act::Start(target.clone()),
         }

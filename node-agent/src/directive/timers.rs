@@ -230,8 +230,8 @@ impl Timers {
         shown.then(|| now.saturating_duration_since(self.file_since))
     }
 
-    /// Notes that the service ended by itself: it is started again after a while that grows with each fall, unless it
-    /// had run for a minute.
+    /// Notes that the service ended by itself, or that its stop or its start failed: it is started again after a while that
+    /// grows with each fall, unless it had run for a minute.
     pub(crate) fn crashed(&mut self, now: Instant) {
         let stood = now.saturating_duration_since(self.phase_since) >= Duration::from_secs(60);
         self.crashes = if stood { 1 } else { self.crashes.saturating_add(1) };

@@ -113,7 +113,9 @@ impl Context<'_> {
     fn broken(&self) -> Option<Phase> {
         let Some(Disposition::Replace { release }) = self.disposition() else { return None };
         let is_denied = self.seen.gone && !self.may_come_up_after_a_boot();
-        if self.seen.alive == Alive::No || is_denied {
+        // A process that ended with its machine did not end by itself: it is started again.
+        let has_ended = self.seen.alive == Alive::No && !self.seen.booted;
+        if has_ended || is_denied {
             let (tag, answers) = (&release.tag, self.seen.last_answers());
             let help = match &self.service.driver {
                 Some(Driver::Process(_)) => "its output is in the service's log in runtime_dir",

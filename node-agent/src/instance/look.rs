@@ -98,6 +98,7 @@ impl Instance {
         seen.readmit = self.store.must_readmit(&self.journal, self.store.epoch());
         seen.recorded = self.store.last.admitted_in(&self.own.identity.boot);
         seen.staging = self.stager.state(&self.journal);
+        seen.booted = self.journal.was_booted_since_start(&self.own.identity.boot);
         seen.hook = self.moving_hook();
         if note_doubt(&mut self.journal, seen) {
             self.writer.mark_changed();
@@ -134,11 +135,13 @@ impl Instance {
     }
 
     /// The stop hook while it stops, and where a lost journal may have had a stop that still runs; else the start hook, until
-    /// what was started is identified and verified. Asked only where the answer matters, because it reads files.
+    /// what was started is identified and verified, and once it has failed. Asked only where the answer matters, because it
+    /// reads files.
     fn moving_hook(&self) -> HookState {
         match (&self.journal.phase, &self.driver) {
             _ if mutant::is("begun-hook-is-forgotten") => HookState::NotBegun,
             (Phase::Starting { .. } | Phase::Stopped | Phase::Verifying, Some(driver)) => driver.start_hook(),
+            (Phase::Failed { .. }, Some(driver)) => driver.start_hook(),
             (Phase::Fresh | Phase::Refused { .. } | Phase::Stopping, Some(driver)) => driver.stop_hook(),
             (_, Some(driver)) if self.journal.unidentified.is_some() => driver.start_hook(),
             _ => HookState::NotBegun,

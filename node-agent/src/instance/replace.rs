@@ -44,12 +44,12 @@ impl Instance {
         };
         match ended {
             Ok(()) => {
-                self.journal.process = None;
+                self.journal.note_process(None, &self.own.identity.boot);
                 self.enter(Phase::Stopped);
                 // A hook that has ended is not run again.
                 self.writer.begin(&self.journal).await?;
             }
-            Err(reason) => self.enter(Phase::failed("stopping", reason, true)),
+            Err(reason) => self.fail("stopping", reason),
         }
         Ok(true)
     }
@@ -86,7 +86,7 @@ impl Instance {
         let digest = match driver.ensure(&target).await {
             Ok(digest) => digest,
             Err(error) => {
-                self.fail_start(Chain(&error).to_string());
+                self.fail("starting", Chain(&error).to_string());
                 return Ok(true);
             }
         };
@@ -99,7 +99,7 @@ impl Instance {
             Ok(process) => {
                 tracing::info!(service = %self.service.name, release = %target.tag, version = %target.version,
                     pid = process.as_ref().map(|p| p.pid), "service started");
-                self.journal.process = process;
+                self.journal.note_process(process, &self.own.identity.boot);
                 self.journal.staged.insert(target.tag, digest);
                 self.journal.note_started();
                 self.enter(Phase::Verifying);
@@ -112,7 +112,7 @@ impl Instance {
                 if error.hook_has_begun() {
                     self.journal.note_started();
                 }
-                self.fail_start(Chain(&error).to_string());
+                self.fail("starting", Chain(&error).to_string());
             }
         }
         Ok(true)
@@ -126,7 +126,7 @@ impl Instance {
             match ended {
                 Ok(()) => tracing::warn!(service = %self.service.name,
                     "a hook that an earlier agent began did not end in its time and was killed"),
-                Err(error) => self.enter(Phase::failed("stopping", error.to_string(), true)),
+                Err(error) => self.fail("stopping", error.to_string()),
             }
             return Ok(true);
         }
@@ -136,12 +136,13 @@ impl Instance {
             Err(error) => error.to_string(),
         };
         self.journal.note_started();
-        self.fail_start(reason);
+        self.fail("starting", reason);
         Ok(true)
     }
 
-    fn fail_start(&mut self, reason: String) {
+    /// Its stop or its start has failed. Where no order is to replace it, that is tried again, after a while.
+    fn fail(&mut self, at: &str, reason: String) {
         self.timers.crashed(Instant::now());
-        self.enter(Phase::failed("starting", reason, true));
+        self.enter(Phase::failed(at, reason, true));
     }
 }

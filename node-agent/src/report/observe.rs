@@ -136,6 +136,7 @@ impl Observer {
             recorded: None,
             staging: Staging::Pending,
             hook: HookState::NotBegun,
+            booted: false,
         }
     }
 

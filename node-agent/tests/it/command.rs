@@ -101,6 +101,20 @@ async fn a_stop_hook_that_says_yes_and_does_nothing_is_not_believed() {
     world.store.wait_for_serving(&world, 1, generation).await;
 }
 
+/// Nothing answers, and no order starts it: its stop hook has to end well first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failed_stop_without_an_order_is_tried_again() {
+    let mut world = World::new().await;
+    world.more = "initial_release = \"pantry-1\"".to_owned();
+    world.driver = Some(hooks(&world, "[ -e @ROOM@/mended ]"));
+    let _agent = world.agent();
+    let failed = |journal: &String| journal.contains("\"at\": \"stopping\"");
+    wait_for("the failed stop", &world, || async { world.journal() }, failed).await;
+    std::fs::write(world.path().join("mended"), "").unwrap();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    assert_eq!(world.starts().len(), 1);
+}
+
 /// What does not answer may be on its way down, or up: nothing is started beside it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stop_is_unconfirmed_while_status_hook_reports_running() {

@@ -230,12 +230,30 @@ async fn document_of_a_lost_store_stays_until_its_batch() {
 
     write(&world, None, Some((1, 0))).await;
     let _again = world.agent();
-    let stays = || async { world.log().contains("the document of a former store stays") };
+    let warned = |line: &str| line.contains("WARN") && line.contains("the document of a former store stays");
+    let stays = || async { world.log().lines().any(warned) };
     wait_for("a look at the update", &world, stays, |stays| *stays).await;
     assert_eq!((file(&world), hooks(&world)), (Some(json!({"x": 7})), vec!["7".to_owned()]));
 
     write(&world, None, Some((1, 1))).await;
     wait_for_hooks(&world, &["7", "1"]).await;
+    assert_eq!(file(&world), Some(json!({"x": 1})));
+}
+
+/// The store was replaced by another one between this node's reads of the group's record and of the document.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn document_that_its_record_does_not_name_is_not_taken() {
+    let world = world_with("true").await;
+    write(&world, Some(1), None).await;
+    let key = Key::Document(group(), version(1).generation);
+    world.store.put(key.clone(), Document { document: json!({"x": 9}) }).await;
+    let _agent = world.agent();
+    let refused = || async { world.log().contains("not the one that its group's record names") };
+    wait_for("a look at the document", &world, refused, |refused| *refused).await;
+    assert_eq!((file(&world), hooks(&world)), (None, Vec::new()));
+
+    world.store.put(key, Document { document: json!({"x": 1}) }).await;
+    wait_for_hooks(&world, &["1"]).await;
     assert_eq!(file(&world), Some(json!({"x": 1})));
 }
 

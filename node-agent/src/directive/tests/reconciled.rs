@@ -4,7 +4,7 @@ use super::super::accept;
 use super::super::seen::{DisableFile, Probed, Url};
 use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
-use crate::host::Alive;
+use crate::host::{Alive, HookState};
 use crate::journal::{Journal, Known, Phase, Refusal};
 use tidegate_proto::Revision;
 use tidegate_proto::record::Timestamp;
@@ -290,14 +290,16 @@ fn failed_release_that_never_answered_is_stopped() {
     let mut story = with_both(replace(2), 2, None);
     story.journal.unidentified = Some(release(2).tag);
     story.journal.unexposed = true;
+    story.seen.hook = HookState::Ended;
     story.seen.probe = Probed::Failed("nothing listens".to_owned());
     (story.seen.ready, story.seen.url) = (false, Url::NoListener);
     assert_eq!(story.act(), Act::Wait, "balancers may not have noticed that it refuses");
     story.pass(6);
     assert_eq!(story.act(), Act::Decline(Phase::Stopping));
-    let others: [(&str, fn(&mut Story)); 4] = [
+    let others: [(&str, fn(&mut Story)); 5] = [
         ("requests may have been sent to it", |story| story.journal.unexposed = false),
         ("a person keeps it out", |story| story.seen.file = DisableFile::Foreign),
+        ("it was started by other means", |story| story.seen.hook = HookState::NotBegun),
         ("it has answered a version", |story| story.journal.unidentified = None),
         ("its deadline has not passed", |story| story.journal.phase = Phase::Verifying),
     ];
@@ -320,12 +322,14 @@ fn failed_release_that_never_answered_is_stopped() {
 fn failed_release_that_answers_another_version_is_stopped() {
     let mut story = with_both(replace(2), 2, None);
     story.journal.unexposed = true;
+    story.seen.hook = HookState::Ended;
     assert_eq!(story.act(), Act::Wait, "balancers may not have noticed that it refuses");
     story.pass(6);
     assert_eq!(story.act(), Act::Decline(Phase::Stopping));
-    let others: [(&str, fn(&mut Story)); 4] = [
+    let others: [(&str, fn(&mut Story)); 5] = [
         ("requests may have been sent to it", |story| story.journal.unexposed = false),
         ("a person keeps it out", |story| story.seen.file = DisableFile::Foreign),
+        ("it was started by other means", |story| story.seen.hook = HookState::NotBegun),
         ("another release runs", |story| story.journal.release = Some(release(1).tag)),
         ("it answers its version", |story| {
             story.seen.probe = Probed::Version(version(2));
@@ -352,6 +356,7 @@ fn failed_release_that_accepts_and_never_answers_is_stopped() {
     let hangs = |mut story: Story, url: Url| {
         story.journal.unidentified = Some(release(2).tag);
         story.journal.unexposed = true;
+        story.seen.hook = HookState::Ended;
         (story.seen.probe, story.seen.ready, story.seen.url) = (Probed::Late, false, url);
         story.pass(0);
         story

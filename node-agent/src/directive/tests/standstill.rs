@@ -64,6 +64,31 @@ fn without_a_release_that_belongs_there_it_says_so_and_waits() {
     assert_eq!((story.act(), of(&story)), (Act::Wait, Some(Standstill::NoDriver)));
 }
 
+/// The driver was taken out of the configuration while the agent was down.
+#[test]
+fn stop_or_start_without_a_driver_is_not_begun() {
+    let serve = Disposition::Serve { returning: true };
+    for (disposition, next) in [(replace(2), Phase::Draining), (serve, Phase::Fresh)] {
+        let mut story = Story::serving().by_hooks();
+        story.disabled().ordered(order(9, disposition));
+        story.enter(Phase::Stopping);
+        assert_eq!(story.act(), Act::Stop);
+        story.service.driver = None;
+        assert_eq!(story.act(), Act::Enter(next), "nothing can stop it");
+    }
+    let mut story = Story::serving().by_hooks();
+    story.disabled().silent();
+    story.service.start_without_store = true;
+    let target = Target::from(&release(1));
+    story.enter(Phase::Starting { target: target.clone() });
+    (story.seen.store, story.seen.readmit) = (false, true);
+    assert_eq!(story.act(), Act::Start(target));
+    story.service.driver = None;
+    assert_eq!(story.act(), Act::Enter(Phase::Stopped));
+    story.enter(Phase::Stopped);
+    assert_eq!((story.act(), of(&story)), (Act::Wait, Some(Standstill::NoDriver)));
+}
+
 /// Its journal was lost while nothing ran. An upgrade replaces before its wave only what is out of rotation by evidence.
 #[test]
 fn instance_with_nothing_to_start_is_hidden_until_admitted() {

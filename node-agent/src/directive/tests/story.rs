@@ -104,6 +104,7 @@ impl Story {
             recorded: None,
             staging: Staging::Ready,
             hook: HookState::NotBegun,
+            booted: false,
         };
         let mut story = Self { service, journal, timers: Timers::new(now, false), seen };
         story.pass(0).pass(60);

@@ -249,6 +249,22 @@ fn denial_after_a_boot_fails_it_only_at_its_deadline() {
     assert!(failed(story.pass(3600).act()));
 }
 
+/// With the `process` driver: nothing but the agent starts it again.
+#[test]
+fn process_that_ended_with_its_machine_is_started_again() {
+    let mut story = Story::serving();
+    story.disabled().ordered(order(9, replace(2)));
+    story.journal.release = Some(release(2).tag);
+    story.enter(Phase::Verifying);
+    story.gone();
+    let Act::Enter(Phase::Failed { at, .. }) = story.act() else { panic!("{:?}", story.act()) };
+    assert_eq!(at, "verifying", "no boot: it ended by itself");
+    story.seen.booted = true;
+    assert_eq!(story.act(), Act::Enter(Phase::Stopped));
+    story.enter(Phase::Stopped);
+    assert_eq!(story.act(), Act::AdmitTarget(Target::from(&release(2))));
+}
+
 #[test]
 fn failed_start_before_a_boot_is_replaced_by_its_retry() {
     for (hook, expected) in [(HookState::EarlierBoot, Phase::Draining), (HookState::Ended, Phase::Verifying)]
