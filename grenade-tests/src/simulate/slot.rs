@@ -218,6 +218,11 @@ impl Slot {
         self.alive(now).is_none() && self.hooks.is_empty() && !self.is_started_again()
     }
 
+    /// Whether what runs will never answer.
+    pub(super) fn never_answers(&self, now: u64) -> bool {
+        self.alive(now).is_some_and(|run| !run.is.starts)
+    }
+
     /// The version that runs.
     pub(super) fn version(&self) -> Option<u32> {
         self.running.as_ref().map(|run| run.is.version)
@@ -299,5 +304,24 @@ impl Slot {
         let lingers = was_sent && now < self.server.down_at + self.lingers;
         let works = self.has(Hiccup::Works, now) && (self.server.up || was_sent);
         u32::from(sent || lingers || works)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_running_release_that_never_starts_never_answers() {
+        let slot = |is: Behaviour| {
+            let run = Running { tag: "pantry-2".to_owned(), is, since: 0, pid: 1, put_back: false };
+            Slot { running: Some(run), ..Slot::default() }
+        };
+        let never_starts = || Behaviour { starts: false, ..Behaviour::good(2, 600) };
+        assert!(slot(never_starts()).never_answers(9_000));
+        assert!(!slot(Behaviour::good(2, 600)).never_answers(0), "it is on its way up");
+        assert!(!slot(never_starts().corrected()).never_answers(9_000));
+        let ended = Behaviour { crashes_after: Some(1_000), ..never_starts() };
+        assert!(!slot(ended).never_answers(9_000), "nothing runs");
     }
 }

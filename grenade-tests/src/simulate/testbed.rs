@@ -140,14 +140,16 @@ impl Testbed {
         of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).max().unwrap_or(1)
     }
 
-    /// The release of a service with which a node is built again: the lowest of these versions that runs anywhere; where none
-    /// of them does, the lowest that there is. Of several of one version one that works. None that answers another version: a
-    /// person sees that, and an instance of it that no upgrade put there is indistinguishable from one of that version.
+    /// The release of a service with which a node is built again: the lowest of these versions that runs anywhere and answers
+    /// once it is up; where none of them does, the lowest that there is. Of several of one version one that works. None that
+    /// answers another version: a person sees that, and an instance of it that no upgrade put there is indistinguishable from
+    /// one of that version.
     pub(super) fn built_again(&self, service: usize, allowed: &RangeInclusive<u32>) -> Option<String> {
         let now = self.now();
         let state = self.state();
         let of = state.slots.iter().filter(|((of, _), _)| *of == service);
-        let runs = of.filter_map(|(_, slot)| slot.alive(now)).map(|run| (&run.tag, &run.is));
+        let runs = of.filter_map(|(_, slot)| slot.alive(now)).filter(|run| run.is.starts);
+        let runs = runs.map(|run| (&run.tag, &run.is));
         let prefix = format!("{}-", self.names.services[service]);
         let built = state.releases.iter().filter(|(tag, _)| tag.starts_with(&prefix));
         lowest(runs, allowed).or_else(|| lowest(built, allowed)).cloned()
@@ -193,6 +195,15 @@ mod tests {
         testbed.start((0, 0), "pantry-4-mended");
         assert_eq!(built(1, u32::MAX).as_deref(), Some("pantry-4-mended"), "it runs");
         assert_eq!(built(1, 3).as_deref(), Some("pantry-3"), "what runs is not allowed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn running_release_that_never_answers_is_not_chosen() {
+        let testbed = testbed();
+        testbed.start((0, 0), "pantry-4");
+        let built = |floor, ceiling| testbed.built_again(0, &(floor..=ceiling));
+        assert_eq!(built(1, u32::MAX).as_deref(), Some("pantry-3"));
+        assert_eq!(built(4, 4).as_deref(), Some("pantry-4-mended"), "of two the one that works");
     }
 
     #[tokio::test(start_paused = true)]

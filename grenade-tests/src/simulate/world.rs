@@ -288,8 +288,8 @@ impl World {
         }
     }
 
-    /// Where a node came back after the upgrade of a service, at a version that may not run any more, or nothing runs there,
-    /// an operator reinstalls it with the lowest that runs and may run.
+    /// Where a node came back after the upgrade of a service at a version that may not run any more, or nothing runs there, or
+    /// what never answers and no journal or store knows, an operator reinstalls it with the lowest that runs and may run.
     pub(super) fn reinstall(&mut self, service: usize) {
         let now = self.testbed.now();
         let admitted = {
@@ -306,7 +306,9 @@ impl World {
                 self.scenario.services[service].nodes.iter().filter(|node| self.agents[**node].is_some());
             let slots = nodes.filter_map(|node| Some((*node, state.slots.get(&(service, *node))?)));
             let stands = |slot: &Slot| slot.alive(now).is_none_or(|run| run.is.version < *admitted.start());
-            slots.filter(|(_, slot)| stands(slot)).map(|(node, _)| node).collect()
+            let forgot = |node: &usize| self.store_lost && state.facts.journals_lost.contains_key(node);
+            let slots = slots.filter(|(n, slot)| stands(slot) || forgot(n) && slot.never_answers(now));
+            slots.map(|(node, _)| node).collect()
         };
         let name = self.scenario.services[service].name.clone();
         for node in too_old {
