@@ -1,8 +1,8 @@
 //! What refuses a version is `admit.rs`. Which refused instance stays in rotation: one whose version changed there, that a
 //! reconciled window does not admit, or that served while the floor rose above it to what compute releases need. How many
 //! others serve is known to the coordinator only, so it stays until the coordinator drains it, unless a contracted schema
-//! forbids its version. Verified or not, it is left there while no order takes it out or replaces it. Every other refused
-//! instance is disabled by its agent.
+//! forbids its version. That holds whether it is verified or not, also under an order to replace it, which has brought it into
+//! rotation by then: what answers is not the release that is verified. Every other refused instance is disabled by its agent.
 
 use crate::journal::{Journal, Phase, Refusal};
 use tidegate_proto::mutant;
@@ -14,12 +14,13 @@ pub(crate) fn stays(journal: &Journal, boot: &str, refusal: &Refusal, still_in: 
     let former = journal.admitted.as_ref().is_some_and(|admitted| !admitted.revision.exists());
     let is_another = journal.admitted.as_ref().is_some_and(|a| a.version != refusal.version);
     let is_unadmitted = former || is_another;
+    let stays_unverified = is_unadmitted && !mutant::is("changed-while-verified-is-disabled");
     let served = match &journal.phase {
         Phase::Serving => is_unadmitted || refusal.overtaken,
-        // It is verified once more where it serves, or that has failed: no order has taken it out.
-        Phase::Verifying | Phase::Failed { hidden: false, .. } => {
-            is_unadmitted && journal.is_let_in() && !mutant::is("changed-while-verified-is-disabled")
-        }
+        // The coordinator counts it as in rotation, whichever order brought it there.
+        Phase::Verifying => stays_unverified,
+        // A drain may have failed, too: that order takes it out.
+        Phase::Failed { hidden: false, .. } => stays_unverified && journal.is_let_in(),
         Phase::Refused { stays, .. } => stays.as_deref() == Some(boot),
         _ => false,
     };
@@ -83,7 +84,19 @@ mod tests {
             story.enter(Phase::failed("verifying", "not healthy", true));
             assert!(!stays(&story.journal, "boot", &refusal(true, false), true), "it is hidden");
         }
-        let replaced = put_back_under(replace(2));
-        assert!(!stays(&replaced.journal, "boot", &refusal(true, false), true), "an order starts a release");
+    }
+
+    /// The order replaces version 2 with the release that runs, as a rollback does: nothing is started.
+    #[test]
+    fn version_changed_while_its_replacement_is_verified_stays() {
+        let mut story = put_back_under(replace(2));
+        let stays = |story: &Story, bears, still_in| {
+            stays(&story.journal, "boot", &refusal(bears, false), still_in)
+        };
+        assert!(stays(&story, true, true), "how many others serve is not known to it");
+        assert!(!stays(&story, true, false), "it comes into rotation");
+        assert!(!stays(&story, false, true), "below a contracted schema");
+        story.enter(Phase::failed("draining", "requests in flight", false));
+        assert!(!stays(&story, true, true), "an order takes it out");
     }
 }
