@@ -90,9 +90,8 @@ mod tests {
     #[test]
     fn version_changed_while_its_replacement_is_verified_stays() {
         let mut story = put_back_under(replace(2));
-        let stays = |story: &Story, bears, still_in| {
-            stays(&story.journal, "boot", &refusal(bears, false), still_in)
-        };
+        let stays =
+            |story: &Story, bears, still_in| stays(&story.journal, "boot", &refusal(bears, false), still_in);
         assert!(stays(&story, true, true), "how many others serve is not known to it");
         assert!(!stays(&story, true, false), "it comes into rotation");
         assert!(!stays(&story, false, true), "below a contracted schema");
