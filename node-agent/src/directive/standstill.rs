@@ -18,14 +18,14 @@ pub(crate) enum Standstill {
     StoreAway,
     /// Something else starts it.
     #[error(
-        "nothing runs, and this agent's configuration has no driver to start it with: start the service, or add \
+        "nothing answers, and this agent's configuration has no driver to start it with: start the service, or add \
          [service.NAME.driver.process] or [service.NAME.driver.command]"
     )]
     NoDriver,
     /// No release is known to be the one that belongs here.
     #[error(
-        "nothing runs, and nothing says which release is to be started: start the service by hand, name an \
-         initial_release in this agent's configuration, or let an upgrade replace it"
+        "nothing answers, and nothing says which release is to be started: start the release that belongs here by \
+         hand, or name it as initial_release in this agent's configuration"
     )]
     NoTarget,
     /// Something answers in the service's place.
