@@ -2,7 +2,7 @@
 
 use super::accept::{self, Reading};
 use super::act::Act;
-use super::identity::{may_be_another, release_that_answers};
+use super::identity::{may_be_another, release_that_answers, runs_already};
 use super::seen::{DisableFile, Seen};
 use super::timers::Timers;
 use crate::config::Service;
@@ -192,6 +192,18 @@ impl Context<'_> {
         }
     }
 
+    /// The same for what was refused and has stayed in rotation. The coordinator counts it as in rotation: under an order to
+    /// replace it by another release it serves, as where the window admitted the changed version at once, until the coordinator
+    /// drains it within capacity.
+    fn phase_in_rotation(&self) -> Phase {
+        match self.disposition() {
+            Some(Disposition::Replace { release }) if !runs_already(release, self.journal, self.seen) => {
+                Phase::Serving
+            }
+            _ => self.phase_once_admitted(),
+        }
+    }
+
     /// Starts what does not answer again: at once where nothing runs, after the stop hook's end where only that
     /// confirms it. That hook is not begun while balancers may send requests to what its own supervisor starts meanwhile.
     pub(super) fn start_again(&self) -> Act {
@@ -215,7 +227,7 @@ impl Context<'_> {
         let next = match self.seen.alive {
             Alive::No | Alive::Silent if again => self.start_again(),
             Alive::Yes | Alive::Unknown if self.journal.refusal.is_none() && !self.seen.readmit => {
-                Act::Enter(self.phase_once_admitted())
+                Act::Enter(if stays { self.phase_in_rotation() } else { self.phase_once_admitted() })
             }
             _ => Act::Wait,
         };

@@ -98,4 +98,27 @@ mod tests {
         story.enter(Phase::failed("draining", "requests in flight", false));
         assert!(!stays(&story, true, true), "an order takes it out");
     }
+
+    /// A later window admits it, as that of a rollback does, on each node in the same moment.
+    #[test]
+    fn staying_instance_serves_once_its_version_is_admitted() {
+        let mut story = put_back_under(replace(2));
+        story.window(1, 2, 8);
+        let admitted_as = |story: &mut Story, number: i64| {
+            let release = Some(release(number).tag);
+            let admitted =
+                Admitted { version: version(number), release: release.clone(), revision: Revision(9) };
+            (story.journal.admitted, story.journal.release) = (Some(admitted), release);
+            story.seen.probe = Probed::Version(version(number));
+        };
+        let staying = Phase::Refused { reason: "below the floor".to_owned(), stays: Some("boot".to_owned()) };
+        for (number, next) in [(1, Phase::Serving), (2, Phase::Verifying)] {
+            story.enter(staying.clone());
+            admitted_as(&mut story, number);
+            assert_eq!(story.act(), Act::Enter(next), "version {number}: only the coordinator takes it out");
+        }
+        admitted_as(&mut story, 1);
+        story.disabled().enter(Phase::refused("below the floor"));
+        assert_eq!(story.act(), Act::Enter(Phase::Draining), "it is out already");
+    }
 }
