@@ -103,11 +103,16 @@ impl Instance {
         let disable_file =
             DisableFileHandle::new(host, &service.disable_file, node.name.clone(), identity.nonce.clone());
         let id = InstanceId::new(service.name.clone(), node.name.clone());
+        let mut timers = Timers::new(Instant::now(), !service.balancers.is_empty());
+        if journal.phase.is_failed_stop_or_start() {
+            // When it was to be tried again is lost with the former agent.
+            timers.crashed(Instant::now());
+        }
         Ok(Self {
             observer: Observer::new(host, service.clone(), disable_file.clone(), driver.clone()),
             stager: Stager::new(driver.clone()),
             reporter: Reporter::new(id.clone()),
-            timers: Timers::new(Instant::now(), !service.balancers.is_empty()),
+            timers,
             service: service.clone(),
             own: Own { id, labels: node.labels.clone(), identity: identity.clone() },
             store: StoreView::new(link, &service.name),

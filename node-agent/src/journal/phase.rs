@@ -68,6 +68,11 @@ impl Phase {
         matches!(self, Self::Stopping | Self::Starting { .. })
     }
 
+    /// Whether a stop or a start has failed: without an order to replace the service it is tried again.
+    pub fn is_failed_stop_or_start(&self) -> bool {
+        matches!(self, Self::Failed { at, .. } if at == "stopping" || at == "starting")
+    }
+
     /// Its name, as it is journalled.
     pub fn name(&self) -> String {
         let journalled = serde_json::to_value(self).ok();

@@ -115,6 +115,21 @@ async fn failed_stop_without_an_order_is_tried_again() {
     assert_eq!(world.starts().len(), 1);
 }
 
+/// The agent ends before it has tried that again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failed_stop_is_tried_again_by_a_restarted_agent() {
+    let mut world = World::new().await;
+    world.more = "initial_release = \"pantry-1\"".to_owned();
+    world.driver = Some(hooks(&world, "[ -e @ROOM@/mended ]"));
+    let agent = world.agent();
+    let failed = |journal: &String| journal.contains("\"at\": \"stopping\"");
+    wait_for("the failed stop", &world, || async { world.journal() }, failed).await;
+    let _again = restarted(&world, agent).await;
+    std::fs::write(world.path().join("mended"), "").unwrap();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    assert_eq!(world.starts().len(), 1);
+}
+
 /// What does not answer may be on its way down, or up: nothing is started beside it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stop_is_unconfirmed_while_status_hook_reports_running() {
