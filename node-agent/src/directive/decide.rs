@@ -275,16 +275,20 @@ impl Context<'_> {
 
     fn failed(&self, hidden: bool) -> Act {
         let asked = matches!(self.disposition(), Some(Disposition::Replace { .. } | Disposition::Stop));
-        let again = self.timers.restart_at.is_some_and(|at| self.seen.now >= at);
         match (hidden, self.seen.file) {
             (true, DisableFile::Absent) => Act::Disable,
             (false, DisableFile::Own) if self.may_enable() => Act::Enable,
             // A service that no directive replaces is started again, after growing pauses.
-            _ if matches!(self.seen.alive, Alive::No | Alive::Silent) && !asked && again => {
+            _ if matches!(self.seen.alive, Alive::No | Alive::Silent) && !asked && self.is_due_again() => {
                 self.start_again()
             }
             _ => Act::Wait,
         }
+    }
+
+    /// Whether the pause is over after which a stop or a start is tried again.
+    pub(super) fn is_due_again(&self) -> bool {
+        self.timers.restart_at.is_some_and(|at| self.seen.now >= at)
     }
 
     fn serving(&self) -> Act {

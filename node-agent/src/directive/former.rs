@@ -10,7 +10,7 @@
 //! * What runs stays as it is: only a directive of this store lets it back into rotation. A release that was started, and has
 //!   failed without ever having answered a version, is stopped: its version does not become known otherwise. So is one that
 //!   answers another version than the directive names for it: no rollback could return to it, so that no upgrade would start.
-//!   It was never shown, so no request is in flight.
+//!   It was never shown, so no request is in flight. Where that stop fails, it is tried again, after growing pauses.
 
 use super::act::Act;
 use super::decide::Context;
@@ -26,17 +26,18 @@ pub(crate) const DECLINED: &str =
 
 impl Context<'_> {
     /// Declines the directive of a former store where nothing answers, or what it started is not what it names, and the
-    /// directive starts nothing.
+    /// directive starts nothing. Where it was declined already, and the stop has failed that follows from that, stops it again.
     pub(super) fn declines_former(&self) -> Option<Act> {
         let hook_runs = self.seen.hook == HookState::Runs;
         if !self.journal.obeys_former_store() || !self.seen.store || hook_runs || !self.has_driver() {
             return None;
         }
-        let starts_nothing = match (&self.journal.phase, self.disposition()?) {
-            (Phase::Drained { .. } | Phase::Stopped, Disposition::Drain) => true,
-            (Phase::Failed { .. }, Disposition::Drain | Disposition::Replace { .. }) => true,
+        let starts_nothing = match (&self.journal.phase, self.disposition()) {
+            (Phase::Drained { .. } | Phase::Stopped, Some(Disposition::Drain)) => true,
+            (Phase::Failed { .. }, Some(Disposition::Drain | Disposition::Replace { .. })) => true,
+            (Phase::Failed { at, .. }, None) => at == "stopping" && self.is_due_again(),
             // The window of this store does not admit what was to be started.
-            (Phase::Refused { .. }, Disposition::Replace { release }) => {
+            (Phase::Refused { .. }, Some(Disposition::Replace { release })) => {
                 self.journal.refusal.as_ref().is_some_and(|refusal| refusal.version == release.version)
             }
             _ => false,
@@ -44,15 +45,14 @@ impl Context<'_> {
         if !starts_nothing {
             return None;
         }
+        let decline = |phase| if self.journal.declined { Act::Enter(phase) } else { Act::Decline(phase) };
         let nothing_listens = self.seen.gone || self.seen.url == Url::NoListener;
         match self.seen.alive {
-            _ if self.seen.nothing_runs(&self.journal.phase) => Some(Act::Decline(Phase::Stopped)),
+            _ if self.seen.nothing_runs(&self.journal.phase) => Some(decline(Phase::Stopped)),
             _ if self.may_be_sent_requests() => None,
             // Only the end of the stop hook confirms it.
-            Alive::Silent if nothing_listens => Some(Act::Decline(Phase::Stopping)),
-            Alive::Yes | Alive::Unknown if self.has_failed_unrecognised() => {
-                Some(Act::Decline(Phase::Stopping))
-            }
+            Alive::Silent if nothing_listens => Some(decline(Phase::Stopping)),
+            Alive::Yes | Alive::Unknown if self.has_failed_unrecognised() => Some(decline(Phase::Stopping)),
             _ => None,
         }
     }
@@ -77,7 +77,8 @@ impl Context<'_> {
 
     /// Whether what was started last is the release of the directive, and answers another version than the directive says.
     fn answers_another_version(&self) -> bool {
-        let Some(Disposition::Replace { release }) = self.disposition() else { return false };
+        let asked = self.directive().map(|directive| &directive.disposition);
+        let Some(Disposition::Replace { release }) = asked else { return false };
         let ran_last = self.journal.release.as_ref() == Some(&release.tag);
         ran_last && self.seen.probe.version().is_some_and(|version| version != release.version)
     }

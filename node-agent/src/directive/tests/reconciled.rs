@@ -344,6 +344,12 @@ fn failed_release_that_answers_another_version_is_stopped() {
     story.journal.declined = true;
     story.enter(Phase::Stopping);
     assert_eq!(story.act(), Act::Stop);
+    let mut failed = story.clone();
+    failed.enter(Phase::failed("stopping", "the stop hook failed: exit status: 1", true));
+    failed.timers.crashed(failed.seen.now);
+    assert_eq!(failed.act(), Act::Wait, "its stop has failed, and is not tried again at once");
+    failed.pass(1);
+    assert_eq!(failed.act(), Act::Enter(Phase::Stopping));
     story.gone();
     story.enter(Phase::Stopped);
     let Act::AdmitTarget(target) = story.act() else { panic!("{:?}", story.act()) };
