@@ -2,6 +2,7 @@
 //! is asked.
 
 mod drains;
+mod known;
 mod put_back;
 mod service;
 
@@ -227,8 +228,7 @@ impl Facts {
             return;
         }
         let ordered_at = self.directed.get(&at).copied().unwrap_or(now);
-        if self.shown.get(&at).is_some_and(|shown| ordered_at < shown + LAG && now < shown + OLD) {
-            // It was ordered while a person kept it out, or before a coordinator could know that they no longer do.
+        if self.is_ordered_unknowing((at, slots.get(&at)), ordered_at, now) {
             return;
         }
         let admits = |version: u32| service.admitted().contains(&version);

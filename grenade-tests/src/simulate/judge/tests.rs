@@ -99,6 +99,19 @@ fn outage_counts_once_it_must_be_known() {
 }
 
 #[test]
+fn one_that_recovers_is_drained_as_unhealthy_only_at_once() {
+    let cases = [(10_000, 61_000, vec![]), (10_000, 63_000, vec![4]), (59_000, 61_000, vec![4])];
+    for (since, ordered_at, broken) in cases {
+        let out_before = Some((since, Cause::Misfortune("nothing runs")));
+        let place = Slot { came_at: 60_000, out_before, ..out(63_100, Cause::Order) };
+        let mut judged = facts(2, 2);
+        judged.directs(PLACE, &Disposition::Drain, ordered_at);
+        judged.taken_out(63_100, PLACE, &[(PLACE, place), ((0, 1), runs(1))].into(), "pantry/n0");
+        assert_eq!(rules(&judged), broken, "out from {since}, ordered at {ordered_at}");
+    }
+}
+
+#[test]
 fn let_in_is_not_taken_back_at_the_deadline() {
     let serve = Disposition::Serve { returning: true };
     let judged = |disposition: &Disposition, out_at: u64| {

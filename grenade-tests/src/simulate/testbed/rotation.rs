@@ -66,6 +66,7 @@ impl Testbed {
             (false, true) => {
                 let stayed = slot.stayed_in_rotation();
                 (slot.out, slot.came_at) = (None, now);
+                slot.out_before.clone_from(&out);
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 at version {}", version.unwrap_or(0)));
                 // What a person put back was in before, and comes in again where it failed by itself. Its agent, which hid it,
