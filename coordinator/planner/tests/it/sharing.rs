@@ -5,6 +5,7 @@ mod approval;
 mod form;
 mod many;
 mod rollback;
+mod watched;
 
 use crate::sim::{World, binding, node, release, service, spec, upgrade_id};
 use serde_json::json;
