@@ -6,6 +6,7 @@ use super::unknown::answers;
 use crate::fleet::{Fleet, Known, ServiceFleet};
 use crate::gate::schema::form::{begins_to_use, is_there_after};
 use crate::gate::schema::migrate_floors;
+use crate::release::floor::is_only_watched;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{Phase, PhaseName, SchemaBinding, Upgrade};
 use tidegate_proto::spec::{Spec, SpecSchema};
@@ -23,7 +24,9 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
         return vec![blocker(format!("{name} shares the schema, and the record {key} {why}"))];
     }
     let of = fleet.service(name).filter(|of| !of.is_empty());
-    let window = fleet.service(name).and_then(ServiceFleet::window).filter(|window| !window.is_open());
+    // One that is only watched gets a window by the upgrade.
+    let window = fleet.service(name).and_then(ServiceFleet::window);
+    let window = window.filter(|window| !is_only_watched(Some(&window.record.body)));
     let floor = window.map(|window| window.floor);
     let low = |what: &str| {
         warning(format!("{name} shares the schema: {what}, and contract waits until its floor is {needs}"))
