@@ -49,7 +49,7 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
             // Its own upgrade raises it at its end; no other change of the window is allowed.
             Some((upgrade, _)) => low(&format!("its window is {now} until upgrade {upgrade} of it is over")),
             None => blocker(format!(
-                "{name} shares the schema: contract waits until its floor is {needs}, its window is {now}, and no instance runs a version below {needs}; raise it before the start, or after a rollback of an upgrade of the schema that has started: `tidegate fleet window {name} --floor {needs} --ceiling {} --why WHY`",
+                "{name} shares the schema: contract waits until its floor is {needs}, its window is {now}, and no instance runs a version below {needs}; raise it: `tidegate fleet window {name} --floor {needs} --ceiling {} --why WHY`",
                 window.ceiling
             )),
         });

@@ -107,11 +107,9 @@ fn ready(
     Err([Reason::Release(floor)].into_iter().chain(behind).collect())
 }
 
-/// Whether an upgrade of a service is active, or one of a schema that it shares: no person sets its window meanwhile.
+/// Whether an upgrade of a service is active: no person sets its window meanwhile.
 fn is_upgraded(fleet: &Fleet, name: &ServiceName) -> bool {
-    let is_locked = fleet.lock(name).is_some() || fleet.unreadable_at(&Key::Active(name.clone())).is_some();
-    let mut shared = fleet.schemas().filter(|(_, schema)| schema.services.contains_key(name));
-    is_locked || shared.any(|(id, _)| fleet.schema_lock(id).is_some())
+    fleet.lock(name).is_some() || fleet.unreadable_at(&Key::Active(name.clone())).is_some()
 }
 
 /// Whether every instance is known to be at the version or above it, and there is one.
