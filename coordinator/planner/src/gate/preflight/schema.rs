@@ -2,7 +2,7 @@
 //! never be certified; and a floor that migrate requires must be one that can be reached.
 
 use super::finding::{Finding, blocker, warning};
-use super::unknown::answers;
+use super::unknown::{answers, to_include};
 use crate::fleet::{Fleet, Known, ServiceFleet};
 use crate::gate::schema::form::{begins_to_use, is_there_after};
 use crate::gate::schema::migrate_floors;
@@ -40,7 +40,7 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
             (true, _) => Vec::new(),
         };
     };
-    let mut found = unknown_versions(of, floor.is_none());
+    let mut found = unknown_versions(fleet, of, floor.is_none());
     if let Some(window) = window.filter(|window| window.floor < needs)
         && lowest(of).is_some_and(|lowest| lowest >= needs)
     {
@@ -102,7 +102,7 @@ pub(super) fn taken_away(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
 }
 
 /// Instances with an unknown version: a window cannot be committed below them.
-fn unknown_versions(of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
+fn unknown_versions(fleet: &Fleet, of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
     let name = of.name();
     let mut found = Vec::new();
     let mut any = |sample: crate::gate::Sample, what: &str, until: Option<String>| {
@@ -114,6 +114,7 @@ fn unknown_versions(of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
     let silent = "there is no report (bring the agent back, or decommission the instance) from";
     any(of.silent().sample(), silent, None);
     any(of.unknown().sample(), "the version that runs is not known on", answers(of.unknown().each));
+    found.extend(to_include(fleet, of).into_iter().map(|what| Finding { blocks, what, until: None }));
     found
 }
 
