@@ -32,8 +32,8 @@ fn operator() -> UpgradeId {
 /// Sets a window.
 ///
 /// # Errors
-/// Refused without a reason; while an upgrade of the service, or of a schema that it shares, is active or paused; while
-/// the store is contradicted; below what a schema of the service has contracted, or what a compute release needs; and
+/// Refused without a reason; while an upgrade of the service is active or paused; while one of a schema that it shares is,
+/// unless only the floor is raised; while the store is contradicted; below what a schema of the service has contracted, or what a compute release needs; and
 /// where an instance would be outside. A silent instance counts at its last admission.
 pub fn set_window(
     fleet: &Fleet,
@@ -62,7 +62,7 @@ pub fn set_window(
     if let Some(why) = fleet.unreadable_at(&key) {
         return refused(format!("the record {key} {why}"));
     }
-    if let Some(why) = upgraded(fleet, name) {
+    if let Some(why) = upgraded(fleet, service, asked) {
         return refused(why);
     }
     if let Some(forbidden) = contracted::forbids(fleet, name, *floor) {
@@ -100,8 +100,10 @@ pub fn set_window(
     })
 }
 
-/// Which upgrade sets the window, or works on a schema of the service.
-fn upgraded(fleet: &Fleet, name: &ServiceName) -> Option<String> {
+/// Which upgrade sets the window, or works on a schema of the service. The second may wait for a floor that no upgrade
+/// raises any more: that is raised meanwhile.
+fn upgraded(fleet: &Fleet, service: &ServiceFleet, asked: &WindowRequest) -> Option<String> {
+    let name = service.name();
     if let Some((id, _)) = fleet.lock(name) {
         return Some(format!("upgrade {id} of it is active or paused, and sets the window itself"));
     }
@@ -109,11 +111,17 @@ fn upgraded(fleet: &Fleet, name: &ServiceName) -> Option<String> {
     if let Some(why) = fleet.unreadable_at(&key) {
         return Some(format!("the record {key} {why}"));
     }
+    let raised = |now: &Window| now.floor < asked.floor && now.ceiling == asked.ceiling;
+    if service.window().is_some_and(|now| raised(&now.record.body)) {
+        return None;
+    }
     fleet.active_upgrades().find_map(|(id, upgrade)| {
         let named = upgrade.spec.schema.as_ref().is_some_and(|schema| schema.shared_with.contains_key(name));
         let bound = upgrade.schema.as_ref().and_then(|binding| fleet.schema(&binding.id));
         let shares = bound.is_some_and(|schema| schema.services.contains_key(name));
-        (named || shares).then(|| format!("upgrade {id} changes a schema that it shares"))
+        (named || shares).then(|| {
+            format!("upgrade {id} changes a schema that it shares: only its floor can be raised meanwhile")
+        })
     })
 }
 

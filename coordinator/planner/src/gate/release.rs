@@ -21,7 +21,13 @@ use tidegate_proto::{ReleaseRevision, ReleaseTag, ServiceName, ServiceVersion, S
 #[expect(missing_docs, reason = "each is described by its sentence, below")]
 pub enum ReleaseGate {
     Needed { service: ServiceName, floor: ServiceVersion, by: Box<NeededBy> },
-    Floor { service: ServiceName, floor: ServiceVersion, needs: ServiceVersion },
+    Floor {
+        service: ServiceName,
+        floor: ServiceVersion,
+        needs: ServiceVersion,
+        /// The ceiling of the window, where every instance is there and no upgrade raises the floor: a person does.
+        by_hand: Option<ServiceVersion>,
+    },
     ReleaseUnknown { service: ServiceName, nodes: Sample },
     NoStorage { compute: ReleaseTag },
     Evidence { compute: ReleaseTag, storage: ReleaseTag, found: Option<String> },
@@ -48,11 +54,9 @@ impl ReleaseGate {
     pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         match self {
             Self::Needed { service, floor, by } => needed(service, *floor, by, waits),
-            Self::Floor { service, floor, needs } => Description::new(
-                format!("the floor of {service} is committed at {floor}, and {needs} is required"),
-                "the upgrade of the service, once its last instance is verified",
-            )
-            .next_step(waits.release(|_, _| format!("tidegate upgrade list {service} --active"))),
+            Self::Floor { service, floor, needs, by_hand } => {
+                floor_behind(service, (*floor, *needs), *by_hand, waits)
+            }
             Self::ReleaseUnknown { service, nodes } => Description::new(
                 format!(
                     "{service}: the running release is not known on {nodes}. If an agent does not learn it: in the agent's config give exactly one [service.{service}.artifact.\"TAG\"] of the version that runs"
@@ -140,6 +144,26 @@ fn needed(service: &ServiceName, floor: ServiceVersion, by: &NeededBy, waits: Wa
                     "a person, who first rolls the compute release back or unpins it",
                 )
                 .next_step(waits.upgrade(|_| format!("tidegate release rollback … --stream {stream} --why …")))
+}
+
+fn floor_behind(
+    service: &ServiceName,
+    (floor, needs): (ServiceVersion, ServiceVersion),
+    by_hand: Option<ServiceVersion>,
+    waits: Waits<'_>,
+) -> Description {
+    let behind = format!("the floor of {service} is committed at {floor}, and {needs} is required");
+    match by_hand {
+        None => Description::new(behind, "the upgrade of the service, once its last instance is verified")
+            .next_step(waits.release(|_, _| format!("tidegate upgrade list {service} --active"))),
+        Some(ceiling) => Description::new(
+            format!("{behind}; every instance is at {needs} or above, and no upgrade raises the floor"),
+            "a person, who raises the floor",
+        )
+        .next_step(waits.release(|_, _| {
+            format!("tidegate fleet window {service} --floor {needs} --ceiling {ceiling} --why …")
+        })),
+    }
 }
 
 fn evidence(

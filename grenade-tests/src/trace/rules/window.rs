@@ -6,7 +6,7 @@ use tidegate_proto::{ServiceVersion, UpgradeId};
 
 use super::{Judge, RECONCILIATION};
 use crate::trace::instance::At;
-use crate::trace::seen::BY_RELEASES;
+use crate::trace::seen::{BY_RELEASES, follows_needs};
 
 /// Who sets a window by hand.
 const BY_HAND: &str = "operator";
@@ -31,12 +31,16 @@ impl Judge<'_> {
     }
 
     /// Each floor that the migrations require is committed when migrate is entered. After a roll, the transaction that enters
-    /// it raises the own one.
+    /// it raises the own one. A floor that follows what releases need is no evidence: beside it, nothing runs below.
     pub(super) fn migrate_has_its_floors(&mut self, id: &UpgradeId, upgrade: &Upgrade) {
         for (service, needs) in upgrade.schema.iter().flat_map(|schema| &schema.migrate_floors) {
-            let floor = self.after.windows.get(service).map(|at| at.body.floor);
-            self.holds(1, floor.is_some_and(|floor| floor >= *needs), || {
-                format!("{id} entered migrate, the floor of {service} is {floor:?}, {needs} is needed")
+            let window = self.after.windows.get(service).map(|at| &at.body);
+            let is_enough = window.is_some_and(|window| window.floor >= *needs);
+            let is_below = |version: ServiceVersion| version < *needs;
+            let runs_below = window.is_some_and(follows_needs)
+                && self.after.fleet(service).any(|(_, instance)| instance.version().is_some_and(is_below));
+            self.holds(1, is_enough && !runs_below, || {
+                format!("{id} entered migrate, the window of {service} is {window:?}, {needs} is needed")
             });
         }
     }
@@ -92,8 +96,9 @@ impl Judge<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::trace::seen::BY_RELEASES;
     use crate::trace::{Put, Revision, Trace, Written};
-    use tidegate_proto::{Prefix, Value};
+    use tidegate_proto::{Prefix, ServiceVersion, Value};
 
     /// The record of an upgrade from version 1 to 2.
     fn upgrade(phase: &str) -> Written {
@@ -120,6 +125,20 @@ mod tests {
         let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
         let value = Value::decode(&key, text.as_bytes()).unwrap();
         Written { key, put: Some(Put { value, created: 1, lease: 0 }), gone: false }
+    }
+
+    /// An instance of a service is admitted at a version in the first revision, and reports it.
+    fn runs(service: &str, version: u32) -> [Written; 2] {
+        let identity = r#""identity":{"nonce":"n","boot":"b"}"#;
+        let inventory = format!(r#"{{"schema":1,"version":{version},{identity},"at":1}}"#);
+        let report = format!(
+            r#"{{"schema":1,"version":{version},"admission":1,"rotation":"in","health":"healthy",
+                "step":{{"name":"serving"}},{identity}}}"#
+        );
+        [
+            written(&format!("inventory/{service}/n1"), &inventory),
+            written(&format!("reports/{service}/n1"), &report),
+        ]
     }
 
     /// Whether the last of these revisions, which begin with 1, breaks a rule.
@@ -155,18 +174,25 @@ mod tests {
             r#"{{"id":"s1","migrations":"{digest}","order":"before-roll","old_reads_migrated":true,
                 "migrate_floors":{{"larder":2}}}}"#
         );
-        let entered = |floor: Option<u32>| {
+        let entered = |larder: Vec<Written>| {
             let mut migrate = upgrade(r#""name":"migrate""#);
             if let Some(Put { value: Value::Upgrade(record), .. }) = &mut migrate.put {
                 record.body.schema = Some(serde_json::from_str(&binding).unwrap());
             }
             let mut before = vec![upgrade(r#""name":"expand""#), window("u1", (1, 1))];
-            before.extend(floor.map(|floor| window_of("larder", "u2", (floor, 2))));
+            before.extend(larder);
             last_breaks(1, vec![before, vec![migrate]])
         };
-        assert!(entered(Some(1)), "programs of version 1 may write past the fill");
-        assert!(entered(None), "every version is admitted");
-        assert!(!entered(Some(2)));
+        let floor = |floor: u32| vec![window_of("larder", "u2", (floor, 2))];
+        assert!(entered(floor(1)), "programs of version 1 may write past the fill");
+        assert!(entered(Vec::new()), "every version is admitted");
+        assert!(!entered(floor(2)));
+        let needed_by_releases = |version: u32| -> Vec<Written> {
+            let needed = window_of("larder", BY_RELEASES, (2, ServiceVersion::MAX.get()));
+            [needed].into_iter().chain(runs("larder", version)).collect()
+        };
+        assert!(entered(needed_by_releases(1)), "that floor follows needs, whatever runs");
+        assert!(!entered(needed_by_releases(2)));
     }
 
     #[test]

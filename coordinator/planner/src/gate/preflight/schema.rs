@@ -2,10 +2,11 @@
 //! never be certified; and a floor that migrate requires must be one that can be reached.
 
 use super::finding::{Finding, blocker, warning};
-use super::unknown::answers;
+use super::unknown::{answers, to_include};
 use crate::fleet::{Fleet, Known, ServiceFleet};
 use crate::gate::schema::form::{begins_to_use, is_there_after};
 use crate::gate::schema::migrate_floors;
+use crate::release::floor::is_only_watched;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{Phase, PhaseName, SchemaBinding, Upgrade};
 use tidegate_proto::spec::{Spec, SpecSchema};
@@ -23,7 +24,9 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
         return vec![blocker(format!("{name} shares the schema, and the record {key} {why}"))];
     }
     let of = fleet.service(name).filter(|of| !of.is_empty());
-    let window = fleet.service(name).and_then(ServiceFleet::window).filter(|window| !window.is_open());
+    // One that is only watched gets a window by the upgrade.
+    let window = fleet.service(name).and_then(ServiceFleet::window);
+    let window = window.filter(|window| !is_only_watched(Some(&window.record.body)));
     let floor = window.map(|window| window.floor);
     let low = |what: &str| {
         warning(format!("{name} shares the schema: {what}, and contract waits until its floor is {needs}"))
@@ -37,7 +40,7 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
             (true, _) => Vec::new(),
         };
     };
-    let mut found = unknown_versions(of, floor.is_none());
+    let mut found = unknown_versions(fleet, of, floor.is_none());
     if let Some(window) = window.filter(|window| window.floor < needs)
         && lowest(of).is_some_and(|lowest| lowest >= needs)
     {
@@ -46,7 +49,7 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
             // Its own upgrade raises it at its end; no other change of the window is allowed.
             Some((upgrade, _)) => low(&format!("its window is {now} until upgrade {upgrade} of it is over")),
             None => blocker(format!(
-                "{name} shares the schema: contract waits until its floor is {needs}, its window is {now}, and no instance runs a version below {needs}; raise it before the start, or after a rollback of an upgrade of the schema that has started: `tidegate fleet window {name} --floor {needs} --ceiling {} --why WHY`",
+                "{name} shares the schema: contract waits until its floor is {needs}, its window is {now}, and no instance runs a version below {needs}; raise it: `tidegate fleet window {name} --floor {needs} --ceiling {} --why WHY`",
                 window.ceiling
             )),
         });
@@ -99,7 +102,7 @@ pub(super) fn taken_away(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
 }
 
 /// Instances with an unknown version: a window cannot be committed below them.
-fn unknown_versions(of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
+fn unknown_versions(fleet: &Fleet, of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
     let name = of.name();
     let mut found = Vec::new();
     let mut any = |sample: crate::gate::Sample, what: &str, until: Option<String>| {
@@ -111,6 +114,7 @@ fn unknown_versions(of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
     let silent = "there is no report (bring the agent back, or decommission the instance) from";
     any(of.silent().sample(), silent, None);
     any(of.unknown().sample(), "the version that runs is not known on", answers(of.unknown().each));
+    found.extend(to_include(fleet, of).into_iter().map(|what| Finding { blocks, what, until: None }));
     found
 }
 

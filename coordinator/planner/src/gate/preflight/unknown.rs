@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, blocker, ended_by};
 use super::former::replaced_leftovers;
-use crate::fleet::{Fleet, Instance, ServiceFleet};
+use crate::fleet::{Fleet, Instance, Known, ServiceFleet};
 use crate::gate::Sample;
 use crate::gate::store::Inclusion;
 use tidegate_proto::InstanceId;
@@ -46,6 +46,17 @@ pub(super) fn answers<'a>(unknown: impl Iterator<Item = &'a Instance>) -> Option
     let coming = unknown.filter(|instance| !needs_a_person(instance));
     let coming = Sample::counted(coming.map(|instance| &instance.node));
     (!coming.is_empty()).then(|| format!("the service answers its version on {coming}"))
+}
+
+/// The disregarded instances of a service whose version is not known, each with what a person does about it.
+pub(super) fn to_include(fleet: &Fleet, service: &ServiceFleet) -> Vec<String> {
+    let all = fleet.disregarded_of(service.name());
+    let unknown = all.filter(|instance| instance.known() == Known::Unknown).take(NAMED);
+    let advice = |instance: &Instance| {
+        let id = InstanceId::new(service.name().clone(), instance.node.clone());
+        disregarded(&id, Inclusion::of(fleet, service, instance))
+    };
+    unknown.map(advice).collect()
 }
 
 /// What a person does about a disregarded instance.

@@ -96,13 +96,20 @@ fn ready(
     if window.floor >= minimum {
         return Ok(vec![same_window]);
     }
-    let mut reasons = vec![Reason::Release(ReleaseGate::Floor {
+    let behind = all_at_least(fleet, service, minimum).err().unwrap_or_default();
+    let by_hand = behind.is_empty() && minimum <= window.ceiling && !is_upgraded(fleet, name);
+    let floor = ReleaseGate::Floor {
         service: name.clone(),
         floor: window.floor,
         needs: minimum,
-    })];
-    reasons.extend(all_at_least(fleet, service, minimum).err().unwrap_or_default());
-    Err(reasons)
+        by_hand: by_hand.then_some(window.ceiling),
+    };
+    Err([Reason::Release(floor)].into_iter().chain(behind).collect())
+}
+
+/// Whether an upgrade of a service is active: no person sets its window meanwhile.
+fn is_upgraded(fleet: &Fleet, name: &ServiceName) -> bool {
+    fleet.lock(name).is_some() || fleet.unreadable_at(&Key::Active(name.clone())).is_some()
 }
 
 /// Whether every instance is known to be at the version or above it, and there is one.

@@ -5,7 +5,7 @@ use super::migrate_floors::required;
 use super::{SchemaGate, builds_on, lost_baseline, lost_job};
 use crate::fleet::{Fleet, Sample, Stored};
 use crate::gate::person::rollback::begins;
-use crate::gate::store::unreadable;
+use crate::gate::store::{unreadable, unseen_and_disregarded};
 use crate::gate::version::VersionGate;
 use crate::gate::{Answer, Reason};
 use crate::moment::SchemaFacts;
@@ -134,6 +134,7 @@ pub(crate) fn sharing_is_known(view: &View<'_>) -> Answer {
             service: name(),
             nodes,
         }));
+        answer.reasons.extend(unseen_and_disregarded(view.fleet, service.name()));
     }
     answer
 }

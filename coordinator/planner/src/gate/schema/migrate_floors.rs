@@ -3,17 +3,21 @@
 //!
 //! # Invariants
 //! * The transaction that enters migrate compares the window of every service whose floor was asked.
+//! * A floor that follows what compute releases need is no evidence of what runs: it counts up to the lowest version that
+//!   does, and the transaction compares that none was admitted since.
 //! * Where old programs cannot read migrated rows, the same transaction writes what was required into the schema's
 //!   record: no service goes back below it.
 
 use super::SchemaGate;
 use crate::contracted;
-use crate::fleet::{Fleet, Stored};
+use crate::fleet::{Fleet, ServiceFleet, Stored};
 use crate::gate::Answer;
+use crate::gate::preflight::lowest;
 use crate::gate::store::unreadable;
 use crate::upgrade::View;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Kind;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
 use tidegate_proto::spec::Spec;
@@ -30,9 +34,30 @@ pub fn required(spec: &Spec, binding: &SchemaBinding) -> BTreeMap<ServiceName, S
     floors
 }
 
-/// The committed floor of a service; none = it has no window.
+/// The committed floor of a service; none = it has no window, or its floor follows needs and what runs is not known.
 pub(crate) fn committed(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersion> {
-    Some(fleet.service(service)?.window()?.floor)
+    let of = fleet.service(service)?;
+    let floor = of.window()?.floor;
+    match follows_needs(of) && !of.is_empty() {
+        true => lowest(of).map(|runs| runs.min(floor)),
+        false => Some(floor),
+    }
+}
+
+fn follows_needs(of: &ServiceFleet) -> bool {
+    of.window().is_some_and(|window| window.follows_needs())
+}
+
+/// Adds to a commit that the floor of a service is what it was.
+fn same_floor(fleet: &Fleet, commit: Commit, service: &ServiceName) -> Commit {
+    let of = fleet.service(service);
+    let at = of.map_or(Revision::ABSENT, ServiceFleet::window_at);
+    let commit = commit.when(Precondition::At(Key::Window(service.clone()), at));
+    let joined = Precondition::NonePutAfterWithin(Kind::Inventory, service.to_string(), fleet.revision());
+    match of.is_some_and(follows_needs) {
+        true => commit.when(joined),
+        false => commit,
+    }
 }
 
 /// What entering migrate compares and writes, or each floor that is missing. `own` is the floor of the upgraded service
@@ -57,8 +82,7 @@ pub(crate) fn reached(view: &View<'_>, own: Option<ServiceVersion>) -> Result<Co
         }
         // The transaction that raises the own floor compares its window itself.
         if raised.is_none() && !mutant::is("migrate-floors-are-not-compared") {
-            let at = view.fleet.service(service).map_or(Revision::ABSENT, |of| of.window_at());
-            commit = commit.when(Precondition::At(Key::Window(service.clone()), at));
+            commit = same_floor(view.fleet, commit, service);
         }
     }
     if !answer.is_open {

@@ -9,7 +9,7 @@ use crate::action::SchemaJob;
 use crate::fleet::{Instance, ServiceFleet};
 use crate::gate::roll::stall::is_overdue;
 use crate::gate::schema::form;
-use crate::gate::store::unreadable_in;
+use crate::gate::store::{unknown_and_disregarded, unreadable_in};
 use crate::gate::version;
 use crate::moment::SchemaFacts;
 use crate::upgrade::phase::Move;
@@ -37,6 +37,10 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     let none_above = draft
         .service()
         .is_none_or(|service| draft.passes(version::none_may_be_above(service, from, deadline)));
+    if !none_above {
+        let disregarded = unknown_and_disregarded(draft.fleet, &draft.spec().service);
+        disregarded.into_iter().for_each(|reason| draft.wait(reason));
+    }
     let none_is_leaving = draft.passes(form::none_is_leaving(&draft.view()));
     let is_known = draft.passes(form::sharing_is_known(&draft.view()));
     if none_above && none_is_leaving && is_known {

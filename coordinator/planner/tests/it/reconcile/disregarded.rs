@@ -1,13 +1,18 @@
 //! A claim that a person has disregarded, after the store has come to later revisions.
 
 use super::{apply, disregard, elect, include, version, with_a_false_claim};
+use crate::sharing::runs_scheduler;
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
+use tidegate_planner::ask::reconcile::Choices;
 use tidegate_planner::gate::{Waits, preflight};
 use tidegate_planner::plan;
-use tidegate_proto::record::report::Report;
+use tidegate_proto::commit::Commit;
+use tidegate_proto::record::report::{Report, Rotation};
+use tidegate_proto::record::upgrade::MigrateOrder;
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Key, Revision};
+use tidegate_proto::spec::Spec;
+use tidegate_proto::{InstanceId, Key, Revision, Value};
 
 fn report_again(world: &mut World) {
     world.agents.get_mut(&node(1)).unwrap().report.in_flight = Some(0);
@@ -185,4 +190,61 @@ fn inclusion_is_advised_only_where_it_is_possible() {
     assert_eq!(advised(|report| report.version = None), ["tidegate-agent check (on n1)"]);
     let impossible = |report: &mut Report| report.window = Revision(i64::MAX);
     assert_eq!(advised(impossible), [decommission]);
+}
+
+/// A spec whose schema the scheduler shares.
+fn shared() -> Spec {
+    let schema =
+        json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": {"scheduler": 2}});
+    spec(json!({"approvals": ["stage"], "schema": schema}))
+}
+
+/// The instance of the scheduler has no admission, claims what no store knows, and does not answer its version.
+fn scheduler_claims(world: &mut World, rotation: Rotation) -> InstanceId {
+    let id = InstanceId::new("scheduler".parse().unwrap(), node(7));
+    let key = Key::Report(id.service.clone(), id.node.clone());
+    let Some((Value::Report(record), ..)) = world.store.keys.get(&key).cloned() else { panic!("it reports") };
+    let mut body = record.body;
+    (body.version, body.rotation) = (None, rotation);
+    body.witness.term = Some("made-up".parse().unwrap());
+    let admission = Key::Inventory(id.service.clone(), id.node.clone());
+    assert!(world.store.commit(&Commit::new().delete(admission)));
+    world.store.put(key, body);
+    id
+}
+
+#[test]
+fn disregarded_instance_of_a_sharing_service_is_named() {
+    let mut world = World::at_version_1(4);
+    elect(&mut world, 1);
+    runs_scheduler(&mut world, 1);
+    let id = scheduler_claims(&mut world, Rotation::Out);
+    apply(&mut world, &Choices { disregard: [id].into(), ..Choices::default() }).unwrap();
+    let found = preflight::findings(world.store.fleet(), &shared(), None);
+    let include = "includes it: `tidegate fleet reconcile --include scheduler/n7`";
+    assert!(found.iter().any(|finding| finding.blocks && finding.what.ends_with(include)), "{found:?}");
+}
+
+/// Nothing moves an instance there, and neither is admitted before a plan includes it.
+#[test]
+fn undo_from_preflight_names_disregarded_instances() {
+    let mut world = World::at_version_1(4);
+    elect(&mut world, 1);
+    runs_scheduler(&mut world, 1);
+    world.start_with_schema(shared(), MigrateOrder::BeforeRoll);
+    world.run();
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    (report.version, report.rotation) = (None, Rotation::Out);
+    report.witness.term = Some("made-up".parse().unwrap());
+    world.publish(&node(1));
+    let id = scheduler_claims(&mut world, Rotation::In);
+    let disregard = disregard(&[1]).disregard.into_iter().chain([id]).collect();
+    apply(&mut world, &Choices { disregard, ..Choices::default() }).unwrap();
+    world.roll_back();
+    let waiting = plan(world.store.fleet(), &world.moment()).waiting;
+    let named = waiting[&upgrade_id()].iter().filter(|reason| reason.kind() == "disregarded");
+    let commands: Vec<_> =
+        named.filter_map(|reason| reason.explained(Waits::Upgrade(&upgrade_id())).next_step).collect();
+    let include = "tidegate fleet reconcile --include pantry-api/n1";
+    assert_eq!(commands, [include, "tidegate-agent check (on n7)"]);
 }

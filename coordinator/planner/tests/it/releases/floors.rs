@@ -1,9 +1,9 @@
 //! The floor of storage that no upgrade bounds follows what compute releases need (rule 8).
 
-use super::fixture::{asker, commits, watched_floor};
+use super::fixture::{asker, commits, revision, stream, watched_floor};
 use crate::sim::{World, release, service, spec, upgrade_id};
 use serde_json::json;
-use tidegate_planner::gate::VersionGate;
+use tidegate_planner::gate::{VersionGate, Waits};
 use tidegate_planner::{Reason, ask};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
@@ -109,6 +109,28 @@ fn floor_set_by_an_upgrade_is_raised_only_to_what_runs() {
     (0..2).for_each(|n| world.join(n, 3));
     world.settle();
     assert_eq!((world.deployed(), watched_floor(&world)), (Some(1), Some((3, true))));
+}
+
+/// The upgrade that set its floor, of a service that shares a schema, is over; another tool has moved it since.
+#[test]
+fn release_names_what_raises_a_floor_below_all_that_runs() {
+    let mut world = World::at_version_1(0);
+    (0..2).for_each(|n| world.join(n, 3));
+    let window = Window { floor: version(2), ..Window::open("of-a-sharing-service".parse().unwrap()) };
+    world.store.put(Key::Window(service()), Value::from(window));
+    world.create(1, json!({"requires": {"pantry-api": 3}})).unwrap();
+    let waiting = world.settle();
+    let [reason] = waiting[&1].as_slice() else { panic!("{waiting:?}") };
+    let explained = reason.explained(Waits::Release(&stream(), revision(1)));
+    let ceiling = ServiceVersion::MAX;
+    let command = format!("tidegate fleet window pantry-api --floor 3 --ceiling {ceiling} --why …");
+    assert_eq!(explained.next_step, Some(command));
+    let request = ask::WindowRequest { service: service(), floor: version(3), ceiling };
+    let commit = ask::set_window(world.store.fleet(), &world.moment(), &request, &asker("advised")).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.settle();
+    assert_eq!(world.deployed(), Some(1));
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! A sharing service that another tool upgrades: its floor follows what compute releases need, and is no evidence of what
+//! runs.
+
+use super::{acknowledge, nova, runs, scheduler, shared, version, waits_for_scheduler, window};
+use crate::sim::{World, binding, node, upgrade_id};
+use serde_json::json;
+use tidegate_planner::SchemaJob;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::record::window::{BY_RELEASES, Window};
+use tidegate_proto::{Commit, Key, ServiceVersion};
+
+/// Compute releases need this version of the scheduler.
+fn needed_by_releases(world: &mut World, floor: i64) {
+    let body = Window { floor: version(floor), ..Window::open(BY_RELEASES.parse().unwrap()) };
+    world.store.put(Key::Window(scheduler()), body);
+}
+
+#[test]
+fn floor_that_follows_needs_opens_no_migrate_by_itself() {
+    let mut world = nova();
+    needed_by_releases(&mut world, 2);
+    let last = world.run();
+    assert_eq!(last.waiting[&upgrade_id()], [waits_for_scheduler(1)], "version 1 serves below the floor");
+    assert!(!world.jobs.contains(&SchemaJob::Migrate));
+    runs(&mut world, &scheduler(), 7, 2);
+    let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    runs(&mut world, &scheduler(), 8, 2);
+    world.refuses_late(planned, "roll ->");
+    world.run();
+    acknowledge(&mut world, &scheduler());
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+#[test]
+fn silent_instance_below_a_followed_floor_holds_migrate() {
+    let mut world = nova();
+    needed_by_releases(&mut world, 2);
+    world.until_roll();
+    runs(&mut world, &scheduler(), 7, 2);
+    runs(&mut world, &scheduler(), 8, 2);
+    assert!(world.store.commit(&Commit::new().delete(Key::Report(scheduler(), node(8)))));
+    let last = world.run();
+    let kinds: Vec<&str> = last.waiting[&upgrade_id()].iter().map(|reason| reason.kind()).collect();
+    assert_eq!(kinds, ["silent", "migrate-floor"]);
+    assert!(!world.jobs.contains(&SchemaJob::Migrate));
+}
+
+/// No person has to raise it: the upgrade gives the service a window in stage.
+#[test]
+fn followed_floor_below_the_required_one_blocks_no_start() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 3);
+    needed_by_releases(&mut world, 2);
+    let needs_3 = shared(json!({"shared_with": {"scheduler": 3}}));
+    world.start_bound(needs_3, binding(MigrateOrder::BeforeRoll)).unwrap();
+    world.until("it expands", |world| world.phase() == Phase::Expand);
+    assert_eq!(window(&world, &scheduler()), Some((3, ServiceVersion::MAX.get())));
+}
+
+#[test]
+fn silent_instance_above_a_followed_floor_blocks_the_start() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 2);
+    needed_by_releases(&mut world, 2);
+    assert!(world.store.commit(&Commit::new().delete(Key::Report(scheduler(), node(7)))));
+    let refused = world.start_bound(shared(json!({})), binding(MigrateOrder::BeforeRoll)).unwrap_err();
+    assert!(refused.message.contains("scheduler shares the schema, and there is no report"), "{refused}");
+}
