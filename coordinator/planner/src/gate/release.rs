@@ -20,7 +20,11 @@ use tidegate_proto::{ReleaseRevision, ReleaseTag, ServiceName, ServiceVersion, S
 #[strum(serialize_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is described by its sentence, below")]
 pub enum ReleaseGate {
-    Needed { service: ServiceName, floor: ServiceVersion, by: Box<NeededBy> },
+    Needed {
+        service: ServiceName,
+        floor: ServiceVersion,
+        by: Box<NeededBy>,
+    },
     Floor {
         service: ServiceName,
         floor: ServiceVersion,
@@ -28,18 +32,49 @@ pub enum ReleaseGate {
         /// The ceiling of the window, where every instance is there and no upgrade raises the floor: a person does.
         by_hand: Option<ServiceVersion>,
     },
-    ReleaseUnknown { service: ServiceName, nodes: Sample },
-    NoStorage { compute: ReleaseTag },
-    Evidence { compute: ReleaseTag, storage: ReleaseTag, found: Option<String> },
-    ReleaseApproval { stream: StreamName, revision: ReleaseRevision },
-    ReleaseFailed { why: String, overtaken: Option<ReleaseRevision> },
-    Manual { tag: ReleaseTag },
+    ReleaseUnknown {
+        service: ServiceName,
+        nodes: Sample,
+    },
+    NoStorage {
+        compute: ReleaseTag,
+    },
+    Evidence {
+        compute: ReleaseTag,
+        storage: ReleaseTag,
+        found: Option<String>,
+    },
+    ReleaseApproval {
+        stream: StreamName,
+        revision: ReleaseRevision,
+    },
+    ReleaseFailed {
+        why: String,
+        overtaken: Option<ReleaseRevision>,
+    },
+    Manual {
+        tag: ReleaseTag,
+    },
     NoStrategy,
-    CanaryBusy { revision: ReleaseRevision },
-    RollsBack { revision: ReleaseRevision, failed: bool },
-    CanaryOpen { count: CanaryCount, deadline: Option<Span> },
-    NotAvailable { answered: Span, needed: Span, deadline: Span },
-    TooManyKept { count: usize },
+    CanaryBusy {
+        revision: ReleaseRevision,
+    },
+    RollsBack {
+        revision: ReleaseRevision,
+        failed: bool,
+    },
+    CanaryOpen {
+        count: CanaryCount,
+        deadline: Option<Span>,
+    },
+    NotAvailable {
+        answered: Span,
+        needed: Span,
+        deadline: Span,
+    },
+    TooManyKept {
+        count: usize,
+    },
 }
 
 const SIGNALS: &str =
