@@ -179,8 +179,10 @@ pub(super) struct Slot {
     pub out: Option<(u64, Cause)>,
     /// When the health URL began to answer 200 last.
     pub came_at: u64,
-    /// Since when it had not, and why.
+    /// Since when it had not, and why at last.
     pub out_before: Option<(u64, Cause)>,
+    /// When the health URL ended to answer 200 last.
+    pub went_at: u64,
     /// When the agent's disable-file appeared last.
     pub hidden_at: Option<u64>,
     /// Since when a disable-file is there, the agent's or a person's.

@@ -12,7 +12,6 @@ pub(crate) use cut_off::has_begun;
 use cut_off::is_cut_off;
 pub use finding::Finding;
 use finding::{blocker, ended_by, warning};
-pub(crate) use schema::lowest;
 
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, Known, NO_DOMAIN, ServiceFleet};

@@ -66,7 +66,7 @@ impl Testbed {
             (false, true) => {
                 let stayed = slot.stayed_in_rotation();
                 (slot.out, slot.came_at) = (None, now);
-                slot.out_before.clone_from(&out);
+                slot.out_before = out.clone().map(|(_, cause)| (slot.went_at, cause));
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 at version {}", version.unwrap_or(0)));
                 // What a person put back was in before, and comes in again where it failed by itself. Its agent, which hid it,
@@ -78,7 +78,7 @@ impl Testbed {
                 }
             }
             (true, false) => {
-                slot.out = Some((now, cause.clone()));
+                (slot.out, slot.went_at) = (Some((now, cause.clone())), now);
                 slot.drains += u32::from(cause == Cause::Order);
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 no more: {cause:?}"));

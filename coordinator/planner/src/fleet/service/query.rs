@@ -208,6 +208,15 @@ impl ServiceFleet {
     pub fn unlabelled_out(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
         matching(self, &self.index.unlabelled_out, ..)
     }
+    /// The lowest version that an instance runs, where all of them are known.
+    pub(crate) fn lowest(&self) -> Option<ServiceVersion> {
+        let mut lowest = None;
+        for instance in self.instances() {
+            let Known::At(version) = instance.known() else { return None };
+            lowest = Some(lowest.map_or(version, |known: ServiceVersion| known.min(version)));
+        }
+        lowest
+    }
 }
 
 /// Each without the label may be in any domain: it counts as one of its own.

@@ -3,7 +3,7 @@
 
 use super::finding::{Finding, blocker, warning};
 use super::unknown::{answers, to_include};
-use crate::fleet::{Fleet, Known, ServiceFleet};
+use crate::fleet::{Fleet, ServiceFleet};
 use crate::gate::schema::form::{begins_to_use, is_there_after};
 use crate::gate::schema::migrate_floors;
 use crate::release::floor::is_only_watched;
@@ -42,7 +42,7 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
     };
     let mut found = unknown_versions(fleet, of, floor.is_none());
     if let Some(window) = window.filter(|window| window.floor < needs)
-        && lowest(of).is_some_and(|lowest| lowest >= needs)
+        && of.lowest().is_some_and(|lowest| lowest >= needs)
     {
         let now = &window.record.body;
         found.push(match fleet.lock(name) {
@@ -55,7 +55,7 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
         });
         return found;
     }
-    let lowest = floor.or_else(|| lowest(of)).unwrap_or(needs);
+    let lowest = floor.or_else(|| of.lowest()).unwrap_or(needs);
     if lowest < needs {
         let what = if floor.is_some() { "its floor is" } else { "the lowest version that runs is" };
         found.push(low(&format!("{what} {lowest}")));
@@ -116,16 +116,6 @@ fn unknown_versions(fleet: &Fleet, of: &ServiceFleet, blocks: bool) -> Vec<Findi
     any(of.unknown().sample(), "the version that runs is not known on", answers(of.unknown().each));
     found.extend(to_include(fleet, of).into_iter().map(|what| Finding { blocks, what, until: None }));
     found
-}
-
-/// The lowest version that an instance runs, where all of them are known.
-pub(crate) fn lowest(of: &ServiceFleet) -> Option<ServiceVersion> {
-    let mut lowest = None;
-    for instance in of.instances() {
-        let Known::At(version) = instance.known() else { return None };
-        lowest = Some(lowest.map_or(version, |known: ServiceVersion| known.min(version)));
-    }
-    lowest
 }
 
 /// What was found of the floors that migrate requires.

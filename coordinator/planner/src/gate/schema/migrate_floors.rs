@@ -12,7 +12,6 @@ use super::SchemaGate;
 use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet, Stored};
 use crate::gate::Answer;
-use crate::gate::preflight::lowest;
 use crate::gate::store::unreadable;
 use crate::upgrade::View;
 use std::collections::BTreeMap;
@@ -39,7 +38,7 @@ pub(crate) fn committed(fleet: &Fleet, service: &ServiceName) -> Option<ServiceV
     let of = fleet.service(service)?;
     let floor = of.window()?.floor;
     match follows_needs(of) && !of.is_empty() {
-        true => lowest(of).map(|runs| runs.min(floor)),
+        true => of.lowest().map(|runs| runs.min(floor)),
         false => Some(floor),
     }
 }

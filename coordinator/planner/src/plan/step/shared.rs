@@ -5,7 +5,6 @@ use super::super::Draft;
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
 use crate::gate::Reason;
-use crate::gate::preflight::lowest;
 use crate::gate::schema::{form, migrate_floors};
 use crate::gate::{store, version};
 use crate::release::floor::{self, is_only_watched};
@@ -46,7 +45,7 @@ pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
             continue;
         }
         let most = required(draft, name, *needs);
-        match of.map_or(Some(*needs), lowest).map(|runs| runs.min(most)) {
+        match of.map_or(Some(*needs), ServiceFleet::lowest).map(|runs| runs.min(most)) {
             Some(floor) if window.is_none_or(|window| window.floor < floor) => floors.push((name, floor)),
             Some(_) => {}
             None if is_open => {
