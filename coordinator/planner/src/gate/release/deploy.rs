@@ -69,9 +69,8 @@ fn overtaken_by(back: &ComputeRelease) -> Reason {
 /// Whether what a release would supersede can be kept.
 pub(crate) fn room_to_keep(stream: &Stream, revision: ReleaseRevision) -> Result<(), Reason> {
     let before = |head: &&Head| head.release.revision < revision;
-    let superseded = stream.pending.iter().filter(before).count()
-        + usize::from(stream.deployed.is_some())
-        + usize::from(stream.canary.is_some());
+    let moving = stream.pending.iter().chain(stream.canary.as_deref());
+    let superseded = moving.filter(before).count() + usize::from(stream.deployed.is_some());
     let count = stream.kept.len();
     if count + superseded > MAX_KEPT {
         Err(Reason::Release(ReleaseGate::TooManyKept { count }))

@@ -60,6 +60,21 @@ fn pinned_running_or_recent_releases_are_kept_with_cause() {
 }
 
 #[test]
+fn canary_needs_no_room_for_itself() {
+    let mut world = World::at_version_1(1);
+    world.configure(json!({"minimum_available": 64})).unwrap();
+    for version in 1..=64 {
+        world.release(version, json!({}));
+    }
+    world.create(65, json!({"canary": {"fraction": 1, "promote_after": 1}})).unwrap();
+    world.settle();
+    world.signal(65, "c1", true).unwrap();
+    let waiting = world.settle();
+    assert_eq!(world.deployed(), Some(65), "{waiting:?}");
+    assert_eq!(world.stream().kept.len(), 63);
+}
+
+#[test]
 fn the_stream_has_the_same_size_however_long_its_history() {
     let mut world = World::at_version_1(1);
     let mut sizes = Vec::new();
