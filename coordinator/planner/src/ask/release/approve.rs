@@ -11,7 +11,7 @@ use tidegate_proto::record::stream::ApprovalRule;
 use tidegate_proto::record::upgrade::Decision;
 use tidegate_proto::{ReleaseRevision, StreamName};
 
-/// Approves a release; refused where the stream asks for no approval, or nothing waits for it.
+/// Approves a release that is pending or in canary; refused where the stream asks for no approval.
 pub fn approve(
     fleet: &Fleet,
     moment: &Moment,
@@ -24,10 +24,10 @@ pub fn approve(
     if head.release.approved.is_some() {
         return Ok(Asked::already(name, Some(revision)));
     }
-    if head.release.status != ReleaseStatus::Pending {
+    let status = head.release.status;
+    if !matches!(status, ReleaseStatus::Pending | ReleaseStatus::Canary) {
         return Err(Refusal::state(format!(
-            "cannot approve revision {revision} of {name}: it is {}, not pending",
-            head.release.status
+            "cannot approve revision {revision} of {name}: it is {status}, neither pending nor in canary"
         )));
     }
     if stream.settings.approval == ApprovalRule::None {
@@ -40,9 +40,10 @@ pub fn approve(
         accepts: BTreeSet::new(),
         at: moment.wall,
     };
-    for head in change.stream.pending.iter_mut().filter(|head| head.release.revision == revision) {
+    let moving = change.stream.pending.iter_mut().chain(change.stream.canary.as_deref_mut());
+    for head in moving.filter(|head| head.release.revision == revision) {
         head.release.approved = Some(word.clone());
     }
-    let (from, to) = (format!("revision {revision} pending"), format!("revision {revision} approved"));
+    let (from, to) = (format!("revision {revision} {status}"), format!("revision {revision} approved"));
     Ok(granted(change, asker, Some(revision), from, to))
 }

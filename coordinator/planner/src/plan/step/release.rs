@@ -275,9 +275,11 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
     match judge(&canary, recorded, head.canary_ms) {
         Judgement::Failed(because) => return fail(change, revision, because),
         Judgement::Open(reason) => {
-            // Storage may have come since it began: a person who promotes it needs to know.
+            // Storage may have come since it began, or the settings changed: a person who promotes it needs to know.
             let lacks = has_evidence(change.fleet, &change.stream.settings, release).err();
-            waiting.insert(revision, [reason].into_iter().chain(lacks.into_iter().flatten()).collect());
+            let unapproved = deploy::approved(change.name, &change.stream, release).err();
+            let reasons = [reason].into_iter().chain(lacks.into_iter().flatten()).chain(unapproved);
+            waiting.insert(revision, reasons.collect());
             return None;
         }
         Judgement::Succeeded => {}
@@ -287,6 +289,7 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
         .map_err(|found| reasons.extend(found))
         .unwrap_or_default();
     reasons.extend(deploy::holds_back(&change.stream, revision));
+    reasons.extend(deploy::approved(change.name, &change.stream, release).err());
     reasons.extend(deploy::wants(&change.stream.settings.strategy, head).err());
     reasons.extend(deploy::room_to_keep(&change.stream, revision).err());
     if !reasons.is_empty() {

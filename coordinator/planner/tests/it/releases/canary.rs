@@ -116,6 +116,25 @@ fn the_next_one_waits_for_the_canary_and_a_rollback_does_not() {
 }
 
 #[test]
+fn canary_waits_for_an_approval_that_is_asked_for_later() {
+    let mut world = in_canary(json!({"fraction": 1, "promote_after": 1}));
+    let refused = world.approve(2).unwrap_err();
+    assert!(refused.message.contains("asks for no approval"), "{refused}");
+    world.configure(json!({"approval": "required"})).unwrap();
+    let kinds = |world: &mut World| -> Vec<&'static str> {
+        world.settle()[&2].iter().map(tidegate_planner::Reason::kind).collect()
+    };
+    assert_eq!(kinds(&mut world), ["canary-open", "release-approval"]);
+    world.signal(2, "c1", true).unwrap();
+    assert_eq!(kinds(&mut world), ["release-approval"]);
+    let refused = world.promote(2, None).unwrap_err();
+    assert!(refused.message.contains("requires a manual approval"), "{refused}");
+    world.approve(2).unwrap();
+    world.settle();
+    assert_eq!(world.deployed(), Some(2));
+}
+
+#[test]
 fn where_nothing_is_deployed_there_is_no_canary() {
     let mut world = World::at_version_1(1);
     world.configure(json!({"canary": {"fraction": 0.1}})).unwrap();
