@@ -26,19 +26,18 @@ pub(crate) fn assess(
     head: &Head,
     reasons: Vec<Reason>,
 ) -> Result<(), Trial> {
-    let Some(asked) = availability else {
-        return if reasons.is_empty() { Ok(()) } else { Err(Trial::Shut(reasons)) };
-    };
-    match (reasons.is_empty(), head.on_trial) {
-        (false, true) => Err(Trial::Ends),
-        (false, false) => Err(Trial::Shut(reasons)),
-        (true, _) if head.available == Some(true) && is_long_enough(head, asked) => Ok(()),
-        (true, false) => Err(Trial::Begins),
-        (true, true) if head.trial_ms >= asked.healthy_deadline.as_millis() => Err(Trial::Failed(format!(
+    if !reasons.is_empty() {
+        return Err(if head.on_trial { Trial::Ends } else { Trial::Shut(reasons) });
+    }
+    let Some(asked) = availability else { return Ok(()) };
+    match head.on_trial {
+        _ if head.available == Some(true) && is_long_enough(head, asked) => Ok(()),
+        false => Err(Trial::Begins),
+        true if head.trial_ms >= asked.healthy_deadline.as_millis() => Err(Trial::Failed(format!(
             "it did not answer for {} without a break within {}",
             asked.min_healthy_time, asked.healthy_deadline
         ))),
-        (true, true) => Err(Trial::Waits(vec![Reason::Release(ReleaseGate::NotAvailable {
+        true => Err(Trial::Waits(vec![Reason::Release(ReleaseGate::NotAvailable {
             answered: Span::from_millis(head.available_ms / 1000 * 1000),
             needed: asked.min_healthy_time,
             deadline: asked.healthy_deadline,

@@ -162,6 +162,24 @@ fn release_not_answering_in_time_fails_and_can_be_retried() {
 }
 
 #[test]
+fn trial_ends_where_availability_is_no_longer_asked() {
+    let mut world = world();
+    let availability = json!({"min_healthy_time": "10s", "healthy_deadline": "60s"});
+    world.configure(json!({"availability": availability})).unwrap();
+    world.create(1, json!({})).unwrap();
+    assert_eq!(world.settle()[&1][0].kind(), "not-available");
+    world.configure(json!({"approval": "required"})).unwrap();
+    assert_eq!(world.settle()[&1][0].kind(), "release-approval");
+    assert!(!world.stream().pending[0].on_trial, "its count would be stored every few seconds");
+    world.wait(3_600_000);
+    world.settle();
+    world.configure(json!({"approval": "required", "availability": availability})).unwrap();
+    world.approve(1).unwrap();
+    assert_eq!(world.settle()[&1][0].kind(), "not-available");
+    assert_eq!(world.status(1), ReleaseStatus::Pending, "waiting for a person never counts as failure");
+}
+
+#[test]
 fn plan_from_before_a_rollback_deploys_nothing() {
     let mut world = world();
     for version in 1..=2 {
