@@ -3,13 +3,15 @@
 //!
 //! # Invariants
 //! * No removal is ordered while anything holds the image.
-//! * The commit after which something holds an image again deletes the removals of it that no agent has claimed.
+//! * The commit after which something holds an image again deletes the removals of it that no agent has claimed, and
+//!   compares that none was ordered meanwhile.
 
 use crate::fleet::Fleet;
 use crate::task::image::removals;
 use crate::task::{Purpose, TaskState};
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, MAX_PLANNED_PRECONDITIONS, Precondition, Write};
+use tidegate_proto::key::Kind;
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
 use tidegate_proto::record::stream::{Head, Stream};
 use tidegate_proto::record::task::Task;
@@ -88,12 +90,17 @@ pub(crate) fn withdrawn(fleet: &Fleet, commit: Commit, name: &StreamName, after:
     if mutant::is("removal-is-not-withdrawn") {
         return commit;
     }
-    let before = fleet.stream(name);
+    let Some(before) = fleet.stream(name) else { return commit };
+    let is_held_again = |tag: &ReleaseTag| holder(before, tag).is_none() && holder(after, tag).is_some();
+    // The order of a removal compares the stream and does not rewrite it.
+    let commit = match before.heads().any(|head| is_held_again(&head.release.tag)) {
+        true => commit.when(Precondition::NoneCreatedAfter(Kind::Task, fleet.revision())),
+        false => commit,
+    };
     let is_void = |node: &NodeId, id: &TaskId, task: &Task| {
         task.release.stream == *name
             && Purpose::of(id) == Some(Purpose::Removal)
-            && before.is_some_and(|before| holder(before, &task.release.tag).is_none())
-            && holder(after, &task.release.tag).is_some()
+            && is_held_again(&task.release.tag)
             && fleet.task_result(node, id).is_none()
             // Its agent may have claimed it. Until the result can be read, it holds the release back.
             && fleet.unreadable_at(&Key::TaskResult(node.clone(), id.clone())).is_none()

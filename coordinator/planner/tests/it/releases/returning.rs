@@ -1,9 +1,10 @@
 //! A rollback that waits for its image: what others ask meanwhile, and what follows where it fails.
 
-use super::fixture::stream;
+use super::fixture::{asker, stream};
 use super::images::{removing, with_prewarm};
 use crate::sim::{World, upgrade_id};
 use serde_json::json;
+use tidegate_planner::ask::release;
 use tidegate_planner::gate::Waits;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::ReleaseStatus;
@@ -332,4 +333,26 @@ fn rollback_without_prewarm_fails_if_removal_has_started() {
     assert_eq!((world.deployed(), world.status(4)), (Some(3), ReleaseStatus::Error));
     let because = world.release_record(4).unwrap().record.body.because;
     assert!(because.contains(&format!("runs on {node}")), "{because}");
+}
+
+#[test]
+fn emergency_beside_the_order_of_a_removal_is_planned_again() {
+    let mut world = World::at_version_1(1);
+    world.configure(removing()).unwrap();
+    for version in 1..=2 {
+        world.release(version, json!({}));
+    }
+    world.create(3, json!({})).unwrap();
+    world.turn();
+    assert_eq!((world.status(1), left(&world)), (ReleaseStatus::Deprecated, 0), "no removal is ordered yet");
+    let (target, seen) = (world.release_record(1).unwrap(), world.stream().at);
+    let (fleet, moment) = (world.store.fleet(), world.moment());
+    let asked = release::roll_back(fleet, &moment, &stream(), &target, false, &asker("it is bad")).unwrap();
+    // Its event has a number of its own, and the order does not rewrite the stream.
+    world.events += 10;
+    world.turn();
+    assert_eq!((world.stream().at, left(&world)), (seen, 1));
+    assert!(!world.store.commit(&asked.commit.unwrap()), "its image could be removed");
+    world.go_back_with(1, false).unwrap();
+    assert_eq!((world.deployed(), left(&world)), (Some(4), 0));
 }
