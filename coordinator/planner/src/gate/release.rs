@@ -74,6 +74,8 @@ pub enum ReleaseGate {
     },
     TooManyKept {
         count: usize,
+        /// Of so many the image is still to be removed.
+        unremoved: usize,
     },
 }
 
@@ -147,11 +149,7 @@ impl ReleaseGate {
             )
             .next_step(promote(waits))
             .timeout(format!("after {deadline} without becoming available it has failed")),
-            Self::TooManyKept { count } => Description::new(
-                format!("{count} superseded releases are kept, which is the maximum"),
-                "a person, who unpins computes; or computes that move to a later release",
-            )
-            .next_step(waits.release(|stream, _| format!("tidegate release unpin … --stream {stream}"))),
+            Self::TooManyKept { count, unremoved } => too_many_kept(*count, *unremoved, waits),
         }
     }
 }
@@ -242,6 +240,19 @@ fn canary_open(count: &CanaryCount, deadline: Option<Span>, waits: Waits<'_>) ->
         }
         None => description,
     }
+}
+
+fn too_many_kept(count: usize, unremoved: usize, waits: Waits<'_>) -> Description {
+    let kept = format!("{count} superseded releases are kept, which is the maximum");
+    if unremoved > 0 {
+        return Description::new(
+            format!("{kept}; the images of {unremoved} are still to be removed"),
+            "the hooks that remove them; or a person, who retries these or changes the stream's settings",
+        )
+        .next_step(waits.release(|stream, _| format!("tidegate release explain --stream {stream}")));
+    }
+    Description::new(kept, "a person, who unpins computes; or computes that move to a later release")
+        .next_step(waits.release(|stream, _| format!("tidegate release unpin … --stream {stream}")))
 }
 
 fn retry(stream: &StreamName, revision: ReleaseRevision) -> String {

@@ -28,7 +28,7 @@ pub fn retry(
             deployed.release.revision
         )));
     }
-    if stream.pending.len() >= MAX_PENDING {
+    if status == ReleaseStatus::Error && stream.pending.len() >= MAX_PENDING {
         return Err(Refusal::state(format!("{MAX_PENDING} releases of {name} wait already")));
     }
     let mut change = Change::of(fleet, moment, name);

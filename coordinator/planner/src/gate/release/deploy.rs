@@ -73,7 +73,9 @@ pub(crate) fn room_to_keep(stream: &Stream, revision: ReleaseRevision) -> Result
     let superseded = moving.filter(before).count() + usize::from(stream.deployed.is_some());
     let count = stream.kept.len();
     if count + superseded > MAX_KEPT {
-        Err(Reason::Release(ReleaseGate::TooManyKept { count }))
+        let collected = |head: &&Head| head.release.status == ReleaseStatus::Deprecated;
+        let unremoved = stream.kept.iter().filter(collected).count();
+        Err(Reason::Release(ReleaseGate::TooManyKept { count, unremoved }))
     } else {
         Ok(())
     }

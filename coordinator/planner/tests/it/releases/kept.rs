@@ -3,6 +3,7 @@
 use crate::sim::World;
 use serde_json::json;
 use tidegate_planner::stream::retention::{Keep, kept};
+use tidegate_proto::record::task::Outcome;
 
 fn statuses(world: &World) -> Vec<&'static str> {
     world.releases().map(|release| release.status.word()).collect()
@@ -72,6 +73,32 @@ fn canary_needs_no_room_for_itself() {
     let waiting = world.settle();
     assert_eq!(world.deployed(), Some(65), "{waiting:?}");
     assert_eq!(world.stream().kept.len(), 63);
+}
+
+#[test]
+fn images_that_are_not_removed_are_named_and_retried() {
+    let mut world = World::at_version_1(1);
+    let removal = json!({"hook": "drop-image", "nodes": ["n7"]});
+    world.configure(json!({"minimum_available": 1, "removal": removal})).unwrap();
+    for version in 1..=65 {
+        world.release(version, json!({}));
+    }
+    assert_eq!(world.each_hook("remove-", Outcome::Failed { why: "busy".into() }), 64);
+    // As many as may wait.
+    for version in 66..=97 {
+        world.create(version, json!({})).unwrap();
+    }
+    let waiting = world.settle();
+    assert_eq!(
+        waiting[&66][0].to_string(),
+        "64 superseded releases are kept, which is the maximum; the images of 64 are still to be removed"
+    );
+    assert_eq!(waiting[&1][0].kind(), "task-failed", "it names the retry");
+    world.retry(1).unwrap();
+    world.settle();
+    assert_eq!(world.each_hook("remove-", Outcome::Succeeded), 1);
+    world.settle();
+    assert_eq!(world.deployed(), Some(66));
 }
 
 #[test]
