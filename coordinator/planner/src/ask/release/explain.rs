@@ -23,6 +23,10 @@ pub fn explain(
         let reasons = reasons.iter().map(|reason| reason.explained(Waits::Release(name, revision))).collect();
         (revision, reasons)
     };
-    let waiting = stream_turn(fleet, moment, name).waiting;
-    Ok(failed(stream).chain(waiting).map(explained).collect())
+    let mut all: BTreeMap<ReleaseRevision, Vec<Reason>> = failed(stream).collect();
+    // What runs less than a release needs is said of one that failed, too.
+    for (revision, reasons) in stream_turn(fleet, moment, name).waiting {
+        all.entry(revision).or_default().extend(reasons);
+    }
+    Ok(all.into_iter().map(explained).collect())
 }

@@ -364,3 +364,24 @@ fn open_canary_names_new_storage_that_lacks_evidence() {
     let kinds: Vec<&str> = waiting[&2].iter().map(Reason::kind).collect();
     assert_eq!(kinds, ["canary-open", "evidence"], "{waiting:?}");
 }
+
+#[test]
+fn failed_release_names_retry_beside_what_runs_below_it() {
+    let mut world = World::at_version_1(0);
+    world.join(0, 2);
+    world.release(1, json!({}));
+    let canary = json!({"requires": {"pantry-api": 2}, "canary": {"fraction": 1, "promote_after": 1}});
+    world.create(2, canary).unwrap();
+    world.settle();
+    world.run_computes(&[("release-2", 1)]).unwrap();
+    world.signal(2, "c1", false).unwrap();
+    world.settle();
+    assert_eq!(world.status(2), ReleaseStatus::Error);
+    // Computes still run it, and another tool put its storage back.
+    world.agents.get_mut(&node(0)).unwrap().report.version = Some(version(1));
+    world.publish(&node(0));
+    let explained = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
+    let kinds: Vec<&str> =
+        explained[&super::fixture::revision(2)].iter().map(|reason| reason.kind.as_str()).collect();
+    assert_eq!(kinds, ["release-failed", "behind"]);
+}
