@@ -299,6 +299,26 @@ fn instance_without_balancer_is_out_after_settle_time() {
     assert_eq!(rotation(&story), Rotation::Out);
 }
 
+/// The coordinator lets it back, because its agent starts nothing under an order to drain.
+#[test]
+fn drained_service_that_ended_is_started_once_let_back() {
+    let mut story = Story::serving().by_hooks();
+    story.ordered(order(9, Disposition::Drain)).disabled();
+    story.enter(Phase::Drained { forced: false });
+    story.silent();
+    assert_eq!(story.act(), Act::Wait, "the order says drain");
+    let mut late = story.clone();
+    let serve = || order(10, Disposition::Serve { returning: true });
+    story.ordered(serve());
+    assert_eq!((&story.journal.phase, story.act()), (&Phase::Fresh, Act::Wait), "balancers may not know");
+    story.pass(6);
+    assert_eq!(story.act(), Act::Enter(Phase::Stopping), "silence does not confirm a stop");
+    late.pass(6).ordered(serve());
+    assert_eq!((&late.journal.phase, late.act()), (&Phase::Stopping, Act::Stop));
+    late.enter(Phase::Stopped);
+    assert!(matches!(late.act(), Act::AdmitTarget(target) if target.tag == release(1).tag));
+}
+
 #[test]
 fn drained_instance_whose_file_was_removed_drains_again() {
     let mut story = Story::serving();
