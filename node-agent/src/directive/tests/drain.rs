@@ -269,6 +269,9 @@ fn restart_after_a_crash_is_stopped_once_balancers_know() {
         late.pass(6).ordered(order(9, asked));
         assert_eq!(late.journal.phase, drained);
     }
+    let mut drains = restarted(false);
+    drains.ordered(order(9, Disposition::Drain)).pass(6);
+    assert_eq!(drains.act(), Act::Enter(drained.clone()), "it may have no counter");
     let mut deregistered = restarted(true);
     deregistered.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, each: Vec::new() };
     deregistered.pass(0).ordered(order(9, replace(2)));
