@@ -265,6 +265,32 @@ fn process_that_ended_with_its_machine_is_started_again() {
     assert_eq!(story.act(), Act::AdmitTarget(Target::from(&release(2))));
 }
 
+/// It was not verified, and stayed in rotation or hidden. Then its process ends, or its machine is booted.
+#[test]
+fn process_that_ended_after_a_failed_verification_is_started() {
+    let serve = || Disposition::Serve { returning: true };
+    for (asked, is_started) in [(serve(), true), (Disposition::Drain, false), (replace(1), false)] {
+        for hidden in [false, true] {
+            let mut story = Story::serving();
+            story.ordered(order(9, asked.clone()));
+            if hidden {
+                story.disabled();
+            }
+            story.enter(Phase::failed("verifying", "not healthy", hidden));
+            story.gone();
+            let expected = if is_started { Act::Enter(Phase::Stopped) } else { Act::Wait };
+            assert_eq!(story.act(), expected, "{asked:?}, hidden: {hidden}");
+        }
+    }
+    let mut again = Story::serving();
+    again.ordered(order(9, serve())).gone();
+    again.enter(Phase::failed("verifying", "not healthy", false));
+    again.timers.crashed(again.seen.now);
+    assert_eq!(again.act(), Act::Wait, "it has ended a moment ago");
+    again.pass(1);
+    assert_eq!(again.act(), Act::Enter(Phase::Stopped));
+}
+
 #[test]
 fn failed_start_before_a_boot_is_replaced_by_its_retry() {
     for (hook, expected) in [(HookState::EarlierBoot, Phase::Draining), (HookState::Ended, Phase::Verifying)]
