@@ -180,6 +180,12 @@ fn unhealthy_or_other_version_fails_disabled() {
     let mut kept = verifying();
     kept.seen.file = DisableFile::Foreign;
     assert_eq!(kept.pass(3000).act(), Act::Wait, "maintenance is no failure");
+    (kept.seen.file, kept.seen.url) = (DisableFile::Absent, Url::Good);
+    assert_eq!(kept.pass(1).act(), Act::Wait, "nor is its end");
+    let mut unready = kept.clone();
+    assert_eq!(kept.pass(20).act(), Act::Enter(Phase::Serving));
+    unready.seen.ready = false;
+    assert!(failed(unready.pass(300).act()), "its time has begun again");
 }
 
 /// The start hook of release 1, in place of release 2, has ended, and nothing had answered when the machine was booted. What
