@@ -33,8 +33,8 @@ pub(crate) struct Timers {
     file: DisableFile,
     /// Since when the disable-file is as it is.
     file_since: Instant,
-    /// When a person kept it out, in the last look that shows that.
-    maintained_at: Option<Instant>,
+    /// When something else than the service kept it out, in the last look that shows that: a person; or no store could admit it.
+    kept_out_at: Option<Instant>,
     /// Whether it was seen ready since it was shown.
     ready_since_enabled: bool,
     /// How often it was hidden again in this phase because it was not ready when it was shown.
@@ -97,7 +97,7 @@ impl Timers {
             changed_at: None,
             file: DisableFile::Absent,
             file_since: now,
-            maintained_at: None,
+            kept_out_at: None,
             ready_since_enabled: false,
             times_disabled: 0,
             enable_again_at: None,
@@ -133,8 +133,9 @@ impl Timers {
             self.balancers_up = None;
             self.balancers_down = None;
         }
-        if seen.file == DisableFile::Foreign {
-            self.maintained_at = Some(seen.now);
+        let awaits_store = hidden && !seen.store && (seen.ready || seen.masked);
+        if seen.file == DisableFile::Foreign || awaits_store {
+            self.kept_out_at = Some(seen.now);
         }
         self.ready_since_enabled |= !hidden && seen.ready;
         if matches!(seen.alive, Alive::Yes | Alive::Unknown) {
@@ -248,9 +249,9 @@ impl Timers {
         now.saturating_duration_since(self.file_since)
     }
 
-    /// For how long the phase has lasted in which no person kept it out.
-    pub(crate) fn unmaintained_for(&self, now: Instant) -> Duration {
-        let since = self.maintained_at.map_or(self.phase_since, |at| at.max(self.phase_since));
+    /// For how long nothing else than the service has kept it out, in this phase.
+    pub(crate) fn not_kept_out_for(&self, now: Instant) -> Duration {
+        let since = self.kept_out_at.map_or(self.phase_since, |at| at.max(self.phase_since));
         now.saturating_duration_since(since)
     }
 
