@@ -124,8 +124,10 @@ fn serve(service: &Service, journal: &Journal, seen: &Seen, true_now: bool, unno
         Phase::Serving if true_now => Phase::Serving,
         Phase::Starting { .. } | Phase::Refused { .. } | Phase::Fresh => journal.phase.clone(),
         _ if seen.nothing_runs(&journal.phase) => Phase::Stopped,
-        // What failed and does not answer is started again, and that begins with its stop hook (`start_again`).
-        Phase::Failed { .. } if seen.alive == Alive::Silent && service.driver.is_some() => {
+        // What failed or was drained, and does not answer, is started again, and that begins with its stop hook (`start_again`).
+        Phase::Failed { .. } | Phase::Drained { .. }
+            if seen.alive == Alive::Silent && service.driver.is_some() =>
+        {
             if unnoticed {
                 Phase::Fresh
             } else {

@@ -282,8 +282,15 @@ impl Context<'_> {
             _ if matches!(self.seen.alive, Alive::No | Alive::Silent) && !asked && self.is_due_again() => {
                 self.start_again()
             }
+            _ if self.has_ended_unpaused() => self.start_again(),
             _ => Act::Wait,
         }
+    }
+
+    /// Whether its process has ended after a failure that no pause follows, as one of its verification, and no order takes it
+    /// out: nothing else starts it, as after a boot of the machine.
+    fn has_ended_unpaused(&self) -> bool {
+        self.seen.alive == Alive::No && self.journal.is_let_in() && self.timers.restart_at.is_none()
     }
 
     /// Whether the pause is over after which a stop or a start is tried again.

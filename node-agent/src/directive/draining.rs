@@ -54,8 +54,7 @@ impl Context<'_> {
         if mutant::is("touched-is-drained") {
             return Act::Enter(Phase::Drained { forced: false });
         }
-        let stops = replace || matches!(self.disposition(), Some(Disposition::Stop));
-        if stops && accept::is_untouched(self.journal, self.seen) && !self.timers.has_listened() {
+        if accept::is_untouched(self.journal, self.seen) && !self.timers.has_listened() {
             let unnoticed = self.is_unnoticed();
             return if unnoticed { Act::Wait } else { Act::Enter(Phase::Drained { forced: false }) };
         }

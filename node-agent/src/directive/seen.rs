@@ -5,7 +5,7 @@ use crate::host::HookState;
 use crate::journal::{Known, Order, Phase};
 use crate::quote::printable;
 use tidegate_proto::record::report::{BalancerReport, Health};
-use tidegate_proto::{ReleaseTag, Revision, ServiceVersion};
+use tidegate_proto::{ReleaseTag, Revision, ServiceVersion, mutant};
 use tokio::time::Instant;
 
 /// One look.
@@ -194,6 +194,25 @@ impl Seen {
     /// Whether nothing of the service listens any more: neither its readiness URL nor its health URL nor its counter.
     pub(crate) fn nothing_listens(&self) -> bool {
         self.alive == Alive::Silent && self.url == Url::NoListener && self.in_flight == InFlight::Refused
+    }
+
+    /// Nothing in flight: by the counter where one is configured, and by the balancers' sessions where they were asked.
+    /// A source that does not answer is unknown, and unknown is not idle. A program that closed its listener may still
+    /// work on requests that it has: without a lock that shows that nothing runs, it is idle only where nothing of it listens,
+    /// its counter included, and the balancers, which see the connections of requests under way, have no session.
+    pub(crate) fn is_idle(&self) -> bool {
+        let sessions = match &self.balancers {
+            Balancers::Said { sessions, .. } => Some(*sessions),
+            _ => None,
+        };
+        match (self.in_flight, sessions) {
+            _ if self.alive == Alive::No || mutant::is("work-in-flight-is-not-awaited") => true,
+            (InFlight::Refused, Some(0)) => {
+                self.nothing_listens() && !mutant::is("nothing-that-listens-is-no-evidence")
+            }
+            (InFlight::Unknown | InFlight::Refused, _) | (InFlight::NotAsked, None) => false,
+            (counted, sessions) => counted.counted().unwrap_or(0) == 0 && sessions.unwrap_or(0) == 0,
+        }
     }
 
     /// Whether something shows that the service still works on requests, or that it runs.

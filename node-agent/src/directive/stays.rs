@@ -4,11 +4,30 @@
 //! forbids its version. That holds whether it is verified or not, also under an order to replace it, which has brought it into
 //! rotation by then: what answers is not the release that is verified. Every other refused instance is disabled by its agent.
 
+use super::timers::Timers;
+use crate::config::Service;
 use crate::journal::{Journal, Phase, Refusal};
 use tidegate_proto::mutant;
+use tokio::time::Instant;
 
-/// Whether an instance stays in rotation although its version is refused. `boot`: of the machine, now; `still_in`: whether
-/// it never left rotation, as far as balancers can see.
+/// Whether it never left rotation, as far as balancers can see. What was refused there before, and what the floor has risen
+/// above, is in until it is seen to have left: its agent may have begun a moment ago, and has not seen it in rotation for long.
+pub(crate) fn is_still_in(
+    service: &Service,
+    journal: &Journal,
+    timers: &Timers,
+    refusal: &Refusal,
+    now: Instant,
+) -> bool {
+    let (rise, fall) = (service.rise_time(), service.fall_time());
+    match refusal.overtaken || matches!(journal.phase, Phase::Refused { stays: Some(_), .. }) {
+        true => !timers.has_left(now, fall),
+        false => timers.is_still_in(now, rise, fall),
+    }
+}
+
+/// Whether an instance stays in rotation although its version is refused. `boot`: of the machine, now; `still_in`: see
+/// [`is_still_in`].
 pub(crate) fn stays(journal: &Journal, boot: &str, refusal: &Refusal, still_in: bool) -> bool {
     // What was admitted by a former store, and not by this one since.
     let former = journal.admitted.as_ref().is_some_and(|admitted| !admitted.revision.exists());
@@ -36,7 +55,7 @@ mod tests {
     use super::super::tests::story::{Story, order, release, replace, version};
     use super::*;
     use crate::directive::act::Act;
-    use crate::directive::seen::Probed;
+    use crate::directive::seen::{Probed, Url};
     use crate::journal::Admitted;
     use tidegate_proto::Revision;
     use tidegate_proto::record::directive::Disposition;
@@ -97,6 +116,26 @@ mod tests {
         assert!(!stays(&story, false, true), "below a contracted schema");
         story.enter(Phase::failed("draining", "requests in flight", false));
         assert!(!stays(&story, true, true), "an order takes it out");
+    }
+
+    /// Its agent was restarted, and asks for it again: the window has moved, say.
+    #[test]
+    fn staying_instance_stays_after_a_restart_of_its_agent() {
+        let still_in = |story: &Story| {
+            let Story { service, journal, timers, seen } = story;
+            is_still_in(service, journal, timers, &refusal(true, false), seen.now)
+        };
+        let staying = Phase::Refused { reason: "below the floor".to_owned(), stays: Some("boot".to_owned()) };
+        for (phase, expected) in [(staying, true), (Phase::Verifying, false)] {
+            let mut story = put_back_under(Disposition::Serve { returning: false });
+            story.enter(phase.clone());
+            story.timers = Timers::new(story.seen.now, false);
+            story.pass(0);
+            assert_eq!(still_in(&story), expected, "{phase:?}");
+            story.seen.url = Url::NoListener;
+            story.pass(0).pass(10);
+            assert!(!still_in(&story), "{phase:?}: it has left rotation");
+        }
     }
 
     /// A later window admits it, as that of a rollback does, on each node in the same moment.

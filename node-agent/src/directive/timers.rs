@@ -3,13 +3,12 @@
 
 use super::answers::Answers;
 use super::fault::Faults;
-use super::seen::{Balancers, DisableFile, InFlight, Seen, Url};
+use super::seen::{Balancers, DisableFile, Seen, Url};
 use super::steady::Steady;
 use crate::config::Service;
 use crate::host::Alive;
 use crate::journal::Phase;
 use std::time::Duration;
-use tidegate_proto::mutant;
 use tidegate_proto::record::report::{BalancerReport, Rotation};
 use tokio::time::Instant;
 
@@ -34,6 +33,8 @@ pub(crate) struct Timers {
     file: DisableFile,
     /// Since when the disable-file is as it is.
     file_since: Instant,
+    /// When something else than the service kept it out, in the last look that shows that: a person; or no store could admit it.
+    kept_out_at: Option<Instant>,
     /// Whether it was seen ready since it was shown.
     ready_since_enabled: bool,
     /// How often it was hidden again in this phase because it was not ready when it was shown.
@@ -96,6 +97,7 @@ impl Timers {
             changed_at: None,
             file: DisableFile::Absent,
             file_since: now,
+            kept_out_at: None,
             ready_since_enabled: false,
             times_disabled: 0,
             enable_again_at: None,
@@ -130,6 +132,10 @@ impl Timers {
             self.deregistered_since = None;
             self.balancers_up = None;
             self.balancers_down = None;
+        }
+        let awaits_store = hidden && !seen.store && (seen.ready || seen.masked);
+        if seen.file == DisableFile::Foreign || awaits_store {
+            self.kept_out_at = Some(seen.now);
         }
         self.ready_since_enabled |= !hidden && seen.ready;
         if matches!(seen.alive, Alive::Yes | Alive::Unknown) {
@@ -171,7 +177,7 @@ impl Timers {
                 since(&mut self.deregistered_since, self.unavailable_since.is_some(), seen.now)
             }
         }
-        self.idle = idle(seen);
+        self.idle = seen.is_idle();
         let healthy = seen.ready && seen.probe.version().is_some() && seen.alive != Alive::No;
         since(&mut self.healthy_since, healthy, seen.now);
         if hidden {
@@ -241,6 +247,12 @@ impl Timers {
     /// For how long the disable-file has been as it is.
     pub(crate) fn file_for(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.file_since)
+    }
+
+    /// For how long nothing else than the service has kept it out, in this phase.
+    pub(crate) fn not_kept_out_for(&self, now: Instant) -> Duration {
+        let since = self.kept_out_at.map_or(self.phase_since, |at| at.max(self.phase_since));
+        now.saturating_duration_since(since)
     }
 
     /// How long the health URL has been seen to refuse, with the disable-file there.
@@ -371,25 +383,6 @@ fn since(slot: &mut Option<Instant>, holds: bool, now: Instant) {
         (true, false) => *slot = Some(now),
         (false, true) => *slot = None,
         _ => {}
-    }
-}
-
-/// Nothing in flight: by the counter where one is configured, and by the balancers' sessions where they were asked.
-/// A source that does not answer is unknown, and unknown is not idle. A program that closed its listener may still
-/// work on requests that it has: without a lock that shows that nothing runs, it is idle only where nothing of it listens,
-/// its counter included, and the balancers, which see the connections of requests under way, have no session.
-fn idle(seen: &Seen) -> bool {
-    let sessions = match &seen.balancers {
-        Balancers::Said { sessions, .. } => Some(*sessions),
-        _ => None,
-    };
-    match (seen.in_flight, sessions) {
-        _ if seen.alive == Alive::No || mutant::is("work-in-flight-is-not-awaited") => true,
-        (InFlight::Refused, Some(0)) => {
-            seen.nothing_listens() && !mutant::is("nothing-that-listens-is-no-evidence")
-        }
-        (InFlight::Unknown | InFlight::Refused, _) | (InFlight::NotAsked, None) => false,
-        (counted, sessions) => counted.counted().unwrap_or(0) == 0 && sessions.unwrap_or(0) == 0,
     }
 }
 

@@ -51,7 +51,7 @@ impl Context<'_> {
         }
         let deadline: Option<Duration> = health.map(|h| h.healthy_deadline.into());
         match deadline {
-            Some(deadline) if self.in_phase_for() >= deadline => {
+            Some(deadline) if self.timers.not_kept_out_for(self.seen.now) >= deadline => {
                 let found = match (healthy, self.timers.times_disabled()) {
                     (Some(_), _) => {
                         format!("healthy, but not in rotation for {} s without a break", enough.as_secs_f64())

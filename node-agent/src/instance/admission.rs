@@ -4,7 +4,7 @@ use super::{Fatal, Instance};
 use crate::admit::{self, Admission, Candidate, NotAdmitted};
 use crate::directive::identity::note_admitted;
 use crate::directive::seen::Seen;
-use crate::directive::stays::stays;
+use crate::directive::stays::{is_still_in, stays};
 use crate::host::Target;
 use crate::journal::{Admitted, Known, Phase, Refusal};
 use tidegate_proto::{ReleaseTag, Revision, ServiceVersion};
@@ -99,12 +99,8 @@ impl Instance {
                         | Phase::Failed { hidden: false, .. }
                 );
                 let phase = if judged {
-                    let (rise, fall) = (self.service.rise_time(), self.service.fall_time());
-                    let still_in = match refusal.overtaken {
-                        // Its agent may have begun a moment ago, and has not seen it in rotation for long.
-                        true => !self.timers.has_left(seen.now, fall),
-                        false => self.timers.is_still_in(seen.now, rise, fall),
-                    };
+                    let still_in =
+                        is_still_in(&self.service, &self.journal, &self.timers, &refusal, seen.now);
                     let stays = stays(&self.journal, &self.own.identity.boot, &refusal, still_in);
                     let stays = stays.then(|| self.own.identity.boot.clone());
                     if stays.is_some() {

@@ -269,6 +269,9 @@ fn restart_after_a_crash_is_stopped_once_balancers_know() {
         late.pass(6).ordered(order(9, asked));
         assert_eq!(late.journal.phase, drained);
     }
+    let mut drains = restarted(false);
+    drains.ordered(order(9, Disposition::Drain)).pass(6);
+    assert_eq!(drains.act(), Act::Enter(drained.clone()), "it may have no counter");
     let mut deregistered = restarted(true);
     deregistered.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, each: Vec::new() };
     deregistered.pass(0).ordered(order(9, replace(2)));
@@ -297,6 +300,26 @@ fn instance_without_balancer_is_out_after_settle_time() {
     let mut story = Story::serving();
     story.ordered(order(9, Disposition::Drain)).disabled().gone();
     assert_eq!(rotation(&story), Rotation::Out);
+}
+
+/// The coordinator lets it back, because its agent starts nothing under an order to drain.
+#[test]
+fn drained_service_that_ended_is_started_once_let_back() {
+    let mut story = Story::serving().by_hooks();
+    story.ordered(order(9, Disposition::Drain)).disabled();
+    story.enter(Phase::Drained { forced: false });
+    story.silent();
+    assert_eq!(story.act(), Act::Wait, "the order says drain");
+    let mut late = story.clone();
+    let serve = || order(10, Disposition::Serve { returning: true });
+    story.ordered(serve());
+    assert_eq!((&story.journal.phase, story.act()), (&Phase::Fresh, Act::Wait), "balancers may not know");
+    story.pass(6);
+    assert_eq!(story.act(), Act::Enter(Phase::Stopping), "silence does not confirm a stop");
+    late.pass(6).ordered(serve());
+    assert_eq!((&late.journal.phase, late.act()), (&Phase::Stopping, Act::Stop));
+    late.enter(Phase::Stopped);
+    assert!(matches!(late.act(), Act::AdmitTarget(target) if target.tag == release(1).tag));
 }
 
 #[test]

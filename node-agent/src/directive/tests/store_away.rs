@@ -2,6 +2,7 @@
 
 use super::story::{Story, order, release, version};
 use crate::directive::act::Act;
+use crate::directive::seen::{DisableFile, Url};
 use crate::host::Target;
 use crate::journal::{Journal, Phase, Refusal};
 use tidegate_proto::Revision;
@@ -60,6 +61,21 @@ fn refused_version_is_not_shown_without_the_store() {
         admitted(&mut story);
         assert_eq!(story.act(), Act::Enable);
     }
+}
+
+/// Its lease has ended, so that it has to be admitted again before it is shown.
+#[test]
+fn store_that_is_away_fails_no_verification() {
+    let mut story = Story::serving();
+    story.ordered(order(9, Disposition::Serve { returning: true })).disabled();
+    story.enter(Phase::Verifying);
+    (story.seen.store, story.seen.readmit) = (false, true);
+    assert_eq!(story.pass(3000).act(), Act::Wait, "it is healthy, and not admitted");
+    (story.seen.store, story.seen.readmit) = (true, false);
+    assert_eq!(story.pass(1).act(), Act::Enable);
+    (story.seen.file, story.seen.url) = (DisableFile::Absent, Url::Good);
+    assert_eq!(story.pass(1).act(), Act::Wait, "balancers had no time to see it back");
+    assert_eq!(story.pass(20).act(), Act::Enter(Phase::Serving));
 }
 
 #[test]

@@ -180,6 +180,12 @@ fn unhealthy_or_other_version_fails_disabled() {
     let mut kept = verifying();
     kept.seen.file = DisableFile::Foreign;
     assert_eq!(kept.pass(3000).act(), Act::Wait, "maintenance is no failure");
+    (kept.seen.file, kept.seen.url) = (DisableFile::Absent, Url::Good);
+    assert_eq!(kept.pass(1).act(), Act::Wait, "nor is its end");
+    let mut unready = kept.clone();
+    assert_eq!(kept.pass(20).act(), Act::Enter(Phase::Serving));
+    unready.seen.ready = false;
+    assert!(failed(unready.pass(300).act()), "its time has begun again");
 }
 
 /// The start hook of release 1, in place of release 2, has ended, and nothing had answered when the machine was booted. What
@@ -263,6 +269,32 @@ fn process_that_ended_with_its_machine_is_started_again() {
     assert_eq!(story.act(), Act::Enter(Phase::Stopped));
     story.enter(Phase::Stopped);
     assert_eq!(story.act(), Act::AdmitTarget(Target::from(&release(2))));
+}
+
+/// It was not verified, and stayed in rotation or hidden. Then its process ends, or its machine is booted.
+#[test]
+fn process_that_ended_after_a_failed_verification_is_started() {
+    let serve = || Disposition::Serve { returning: true };
+    for (asked, is_started) in [(serve(), true), (Disposition::Drain, false), (replace(1), false)] {
+        for hidden in [false, true] {
+            let mut story = Story::serving();
+            story.ordered(order(9, asked.clone()));
+            if hidden {
+                story.disabled();
+            }
+            story.enter(Phase::failed("verifying", "not healthy", hidden));
+            story.gone();
+            let expected = if is_started { Act::Enter(Phase::Stopped) } else { Act::Wait };
+            assert_eq!(story.act(), expected, "{asked:?}, hidden: {hidden}");
+        }
+    }
+    let mut again = Story::serving();
+    again.ordered(order(9, serve())).gone();
+    again.enter(Phase::failed("verifying", "not healthy", false));
+    again.timers.crashed(again.seen.now);
+    assert_eq!(again.act(), Act::Wait, "it has ended a moment ago");
+    again.pass(1);
+    assert_eq!(again.act(), Act::Enter(Phase::Stopped));
 }
 
 #[test]
