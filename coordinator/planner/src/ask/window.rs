@@ -33,8 +33,8 @@ fn operator() -> UpgradeId {
 ///
 /// # Errors
 /// Refused without a reason; while an upgrade of the service is active or paused; while one of a schema that it shares is,
-/// unless only the floor is raised; while the store is contradicted; below what a schema of the service has contracted, or what a compute release needs; and
-/// where an instance would be outside. A silent instance counts at its last admission.
+/// unless only the floor is raised; while the store is contradicted; below what a schema of the service has contracted, or
+/// what a compute release needs; and where an instance would be outside. A silent instance counts at its last admission.
 pub fn set_window(
     fleet: &Fleet,
     moment: &Moment,

@@ -161,7 +161,7 @@ pub(crate) fn unknown_and_disregarded(fleet: &Fleet, service: &ServiceName) -> V
     named_disregarded(fleet, service, |instance| instance.known() == Known::Unknown)
 }
 
-/// The same of those of which no version was seen, and that requests may reach.
+/// The same of those whose version was never seen, and that requests may reach.
 pub(crate) fn unseen_and_disregarded(fleet: &Fleet, service: &ServiceName) -> Vec<Reason> {
     named_disregarded(fleet, service, Instance::may_serve_unseen)
 }

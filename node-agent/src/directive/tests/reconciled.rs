@@ -285,24 +285,11 @@ fn failed_release_of_a_former_order_gives_way_under_any_window() {
     }
 }
 
-#[test]
-fn failed_release_that_never_answered_is_stopped() {
-    let mut story = with_both(replace(2), 2, None);
-    story.journal.unidentified = Some(release(2).tag);
-    story.journal.unexposed = true;
-    story.seen.hook = HookState::Ended;
-    story.seen.probe = Probed::Failed("nothing listens".to_owned());
-    (story.seen.ready, story.seen.url) = (false, Url::NoListener);
+/// It is declined once balancers have noticed, and not where one of these is so.
+fn is_declined_unless(story: &mut Story, others: &[(&str, fn(&mut Story))]) {
     assert_eq!(story.act(), Act::Wait, "balancers may not have noticed that it refuses");
     story.pass(6);
     assert_eq!(story.act(), Act::Decline(Phase::Stopping));
-    let others: [(&str, fn(&mut Story)); 5] = [
-        ("requests may have been sent to it", |story| story.journal.unexposed = false),
-        ("a person keeps it out", |story| story.seen.file = DisableFile::Foreign),
-        ("it was started by other means", |story| story.seen.hook = HookState::NotBegun),
-        ("it has answered a version", |story| story.journal.unidentified = None),
-        ("its deadline has not passed", |story| story.journal.phase = Phase::Verifying),
-    ];
     for (why, change) in others {
         let mut other = story.clone();
         change(&mut other);
@@ -311,10 +298,32 @@ fn failed_release_that_never_answered_is_stopped() {
     story.journal.declined = true;
     story.enter(Phase::Stopping);
     assert_eq!(story.act(), Act::Stop);
+}
+
+fn starts_the_former_one(story: &mut Story) {
     story.gone();
     story.enter(Phase::Stopped);
     let Act::AdmitTarget(target) = story.act() else { panic!("{:?}", story.act()) };
     assert_eq!(target.tag, release(1).tag);
+}
+
+#[test]
+fn failed_release_that_never_answered_is_stopped() {
+    let mut story = with_both(replace(2), 2, None);
+    story.journal.unidentified = Some(release(2).tag);
+    story.journal.unexposed = true;
+    story.seen.hook = HookState::Ended;
+    story.seen.probe = Probed::Failed("nothing listens".to_owned());
+    (story.seen.ready, story.seen.url) = (false, Url::NoListener);
+    let others: [(&str, fn(&mut Story)); 5] = [
+        ("requests may have been sent to it", |story| story.journal.unexposed = false),
+        ("a person keeps it out", |story| story.seen.file = DisableFile::Foreign),
+        ("it was started by other means", |story| story.seen.hook = HookState::NotBegun),
+        ("it has answered a version", |story| story.journal.unidentified = None),
+        ("its deadline has not passed", |story| story.journal.phase = Phase::Verifying),
+    ];
+    is_declined_unless(&mut story, &others);
+    starts_the_former_one(&mut story);
 }
 
 /// It answers the former version, which the window admits.
@@ -323,9 +332,6 @@ fn failed_release_that_answers_another_version_is_stopped() {
     let mut story = with_both(replace(2), 2, None);
     story.journal.unexposed = true;
     story.seen.hook = HookState::Ended;
-    assert_eq!(story.act(), Act::Wait, "balancers may not have noticed that it refuses");
-    story.pass(6);
-    assert_eq!(story.act(), Act::Decline(Phase::Stopping));
     let others: [(&str, fn(&mut Story)); 5] = [
         ("requests may have been sent to it", |story| story.journal.unexposed = false),
         ("a person keeps it out", |story| story.seen.file = DisableFile::Foreign),
@@ -336,24 +342,14 @@ fn failed_release_that_answers_another_version_is_stopped() {
             story.journal.admitted.as_mut().unwrap().version = version(2);
         }),
     ];
-    for (why, change) in others {
-        let mut other = story.clone();
-        change(&mut other);
-        assert_eq!(other.act(), Act::Wait, "{why}");
-    }
-    story.journal.declined = true;
-    story.enter(Phase::Stopping);
-    assert_eq!(story.act(), Act::Stop);
+    is_declined_unless(&mut story, &others);
     let mut failed = story.clone();
     failed.enter(Phase::failed("stopping", "the stop hook failed: exit status: 1", true));
     failed.timers.crashed(failed.seen.now);
     assert_eq!(failed.act(), Act::Wait, "its stop has failed, and is not tried again at once");
     failed.pass(1);
     assert_eq!(failed.act(), Act::Enter(Phase::Stopping));
-    story.gone();
-    story.enter(Phase::Stopped);
-    let Act::AdmitTarget(target) = story.act() else { panic!("{:?}", story.act()) };
-    assert_eq!(target.tag, release(1).tag);
+    starts_the_former_one(&mut story);
 }
 
 /// It accepts connections: nothing refuses, and no answer comes.

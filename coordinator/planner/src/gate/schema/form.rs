@@ -117,7 +117,7 @@ pub(crate) fn none_is_leaving(view: &View<'_>) -> Answer {
 }
 
 /// Whether the window, the lock and the upgrade of each sharing service can be read, and what was last seen of each of its
-/// instances: they may show that it uses what expand made, or will use it. An instance of which no version was seen, and that
+/// instances: they may show that it uses what expand made, or will use it. An instance whose version was never seen, and that
 /// requests may reach, may use it as well.
 pub(crate) fn sharing_is_known(view: &View<'_>) -> Answer {
     let mut answer = sharing_is_readable(view);
