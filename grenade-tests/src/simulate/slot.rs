@@ -181,7 +181,7 @@ pub(super) struct Slot {
     pub came_at: u64,
     /// Since when it had not, and why at last.
     pub out_before: Option<(u64, Cause)>,
-    /// When the health URL ended to answer 200 last.
+    /// When the health URL last stopped answering 200.
     pub went_at: u64,
     /// When the agent's disable-file appeared last.
     pub hidden_at: Option<u64>,
