@@ -41,11 +41,12 @@ impl StoreView {
     }
 
     /// Whether the store fell back: it was found behind what was seen of it, or has an older report than the one written
-    /// `at` this revision, or none. The latter also where the fall itself went unseen, because its revisions were raised.
-    /// Then the coordinator must read what this agent obeyed since, and the version is admitted again.
+    /// `at` this revision, or none. The latter also where the fall itself went unseen: its revisions were raised, or what was
+    /// lost had not been shown yet. Then the coordinator must read what this agent obeyed since, and the version is admitted
+    /// again.
     pub(super) fn takes_in_regression(&mut self, at: Revision) -> bool {
         let found = self.last.report.as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision);
-        let older = self.last.listed >= at && found < at;
+        let older = self.last.shown >= at && found < at;
         let fell =
             std::mem::replace(&mut self.regressions, self.last.regressions) != self.last.regressions || older;
         if fell {
@@ -60,11 +61,14 @@ impl StoreView {
     }
 
     /// Whether the running version must be admitted under the lease `epoch`: when the agent starts, after its lease was
-    /// lost or its report was removed, and when another program (`admit` on the command line) has written the inventory since.
+    /// lost or its report was removed, when another program (`admit` on the command line) has written the inventory since, and
+    /// where the store has lost the admission.
     pub(super) fn must_readmit(&self, journal: &Journal, epoch: Option<u64>) -> bool {
         let under = self.admitted_under;
         let is_another = under != epoch && !mutant::is("lapse-needs-no-admission");
-        under.is_none() || is_another || self.last.inventory > journal.admission()
+        let admission = journal.admission();
+        let is_other = self.last.inventory > admission || self.last.lacks(admission);
+        under.is_none() || is_another || is_other
     }
 }
 

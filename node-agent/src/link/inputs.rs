@@ -33,8 +33,8 @@ pub struct Inputs {
     pub reconciliation: Option<(Revision, Reconciliation)>,
     /// How often the store was found behind what was seen of it.
     pub regressions: u64,
-    /// Where the store was when it was last listed as a whole.
-    pub listed: Revision,
+    /// Up to where the store was shown: its list, and what has changed since.
+    pub shown: Revision,
 }
 
 impl Inputs {
@@ -54,11 +54,17 @@ impl Inputs {
         Some((admitted.version, admitted.release.clone()?))
     }
 
+    /// Whether the store has an older admission than this one, or none, although it was shown as far: it fell back behind
+    /// what the agent wrote, and before that was shown.
+    pub fn lacks(&self, admission: Revision) -> bool {
+        self.shown >= admission && self.inventory < admission
+    }
+
     /// Whether `newer` contains what must not wait until the next look. What the agent wrote itself is not new; and while
     /// a service serves, a window that only lets more in can wait: its acknowledgement holds nothing back, and
     /// whatever is admitted asks the store itself.
     pub fn is_outdated_by(&self, newer: &Self, journal: &Journal, own: &Identity) -> bool {
-        let mut known = self.clone();
+        let mut known = Self { shown: newer.shown, ..self.clone() };
         if let (Some(Known { window: old, .. }), Some(Known { window: new, .. })) =
             (&self.window, &newer.window)
             && journal.phase == Phase::Serving
@@ -173,7 +179,7 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
     match seen {
         Seen::Listed(snapshot) => {
             for (service, out) in outputs {
-                let mut fresh = Inputs { known: true, listed: snapshot.revision, ..Inputs::default() };
+                let mut fresh = Inputs { known: true, shown: snapshot.revision, ..Inputs::default() };
                 snapshot.entries.iter().filter(|e| concerns(&e.key, service)).for_each(|e| fresh.put(e));
                 if fresh.report.is_none() {
                     fresh.no_report_at = snapshot.revision;
@@ -207,8 +213,9 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
                     });
                 }
             }
+            set_shown(outputs, revision);
         }
-        Seen::Progress { .. } => {}
+        Seen::Progress { revision } => set_shown(outputs, revision),
         Seen::Lost { why, .. } => {
             tracing::warn!(%why, "the store is away; services go on as they are");
             set_away(outputs, true);
@@ -221,6 +228,16 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
             tracing::error!(%seen, %found, "the store fell back behind what was seen of it: it was restored or replaced");
             outputs.values().for_each(|out| out.send_modify(|now| now.regressions += 1));
         }
+    }
+}
+
+/// No reader is woken: that nothing else has changed can wait until the next look.
+fn set_shown(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, revision: Revision) {
+    for out in outputs.values() {
+        out.send_if_modified(|now| {
+            now.shown = now.shown.max(revision);
+            false
+        });
     }
 }
 
@@ -282,6 +299,24 @@ mod tests {
         assert!(with_report(Some(own())).is_outdated_by(&older, &journal, &own()), "the store fell back");
         let admitted = Inputs { inventory: Revision(9), ..with_window(5, 1, 2) };
         assert!(before.is_outdated_by(&admitted, &journal, &own()), "by another hand than the agent's");
+    }
+
+    /// The agent has heard of revision 48, has been admitted at 49, and then the store is put back to 48.
+    #[test]
+    fn store_that_fell_back_unseen_lacks_what_the_agent_wrote() {
+        let service: ServiceName = "pantry".parse().unwrap();
+        let outputs = BTreeMap::from([(service, watch::channel(Inputs::default()).0)]);
+        let lacks = |seen: Seen, admission: i64| {
+            take_in(&outputs, seen);
+            outputs.values().all(|out| out.borrow().lacks(Revision(admission)))
+        };
+        let (revision, now) = (Revision(48), Inputs { inventory: Revision(12), ..Inputs::default() });
+        outputs.values().for_each(|out| drop(out.send_replace(now.clone())));
+        assert!(!lacks(Seen::Progress { revision }, 49), "it may not have been shown yet");
+        assert!(!lacks(Seen::Progress { revision }, 12));
+        let elsewhere = Seen::Changed { revision: Revision(49), changes: Vec::new() };
+        assert!(lacks(elsewhere, 49), "revision 49 is another one");
+        assert!(!lacks(Seen::Progress { revision: Revision(60) }, 12));
     }
 
     #[test]
