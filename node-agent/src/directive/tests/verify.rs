@@ -99,6 +99,37 @@ fn returned_instance_stays_in_rotation_at_its_deadline() {
     }
 }
 
+/// No upgrade is active that would order it again.
+#[test]
+fn failed_hidden_instance_is_verified_again_once_healthy() {
+    let serve = || Disposition::Serve { returning: true };
+    for (asked, at, returns) in [
+        (serve(), "verifying", true),
+        (serve(), "starting", true),
+        (Disposition::Drain, "verifying", false),
+        (replace(1), "verifying", false),
+    ] {
+        let mut story = Story::serving();
+        story.ordered(order(9, asked.clone())).disabled();
+        story.seen.ready = false;
+        story.enter(Phase::failed(at, "not healthy", true));
+        let mut masked = story.clone();
+        assert_eq!(story.pass(60).act(), Act::Wait, "{asked:?}, {at}: it is not ready");
+        story.seen.ready = true;
+        story.pass(0);
+        assert_eq!(story.pass(9).act(), Act::Wait, "{asked:?}, {at}: healthy for 9 s of 10");
+        story.seen.ready = false;
+        story.pass(1).seen.ready = true;
+        story.pass(0);
+        assert_eq!(story.pass(9).act(), Act::Wait, "{asked:?}, {at}: the break starts it again");
+        let next = if returns { Act::Enter(Phase::Verifying) } else { Act::Wait };
+        assert_eq!(story.pass(1).act(), next, "{asked:?}, {at}");
+        masked.seen.masked = true;
+        assert_eq!(masked.pass(9).act(), Act::Wait, "{asked:?}, {at}: not at once again");
+        assert_eq!(masked.pass(1).act(), next, "{asked:?}, {at}: only its file says that it is not ready");
+    }
+}
+
 /// Version 2 was started and not verified. A retry finds it running and shows it again without another start.
 fn shown_by_a_retry() -> Story {
     let mut story = shown(true);
