@@ -265,14 +265,18 @@ impl Timers {
         self.deregistered_since.is_some()
     }
 
-    /// Whether it may have listened since the phase began.
+    /// Whether it may have listened since the phase became what it is.
     pub(crate) fn has_listened(&self) -> bool {
-        self.listened_at.is_some_and(|at| at > self.phase_since)
+        self.is_in_this_phase(self.listened_at)
     }
 
     /// Whether it was seen without a disable-file, and may have listened, since the phase became what it is.
     pub(crate) fn has_been_shown(&self) -> bool {
-        self.shown_at.is_some_and(|shown| self.changed_at.is_none_or(|changed| shown > changed))
+        self.is_in_this_phase(self.shown_at)
+    }
+
+    fn is_in_this_phase(&self, seen: Option<Instant>) -> bool {
+        seen.is_some_and(|at| self.changed_at.is_none_or(|changed| at > changed))
     }
 
     /// Whether balancers may still send requests to what does not listen: their checks had no time yet to see that, or that it
