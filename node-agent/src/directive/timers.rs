@@ -267,16 +267,12 @@ impl Timers {
 
     /// Whether it may have listened since the phase became what it is.
     pub(crate) fn has_listened(&self) -> bool {
-        self.is_in_this_phase(self.listened_at)
+        self.listened_at.is_some_and(|at| self.changed_at.is_none_or(|changed| at > changed))
     }
 
     /// Whether it was seen without a disable-file, and may have listened, since the phase became what it is.
     pub(crate) fn has_been_shown(&self) -> bool {
-        self.is_in_this_phase(self.shown_at)
-    }
-
-    fn is_in_this_phase(&self, seen: Option<Instant>) -> bool {
-        seen.is_some_and(|at| self.changed_at.is_none_or(|changed| at > changed))
+        self.shown_at.is_some_and(|shown| self.changed_at.is_none_or(|changed| shown > changed))
     }
 
     /// Whether balancers may still send requests to what does not listen: their checks had no time yet to see that, or that it
@@ -336,6 +332,11 @@ impl Timers {
             false => self.gap.is_some_and(|gap| gap.after_good && gap.lasts(now) < fall),
         };
         self.is_in(now, rise) || self.file == DisableFile::Absent && unnoticed
+    }
+
+    /// Whether its health URL has answered 200, without a disable-file, in each look.
+    pub(crate) fn has_no_gap(&self) -> bool {
+        self.gap.is_none()
     }
 
     /// Whether it has left rotation by the same evidence.
