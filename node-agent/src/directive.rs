@@ -11,7 +11,8 @@
 //!                             stopping ◄── drained ◄── draining ◄───────┼───────────┘
 //!                                      replace, stop   │   │            │ serve
 //!                                                      └───┴────────────┘
-//!   refused: the window does not admit it.   failed: tried under this generation, and not again.
+//!   refused: the window does not admit it.   failed: tried under this generation, and not again; what is hidden and not
+//!   ordered out is verified again once it is healthy.
 //! ```
 
 pub(crate) mod accept;

@@ -32,6 +32,9 @@ pub struct Journal {
     pub window: Option<Known>,
     /// The last admission.
     pub admitted: Option<Admitted>,
+    /// The boot of the machine in which that was; absent in the journal of an older agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admitted_boot: Option<String>,
     /// The mod_revision of the first admission since this journal began; none since the store was reconciled. An older
     /// directive was written before this journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,8 @@
 //! * The generation of this node falls only by a return: the group's record and the page are read one after the other, and if
 //!   they do not belong together, the node keeps its document until the next record. A store that was lost and begun again
 //!   counts from 1: what the node has from the former one stays until the node is exposed.
-//! * A document that failed is applied again after growing pauses; its last signal counts.
+//! * A document that failed is applied again after growing pauses; its last signal counts. A return to no document that failed
+//!   is repeated in the same way.
 //! * A signal that the store has lost since is sent again: after each lost connection the store is asked whether it is there.
 
 mod apply;
@@ -116,10 +117,7 @@ impl Follower {
         let page = self.page(store, group).await?;
         let version = match served(group, page.as_ref(), &self.node) {
             Ok(Some(version)) => version,
-            Ok(None) => {
-                self.has_none(group).await;
-                return Ok(None);
-            }
+            Ok(None) => return Ok(self.has_none(group).await),
             Err(unknown) => {
                 tracing::debug!(group = %self.group.name, %unknown, "keeps the document that it has");
                 return Ok(Some(RETRY_AFTER));
@@ -210,27 +208,33 @@ impl Follower {
     }
 
     /// There is no document for this node: none yet, or the first one was returned from. A document that no update of this
-    /// store which has ended can have brought is of a former store, which was lost: it stays until the node is exposed.
-    async fn has_none(&mut self, group: &Group) {
-        let Some(kept) = &self.kept else { return };
+    /// store which has ended can have brought is of a former store, which was lost: it stays until the node is exposed. Returns
+    /// when to try again what failed.
+    async fn has_none(&mut self, group: &Group) -> Option<Duration> {
+        let kept = self.kept.clone()?;
         if group.last.as_ref().is_none_or(|last| last.generation < kept.version.generation) {
             // No update of this store need ever come to this node.
             if !std::mem::replace(&mut self.stay_is_logged, true) {
                 tracing::warn!(group = %self.group.name, generation = %kept.version.generation, "the document of a former store stays until this node is exposed to another one");
             }
-            return;
+            return None;
         }
-        match self.apply.nothing().await {
-            Ok(()) => {
-                self.kept = None;
-                if let Err(error) = briefly(|| self.keeper.forget()) {
-                    tracing::error!(group = %self.group.name, %error, "could not forget the former document");
-                }
-            }
-            Err(error) => {
-                tracing::error!(group = %self.group.name, %error, "could not remove the file of a document that was returned from")
-            }
+        let again = kept.outcome.is_none();
+        if again && !self.retry.left().is_zero() {
+            return Some(self.retry.left());
         }
+        self.keep(Kept { outcome: None, reported: false, ..kept });
+        let outcome = self.apply.nothing().await;
+        self.retry.after(&outcome, again);
+        if let Outcome::Failed { kind, why } = &outcome {
+            tracing::error!(group = %self.group.name, %kind, why, "the return to no document did not go well; tries again");
+            return Some(self.retry.left());
+        }
+        self.kept = None;
+        if let Err(error) = briefly(|| self.keeper.forget()) {
+            tracing::error!(group = %self.group.name, %error, "could not forget the former document");
+        }
+        None
     }
 
     /// Signals this node's success or failure, once for each document.

@@ -97,8 +97,10 @@ pub(crate) fn phase_for(
             _ => Phase::Draining,
         },
         Disposition::Replace { .. } | Disposition::Stop if !runs => Phase::Stopped,
-        // It answers no request and was never sent one: there is nothing to wait for.
-        Disposition::Replace { .. } | Disposition::Stop if is_untouched(journal, seen) && !unnoticed => {
+        // It answers no request and was never sent one: there is nothing to wait for. A drain goes on, and knows what has listened.
+        Disposition::Replace { .. } | Disposition::Stop
+            if is_untouched(journal, seen) && !unnoticed && journal.phase != Phase::Draining =>
+        {
             Phase::Drained { forced: false }
         }
         Disposition::Stop => out_of_rotation(journal),

@@ -278,6 +278,7 @@ impl Context<'_> {
         match (hidden, self.seen.file) {
             (true, DisableFile::Absent) => Act::Disable,
             (false, DisableFile::Own) if self.may_enable() => Act::Enable,
+            (true, DisableFile::Own) if self.is_well_again() => Act::Enter(Phase::Verifying),
             // A service that no directive replaces is started again, after growing pauses.
             _ if matches!(self.seen.alive, Alive::No | Alive::Silent) && !asked && self.is_due_again() => {
                 self.start_again()

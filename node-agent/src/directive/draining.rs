@@ -125,7 +125,7 @@ impl Context<'_> {
     /// Whether no balancer sends requests any more; else what is missing.
     fn deregistered(&self, drain: &Drain) -> Result<(), Lacks> {
         let Some(unavailable) = self.timers.unavailable_for(self.seen.now) else {
-            return Err(Lacks::Refusal);
+            return if self.is_unshown_and_known_bad() { Ok(()) } else { Err(Lacks::Refusal) };
         };
         let settled = match drain.evidence {
             Evidence::Haproxy => Duration::ZERO,
@@ -149,6 +149,13 @@ impl Context<'_> {
                 Err(Lacks::Answer("the balancers have not been asked".to_owned()))
             }
         }
+    }
+
+    /// Whether it was never shown since its last stop, and balancers send it nothing although it does not refuse: a release that
+    /// accepts connections and never answers, also under its disable-file.
+    fn is_unshown_and_known_bad(&self) -> bool {
+        let was_never_shown = self.journal.unexposed && self.seen.file == DisableFile::Own;
+        was_never_shown && self.timers.is_known_bad(self.seen.now, self.service.fall_time())
     }
 
     /// Whether a person has declared that it has stopped, and nothing that is seen shows the contrary.

@@ -10,17 +10,25 @@ use crate::journal::{Journal, Phase, Refusal};
 use tidegate_proto::mutant;
 use tokio::time::Instant;
 
-/// Whether it never left rotation, as far as balancers can see. What was refused there before, and what the floor has risen
-/// above, is in until it is seen to have left: its agent may have begun a moment ago, and has not seen it in rotation for long.
+/// Whether it never left rotation, as far as balancers can see. What was refused there before, what the floor has risen
+/// above, and what served in this boot of the machine (`boot`) and has answered 200 in each look, is in until it is seen to have
+/// left: its agent may have begun a moment ago, and has not seen it in rotation for long.
 pub(crate) fn is_still_in(
     service: &Service,
     journal: &Journal,
+    boot: &str,
     timers: &Timers,
     refusal: &Refusal,
     now: Instant,
 ) -> bool {
     let (rise, fall) = (service.rise_time(), service.fall_time());
-    match refusal.overtaken || matches!(journal.phase, Phase::Refused { stays: Some(_), .. }) {
+    let was_in = match &journal.phase {
+        // What a boot has started came into rotation.
+        Phase::Serving => journal.admitted_boot.as_deref() == Some(boot) && timers.has_no_gap(),
+        Phase::Refused { stays, .. } => stays.is_some(),
+        _ => false,
+    };
+    match refusal.overtaken || was_in {
         true => !timers.has_left(now, fall),
         false => timers.is_still_in(now, rise, fall),
     }
@@ -118,13 +126,34 @@ mod tests {
         assert!(!stays(&story, true, true), "an order takes it out");
     }
 
+    fn still_in(story: &Story) -> bool {
+        let Story { service, journal, timers, seen } = story;
+        is_still_in(service, journal, "boot", timers, &refusal(true, false), seen.now)
+    }
+
+    /// Its agent was away when its version changed, and has looked once since.
+    #[test]
+    fn version_changed_while_its_agent_was_away_stays() {
+        for (boot, url, expected) in [
+            (Some("boot"), Url::Good, true),
+            (Some("boot"), Url::Unavailable, false),
+            (Some("an earlier boot"), Url::Good, false),
+            (None, Url::Good, false),
+        ] {
+            let mut story = put_back_under(Disposition::Serve { returning: false });
+            story.enter(Phase::Serving);
+            story.journal.admitted_boot = boot.map(str::to_owned);
+            story.timers = Timers::new(story.seen.now, false);
+            story.seen.url = url;
+            story.pass(0);
+            let stays = stays(&story.journal, "boot", &refusal(true, false), still_in(&story));
+            assert_eq!(stays, expected, "admitted in {boot:?}, its health URL: {url:?}");
+        }
+    }
+
     /// Its agent was restarted, and asks for it again: the window has moved, say.
     #[test]
     fn staying_instance_stays_after_a_restart_of_its_agent() {
-        let still_in = |story: &Story| {
-            let Story { service, journal, timers, seen } = story;
-            is_still_in(service, journal, timers, &refusal(true, false), seen.now)
-        };
         let staying = Phase::Refused { reason: "below the floor".to_owned(), stays: Some("boot".to_owned()) };
         for (phase, expected) in [(staying, true), (Phase::Verifying, false)] {
             let mut story = put_back_under(Disposition::Serve { returning: false });

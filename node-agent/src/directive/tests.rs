@@ -189,6 +189,20 @@ fn never_enabled_instance_still_runs_its_stop_hook() {
     assert_eq!(open.journal.phase, Phase::Draining);
 }
 
+/// It crashed in rotation and was started again hidden, and closes its listener while it is drained.
+#[test]
+fn repeated_order_goes_on_with_a_drain_that_saw_it_listen() {
+    let mut story = Story::serving().by_hooks();
+    story.journal.unexposed = true;
+    story.disabled().ordered(order(9, replace(2)));
+    story.pass(1).silent().pass(6);
+    assert_eq!((&story.journal.phase, story.act()), (&Phase::Draining, Act::Wait), "it may work on requests");
+    story.ordered(order(10, replace(2))).pass(6);
+    assert_eq!((&story.journal.phase, story.act()), (&Phase::Draining, Act::Wait), "it may still");
+    story.pass(60);
+    assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: true }));
+}
+
 #[test]
 fn start_hook_with_unseen_end_is_awaited_and_not_repeated() {
     let mut story = Story::serving().by_hooks();

@@ -265,9 +265,9 @@ impl Timers {
         self.deregistered_since.is_some()
     }
 
-    /// Whether it may have listened since the phase began.
+    /// Whether it may have listened since the phase became what it is.
     pub(crate) fn has_listened(&self) -> bool {
-        self.listened_at.is_some_and(|at| at > self.phase_since)
+        self.listened_at.is_some_and(|at| self.changed_at.is_none_or(|changed| at > changed))
     }
 
     /// Whether it was seen without a disable-file, and may have listened, since the phase became what it is.
@@ -332,6 +332,11 @@ impl Timers {
             false => self.gap.is_some_and(|gap| gap.after_good && gap.lasts(now) < fall),
         };
         self.is_in(now, rise) || self.file == DisableFile::Absent && unnoticed
+    }
+
+    /// Whether its health URL has answered 200, without a disable-file, in each look.
+    pub(crate) fn has_no_gap(&self) -> bool {
+        self.gap.is_none()
     }
 
     /// Whether it has left rotation by the same evidence.

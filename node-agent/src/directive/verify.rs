@@ -38,8 +38,7 @@ impl Context<'_> {
             DisableFile::Foreign => return Act::Wait,
             _ => {}
         }
-        let health = self.directive().map(|d| d.health.clone());
-        let enough = health.as_ref().map_or(Duration::ZERO, |h| h.min_healthy_time.into());
+        let enough = self.min_healthy_time();
         let rise = self.service.rise_time();
         let back = self.timers.rotation(self.seen, self.service) == Rotation::In;
         let steady = match mutant::is("flapping-health-is-verified") {
@@ -49,7 +48,7 @@ impl Context<'_> {
         if back && steady.is_some_and(|time| time >= enough) {
             return Act::Enter(Phase::Serving);
         }
-        let deadline: Option<Duration> = health.map(|h| h.healthy_deadline.into());
+        let deadline: Option<Duration> = self.directive().map(|d| d.health.healthy_deadline.into());
         match deadline {
             Some(deadline) if self.timers.not_kept_out_for(self.seen.now) >= deadline => {
                 let found = match (healthy, self.timers.times_disabled()) {
@@ -67,6 +66,19 @@ impl Context<'_> {
             }
             _ => Act::Wait,
         }
+    }
+
+    /// Whether what has failed hidden is verified again: no order takes it out or starts a release, so that where no upgrade is
+    /// active nothing but its agent lets it back, and since its failure it has been healthy for as long as a verification asks.
+    /// Readiness that its disable-file hides is judged when it is shown.
+    pub(super) fn is_well_again(&self) -> bool {
+        let enough = self.min_healthy_time();
+        let is_healthy = self.timers.healthy_for(self.seen.now).is_some_and(|time| time >= enough);
+        self.journal.is_let_in() && self.in_phase_for() >= enough && (is_healthy || self.may_be_ready())
+    }
+
+    fn min_healthy_time(&self) -> Duration {
+        self.directive().map_or(Duration::ZERO, |d| d.health.min_healthy_time.into())
     }
 
     /// Drains what answers and may not be the release that its order starts, once it is admitted. What was shown had answered

@@ -44,6 +44,7 @@ impl Instance {
             Ok(Admission { revision, report }) => {
                 tracing::info!(service = %self.service.name, %version, admission = %revision, "admitted");
                 self.journal.admit(Admitted { version, release, revision });
+                self.journal.admitted_boot = Some(self.own.identity.boot.clone());
                 self.store.admitted_under = Some(epoch);
                 self.reporter.publisher.admitted_over(report);
                 Ok(Ok(()))
@@ -99,10 +100,10 @@ impl Instance {
                         | Phase::Failed { hidden: false, .. }
                 );
                 let phase = if judged {
+                    let boot = &self.own.identity.boot;
                     let still_in =
-                        is_still_in(&self.service, &self.journal, &self.timers, &refusal, seen.now);
-                    let stays = stays(&self.journal, &self.own.identity.boot, &refusal, still_in);
-                    let stays = stays.then(|| self.own.identity.boot.clone());
+                        is_still_in(&self.service, &self.journal, boot, &self.timers, &refusal, seen.now);
+                    let stays = stays(&self.journal, boot, &refusal, still_in).then(|| boot.clone());
                     if stays.is_some() {
                         tracing::error!(service = %self.service.name, %version, reason = %refusal.reason,
                             "the version in rotation is not admitted; it serves until it is drained or replaced");

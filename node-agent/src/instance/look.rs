@@ -149,11 +149,7 @@ impl Instance {
     }
 
     fn note_hanging(&self, probe: &Probed) {
-        // While it starts, no answer is expected yet.
-        let expected = !matches!(
-            self.journal.phase,
-            Phase::Fresh | Phase::Verifying | Phase::Stopping | Phase::Stopped | Phase::Starting { .. }
-        );
+        let expected = self.journal.phase.expects_answers();
         self.store.link.hangs(&self.service.name, expected && *probe == Probed::Late);
     }
 }

@@ -68,6 +68,17 @@ impl Phase {
         matches!(self, Self::Stopping | Self::Starting { .. })
     }
 
+    /// Whether its probe has to answer, because it may get requests. What starts does not answer yet; of what is hidden, a report
+    /// says more than silence, and the coordinator orders nothing of an instance that is silent.
+    pub fn expects_answers(&self) -> bool {
+        match self {
+            Self::Serving | Self::Draining => true,
+            Self::Refused { stays, .. } => stays.is_some(),
+            Self::Failed { hidden, .. } => !hidden,
+            _ => false,
+        }
+    }
+
     /// Whether a stop or a start has failed: without an order to replace the service it is tried again.
     pub fn is_failed_stop_or_start(&self) -> bool {
         matches!(self, Self::Failed { at, .. } if at == "stopping" || at == "starting")
@@ -93,6 +104,31 @@ impl Phase {
             Self::Stopped => Step::Stopped,
             Self::Refused { reason, .. } => Step::Refused { reason: reason.clone() },
             Self::Failed { at, reason, .. } => Step::Failed { at: at.clone(), reason: reason.clone() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_get_requests_has_to_answer() {
+        let refused = |stays: Option<&str>| {
+            let (reason, stays) = ("above the ceiling".to_owned(), stays.map(str::to_owned));
+            Phase::Refused { reason, stays }
+        };
+        for (phase, expected) in [
+            (Phase::Verifying, false),
+            (Phase::Serving, true),
+            (Phase::Draining, true),
+            (Phase::Drained { forced: false }, false),
+            (refused(Some("boot")), true),
+            (refused(None), false),
+            (Phase::failed("verifying", "not healthy", false), true),
+            (Phase::failed("verifying", "not healthy", true), false),
+        ] {
+            assert_eq!(phase.expects_answers(), expected, "{phase:?}");
         }
     }
 }

@@ -51,12 +51,11 @@ impl Apply {
     }
 
     /// There is none any more: the file goes, and the hook is run with generation 0.
-    pub(super) async fn nothing(&self) -> io::Result<()> {
-        briefly(|| self.host.erase(&self.group.file))?;
-        if let Outcome::Failed { kind, why } = self.hook("0").await {
-            tracing::error!(group = %self.group.name, kind, why, "the hook did not do well without a document");
+    pub(super) async fn nothing(&self) -> Outcome {
+        match briefly(|| self.host.erase(&self.group.file)) {
+            Ok(()) => self.hook("0").await,
+            Err(error) => failed(FILE, format!("could not remove {}: {error}", self.group.file.display())),
         }
-        Ok(())
     }
 
     async fn hook(&self, generation: &str) -> Outcome {

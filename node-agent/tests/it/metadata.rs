@@ -168,6 +168,20 @@ async fn failed_hook_is_repeated_and_last_signal_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failed_return_to_no_document_is_repeated() {
+    let world = world_with("[ {generation} != 0 ] || [ -e @ROOM@/mended ]").await;
+    write(&world, None, Some((1, 1))).await;
+    let _agent = world.agent();
+    assert!(wait_for_word(&world, 1).await.success);
+    write(&world, None, None).await;
+    let failed = || async { world.log().contains("the return to no document did not go well") };
+    wait_for("the hook to fail without a document", &world, failed, |failed| *failed).await;
+    std::fs::write(world.path().join("mended"), "").unwrap();
+    wait_for_hooks(&world, &["1", "0", "0"]).await;
+    assert_eq!(file(&world), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agent_killed_in_hook_repeats_it_without_overlap() {
     let world = world_with("while [ ! -e @ROOM@/go ]; do sleep 0.02; done; echo ended >> @ROOM@/hooks").await;
     write(&world, None, Some((1, 1))).await;
