@@ -102,6 +102,23 @@ fn manual_wins_over_latest_and_is_gone_back_to() {
 }
 
 #[test]
+fn manual_strategy_names_only_what_can_go_out() {
+    let mut world = world();
+    world.configure(json!({"rollback_window": "1h"})).unwrap();
+    world.release(1, json!({}));
+    world.create(2, json!({})).unwrap();
+    world.release(3, json!({}));
+    assert_eq!(world.status(2), ReleaseStatus::Superseded, "overtaken while it waited");
+    let manual = |tag: &str| json!({"rollback_window": "1h", "strategy": {"manual": tag}});
+    let refused = world.configure(manual("release-2")).unwrap_err();
+    assert!(refused.message.contains("revision 2 of compute is superseded"), "{refused}");
+    assert!(refused.message.contains("create the release again"), "{refused}");
+    world.configure(manual("release-1")).unwrap();
+    world.settle();
+    assert_eq!((world.deployed(), world.release_record(4).unwrap().tag.as_str()), (Some(4), "release-1"));
+}
+
+#[test]
 fn without_latest_and_manual_a_person_promotes() {
     let mut world = world();
     world.configure(json!({"strategy": {"latest": false}})).unwrap();
