@@ -74,6 +74,20 @@ fn an_approval_is_waited_for() {
 }
 
 #[test]
+fn pin_to_what_was_not_approved_is_refused() {
+    let mut world = world();
+    world.release(1, json!({}));
+    world.configure(json!({"approval": "required"})).unwrap();
+    world.create(2, json!({})).unwrap();
+    world.settle();
+    let refused = world.pin("c1", 2).unwrap_err();
+    assert!(refused.message.contains("requires a manual approval"), "{refused}");
+    world.pin("c1", 1).unwrap();
+    world.approve(2).unwrap();
+    world.pin("c1", 2).unwrap();
+}
+
+#[test]
 fn manual_wins_over_latest_and_is_gone_back_to() {
     let mut world = world();
     for version in 1..=3 {
