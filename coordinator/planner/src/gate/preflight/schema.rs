@@ -4,7 +4,7 @@
 use super::finding::{Finding, blocker, warning};
 use super::unknown::{answers, to_include};
 use crate::fleet::{Fleet, ServiceFleet};
-use crate::gate::schema::form::{begins_to_use, is_there_after};
+use crate::gate::schema::form::{begins_to_use, is_there_after, unreadable_upgrade};
 use crate::gate::schema::migrate_floors;
 use crate::release::floor::is_only_watched;
 use tidegate_proto::record::schema::Schema;
@@ -79,6 +79,16 @@ pub(super) fn rolled_back(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
         .until(format!("the rollback of upgrade {holder} is over"))
     });
     found.collect()
+}
+
+/// That the record of an upgrade cannot be read which may take away the form of a shared schema: the roll would be held.
+pub(super) fn unread(fleet: &Fleet, spec: &Spec) -> Option<Finding> {
+    let (key, why) = unreadable_upgrade(fleet, &spec.service)?;
+    Some(blocker(format!(
+        "{} shares a schema, and the record {key} {why}: that upgrade may take away the form that version {} uses; restore \
+         the previous value of the record",
+        spec.service, spec.to
+    )))
 }
 
 /// What holds an upgrade in preflight after another one has taken away the form that was there when it was started: it would
