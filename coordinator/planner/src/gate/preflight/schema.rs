@@ -2,7 +2,7 @@
 //! never be certified; and a floor that migrate requires must be one that can be reached.
 
 use super::finding::{Finding, blocker, warning};
-use super::unknown::{answers, to_include};
+use super::unknown::{NAMED, answers, to_include};
 use crate::fleet::{Fleet, ServiceFleet};
 use crate::gate::schema::form::{begins_to_use, is_there_after, unreadable_upgrade};
 use crate::gate::schema::migrate_floors;
@@ -124,7 +124,8 @@ fn unknown_versions(fleet: &Fleet, of: &ServiceFleet, blocks: bool) -> Vec<Findi
     let silent = "there is no report (bring the agent back, or decommission the instance) from";
     any(of.silent().sample(), silent, None);
     any(of.unknown().sample(), "the version that runs is not known on", answers(of.unknown().each));
-    found.extend(to_include(fleet, of).into_iter().map(|what| Finding { blocks, what, until: None }));
+    let included = of.unknown().each.filter_map(|instance| to_include(fleet, of, instance));
+    found.extend(included.take(NAMED).map(|what| Finding { blocks, what, until: None }));
     found
 }
 
