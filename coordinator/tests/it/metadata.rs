@@ -10,10 +10,11 @@ use tidegate_coordinator::context::Context;
 use tidegate_coordinator::operation;
 use tidegate_coordinator::report::Mirror;
 use tidegate_embedded_etcd::Embedded;
-use tidegate_proto::Key;
 use tidegate_proto::key::Kind;
 use tidegate_proto::metadata::MAX_DOCUMENT_BYTES;
+use tidegate_proto::record::group::Document;
 use tidegate_proto::wire::v1::GroupHistoryRequest;
+use tidegate_proto::{Commit, Key, MetadataGeneration};
 use tidegate_store::{Reader, Scope};
 use tokio_util::sync::CancellationToken;
 
@@ -300,5 +301,22 @@ async fn instance_that_asks_a_late_follower_gets_no_former_document() {
         .await;
     assert_eq!(late.serves("i-1").await, (2, false));
     end.cancel();
+    coordinator.stop().await;
+}
+
+/// A key that a person restored from another store: the number is the same, and the document is not.
+#[tokio::test]
+async fn document_that_its_record_does_not_name_is_not_served() {
+    let embedded = Embedded::in_memory();
+    let coordinator = Coordinator::start(&embedded, "one").await;
+    coordinator.leads().await;
+    let door = with_a_document(&coordinator).await;
+    let key = Key::Document("edge".parse().unwrap(), MetadataGeneration::new(1).unwrap());
+    let other = Document { document: json!({"x": 9}) };
+    store(&embedded).await.commit(&Commit::new().put(key, other)).await.unwrap();
+    let answer = door.look("/edge/instances/i-1/metadata").await;
+    assert_eq!(answer.status, StatusCode::CONFLICT, "{}", answer.body);
+    let message = answer.body["message"].as_str().unwrap();
+    assert!(message.contains("is not the document that its group's record names"), "{message}");
     coordinator.stop().await;
 }

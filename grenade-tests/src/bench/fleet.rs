@@ -119,6 +119,7 @@ fn directive(disposition: Disposition) -> Directive {
         term: term(),
         declared_stopped: false,
         presumes_out: false,
+        after_decline: false,
     }
 }
 

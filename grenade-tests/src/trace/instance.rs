@@ -119,9 +119,13 @@ impl Instance {
     fn is_ordered_out(&self, report: &Report) -> bool {
         let Some(directive) = &self.directive else { return false };
         let obeyed = report.generation.0 >= directive.revision;
-        // An agent that was admitted before an order which takes of the budget has no reason to decline it.
-        let admitted_before = report.admission.exists() && report.admission.0 < directive.revision;
-        let may_decline = directive.body.presumes_out || !admitted_before;
+        // An agent that was admitted before an order which takes of the budget has no reason to decline it. Neither has one
+        // that names no admission and has declined the order before.
+        let may_be_first = match report.admission.exists() {
+            true => report.admission.0 > directive.revision,
+            false => !directive.body.after_decline,
+        };
+        let may_decline = directive.body.presumes_out || may_be_first;
         match &directive.body.disposition {
             _ if report.declined && obeyed && may_decline => false,
             Disposition::Drain | Disposition::Stop => true,

@@ -35,7 +35,7 @@ impl Context<'_> {
         let starts_nothing = match (&self.journal.phase, self.disposition()) {
             (Phase::Drained { .. } | Phase::Stopped, Some(Disposition::Drain)) => true,
             (Phase::Failed { .. }, Some(Disposition::Drain | Disposition::Replace { .. })) => true,
-            (Phase::Failed { at, .. }, None) => at == "stopping" && self.is_due_again(),
+            (Phase::Failed { at, .. }, None) => at == Phase::STOPPING && self.is_due_again(),
             // The window of this store does not admit what was to be started.
             (Phase::Refused { .. }, Some(Disposition::Replace { release })) => {
                 self.journal.refusal.as_ref().is_some_and(|refusal| refusal.version == release.version)

@@ -89,7 +89,7 @@ impl Context<'_> {
             self.service.ready_url,
             limit.as_secs_f64()
         );
-        Act::Enter(Phase::failed("starting", reason, true))
+        Act::Enter(Phase::failed(Phase::STARTING, reason, true))
     }
 
     pub(super) fn stopped(&self) -> Act {
@@ -127,7 +127,7 @@ impl Context<'_> {
         let reason = format!(
             "something else started the service again after each of {stops} stops: the stop hook has to stop it by its supervisor (such as `systemctl stop`), so that the supervisor does not start it again"
         );
-        Phase::failed("stopping", reason, true)
+        Phase::failed(Phase::STOPPING, reason, true)
     }
 
     fn admit_target(&self) -> Act {

@@ -12,7 +12,7 @@ use crate::journal::Phase;
 use std::time::Duration;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::Rotation;
+use tidegate_proto::record::report::{NOT_VERIFIED, Rotation};
 
 impl Context<'_> {
     pub(super) fn verifying(&self) -> Act {
@@ -62,7 +62,7 @@ impl Context<'_> {
                 };
                 let answers = self.seen.last_answers();
                 let reason = format!("{found} within {} s of its start; {answers}", deadline.as_secs_f64());
-                Act::Enter(Phase::failed("verifying", reason, !self.is_let_in()))
+                Act::Enter(Phase::failed(NOT_VERIFIED, reason, !self.is_let_in()))
             }
             _ => Act::Wait,
         }
@@ -134,11 +134,11 @@ impl Context<'_> {
                 _ => "the status hook says that it does not run",
             };
             let reason = format!("release {tag} ended by itself after its start ({help}); {answers}");
-            return Some(Phase::failed("verifying", reason, true));
+            return Some(Phase::failed(NOT_VERIFIED, reason, true));
         }
         let runs = self.seen.probe.version().filter(|version| *version != release.version)?;
         let reason =
             format!("release {} should carry version {}, it answers {runs}", release.tag, release.version);
-        Some(Phase::failed("verifying", reason, true))
+        Some(Phase::failed(NOT_VERIFIED, reason, true))
     }
 }

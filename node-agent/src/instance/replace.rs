@@ -18,7 +18,7 @@ impl Instance {
         if seen.alive == Alive::Yes && process.is_some_and(|process| process.alive() == Alive::No) {
             let reason = "what runs was not started by this agent, so that it cannot stop it: end it by its own \
                           means, or use driver.command with a stop hook";
-            self.enter(Phase::failed("stopping", reason, true));
+            self.enter(Phase::failed(Phase::STOPPING, reason, true));
             return Ok(true);
         }
         let verified = match (&target, &self.driver) {
@@ -49,7 +49,7 @@ impl Instance {
                 // A hook that has ended is not run again.
                 self.writer.begin(&self.journal).await?;
             }
-            Err(reason) => self.fail("stopping", reason),
+            Err(reason) => self.fail(Phase::STOPPING, reason),
         }
         Ok(true)
     }
@@ -86,7 +86,7 @@ impl Instance {
         let digest = match driver.ensure(&target).await {
             Ok(digest) => digest,
             Err(error) => {
-                self.fail("starting", Chain(&error).to_string());
+                self.fail(Phase::STARTING, Chain(&error).to_string());
                 return Ok(true);
             }
         };
@@ -112,7 +112,7 @@ impl Instance {
                 if error.hook_has_begun() {
                     self.journal.note_started();
                 }
-                self.fail("starting", Chain(&error).to_string());
+                self.fail(Phase::STARTING, Chain(&error).to_string());
             }
         }
         Ok(true)
@@ -126,7 +126,7 @@ impl Instance {
             match ended {
                 Ok(()) => tracing::warn!(service = %self.service.name,
                     "a hook that an earlier agent began did not end in its time and was killed"),
-                Err(error) => self.fail("stopping", error.to_string()),
+                Err(error) => self.fail(Phase::STOPPING, error.to_string()),
             }
             return Ok(true);
         }
@@ -136,7 +136,7 @@ impl Instance {
             Err(error) => error.to_string(),
         };
         self.journal.note_started();
-        self.fail("starting", reason);
+        self.fail(Phase::STARTING, reason);
         Ok(true)
     }
 

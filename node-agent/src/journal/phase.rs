@@ -52,6 +52,11 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Where a stop has failed.
+    pub const STOPPING: &'static str = "stopping";
+    /// Where a start has failed.
+    pub const STARTING: &'static str = "starting";
+
     /// A failure of `at`.
     pub fn failed(at: &str, reason: impl Into<String>, hidden: bool) -> Self {
         Self::Failed { at: at.to_owned(), reason: reason.into(), hidden }
@@ -81,7 +86,7 @@ impl Phase {
 
     /// Whether a stop or a start has failed: without an order to replace the service it is tried again.
     pub fn is_failed_stop_or_start(&self) -> bool {
-        matches!(self, Self::Failed { at, .. } if at == "stopping" || at == "starting")
+        matches!(self, Self::Failed { at, .. } if at == Self::STOPPING || at == Self::STARTING)
     }
 
     /// Its name, as it is journalled.

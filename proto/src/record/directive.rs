@@ -33,6 +33,10 @@ pub struct Directive {
     /// older coordinator; an older agent obeys in any case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub presumes_out: bool,
+    /// The directive before it was declined: the agent has read that one, so that a lost journal is no reason to decline this
+    /// one. Absent = none was, or an older coordinator.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub after_decline: bool,
 }
 
 impl Body for Directive {

@@ -243,6 +243,9 @@ pub enum Step {
 /// of the service was stopped, and what it runs is not to blame.
 pub const NOT_LEFT: &str = "leaving-rotation";
 
+/// Where a step failed because what runs did not become healthy in rotation, or did not stay so.
+pub const NOT_VERIFIED: &str = "verifying";
+
 /// What the reason of a failed drain ends with where its agent cannot count requests in flight and sees no work: a person who
 /// knows that the service has stopped may declare it.
 pub const MAY_HAVE_STOPPED: &str = "if the service has stopped, retry with --declare-stopped";

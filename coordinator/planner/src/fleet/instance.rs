@@ -223,15 +223,19 @@ impl Instance {
     }
 
     /// Whether its agent does not carry out the last directive: it is under no order, and to take it out costs what it costs
-    /// for any other. An agent that was admitted before a directive which takes of the budget has no reason to decline it:
-    /// that is not believed, and the instance counts as out by its order.
+    /// for any other. A directive that takes of the budget is declined only by an agent that has read none before. One that was
+    /// admitted before the directive, or that names no admission and has declined the directive before, is not believed: the
+    /// instance counts as out by its order.
     pub fn has_declined(&self) -> bool {
         let Some((directive, report)) = self.directive.as_ref().zip(self.report.as_ref()) else {
             return false;
         };
-        let admitted_before = report.admission.exists() && report.admission < directive.at;
+        let may_be_first = match report.admission.exists() {
+            true => report.admission > directive.at,
+            false => !directive.after_decline,
+        };
         let may_decline = directive.presumes_out
-            || !admitted_before && !mutant::is("declined-drain-is-waited-for")
+            || may_be_first && !mutant::is("declined-drain-is-waited-for")
             || mutant::is("any-decline-is-believed");
         report.declined && may_decline && self.has_accepted()
     }

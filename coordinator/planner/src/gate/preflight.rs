@@ -72,6 +72,7 @@ pub fn findings(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> V
     found.extend(schema::sharing(fleet, spec));
     found.extend(schema::rolled_back(fleet, spec));
     found.extend(schema::taken_away(fleet, spec));
+    found.extend(schema::unread(fleet, spec));
     found.extend(schema.into_iter().flat_map(|binding| schema::floors(fleet, spec, binding)));
     found
 }

@@ -52,11 +52,15 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
 }
 
 /// Whether the floor of a service is not raised to a need: one of its agents contradicts the store, or the claim of one was
-/// disregarded whose instance is not known to run what is needed.
+/// disregarded whose instance is not known to run what is needed. One that fell silent makes the same claim when it is back.
 fn is_closed(fleet: &Fleet, service: &ServiceName, needed: ServiceVersion) -> bool {
     let runs_it = |instance: &Instance| matches!(instance.known(), Known::At(version) if version >= needed);
+    let was_disregarded = |instance: &Instance| {
+        fleet.reconciliation().is_some_and(|by| by.disregarded_claim(service, &instance.node).is_some())
+    };
     fleet.contradicted_by().any(|(of, ..)| of == service)
         || fleet.disregarded_of(service).any(|instance| !runs_it(instance))
+        || fleet.service(service).is_some_and(|of| of.silent().each.any(was_disregarded))
 }
 
 /// Whether every instance is known to be at the version or above it, and there is one.

@@ -269,3 +269,23 @@ fn instance_of_a_lost_journal_is_moved_before_its_wave() {
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
     assert_eq!(world.versions(), [2; 3]);
 }
+
+/// Another one is being moved. What was put there is no failure of the new version.
+#[test]
+fn version_changed_in_rotation_waits_for_the_budget() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"max_unavailable": 1, "min_in_service": 2}))).unwrap();
+    let first = |world: &World| {
+        let serves = |n: &usize| {
+            let agent = &world.agents[&node(*n)];
+            agent.release.version.get() == 2 && agent.report.step == Step::Serving
+        };
+        (0..3).find(serves)
+    };
+    world.until("the second is out", |world| first(world).is_some() && world.really_in_service() == 2);
+    let first = first(&world).unwrap();
+    crate::outside::put_back(&mut world, first, 3);
+    let last = world.run();
+    assert!(world.failures().is_empty(), "{:?}", world.failures());
+    assert_eq!((world.phase(), world.versions()), (Phase::Completed, vec![2; 3]), "{:?}", last.waiting);
+}

@@ -28,6 +28,7 @@ fn returns_under(world: &mut World, former: Release, step: Step) -> &mut Report 
         term: world.term.term.clone(),
         declared_stopped: false,
         presumes_out: false,
+        after_decline: false,
     };
     let at = world.store.put(Key::Directive(service(), node(0)), directive);
     let agent = world.agents.get_mut(&node(0)).unwrap();

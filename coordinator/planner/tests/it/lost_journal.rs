@@ -102,6 +102,27 @@ fn stopped_instance_is_moved_before_its_wave() {
     assert_eq!(world.versions(), [2; 4]);
 }
 
+/// The canary may fail in its wave as well, as the spec tolerates it.
+#[test]
+fn failure_before_its_wave_counts_in_its_own_wave() {
+    let mut world = World::at_version_1(4);
+    world
+        .start(spec(json!({
+            "strategy": {"canary": {"steps": [1, "rest"]}}, "max_unavailable": 1, "min_in_service": 2,
+            "failures": {"then": "pause"},
+        })))
+        .unwrap();
+    world.until_roll();
+    let later = (0..4).rev().find(|n| instance(&world, *n).wave != Some(0)).unwrap();
+    world.agents.get_mut(&node(later)).unwrap().broken_at = Some(2);
+    loses_its_journal(&mut world, later);
+    nothing_runs(&mut world, later, Step::Stopped, Rotation::Out);
+    world.run();
+    let failed: Vec<_> =
+        world.failures().into_iter().map(|(node, failure, _)| (node, failure.wave)).collect();
+    assert_eq!((world.phase(), failed), (Phase::Roll { wave: 0 }, vec![(node(later), 1)]));
+}
+
 #[test]
 fn stopped_instance_is_moved_while_old_code_is_removed() {
     let mut world = World::at_version_1(4);

@@ -159,6 +159,25 @@ fn drain_that_only_a_liar_declines_is_not_ordered_again() {
     assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
 }
 
+/// It names no admission. The first decline may be of an agent whose journal was lost.
+#[test]
+fn second_decline_without_an_admission_is_not_believed() {
+    let (mut world, n, first) = with_one_to_drain();
+    world.agents.get_mut(&node(n)).unwrap().admitted = 0;
+    let mut orders = vec![first];
+    for _ in 0..5 {
+        let at = Revision(world.store.keys[&Key::Directive(service(), node(n))].1);
+        declines(&mut world, n, at);
+        orders.push(at);
+        world.turn();
+    }
+    orders.dedup();
+    assert_eq!(orders.len(), 2, "it is out by the second order: {orders:?}");
+    world.stalled_ms = 10 * 60 * 1000;
+    world.turn();
+    assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
+}
+
 #[test]
 fn instance_that_is_out_again_after_it_declined_is_replaced() {
     let mut world = replacing_what_a_person_keeps_out();

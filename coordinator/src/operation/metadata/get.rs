@@ -6,6 +6,7 @@ use crate::context::Context;
 use serde_json::Value as Json;
 use std::time::Duration;
 use tidegate_planner::metadata;
+use tidegate_proto::metadata::document_digest;
 use tidegate_proto::record::group::DocumentVersion;
 use tidegate_proto::wire::v1::InstanceMetadataRequest;
 use tidegate_proto::{GroupName, Key, NodeId, Revision, Value};
@@ -31,6 +32,9 @@ pub async fn instance_metadata(
         let is_current = read.get(&keys[0]).is_some_and(|entry| entry.mod_revision == shown.at);
         if is_current {
             let metadata = document_in(read, &document)?;
+            if document_digest(&metadata) != shown.version.digest {
+                return Err(unreadable(&document, "is not the document that its group's record names"));
+            }
             let generation = shown.version.generation;
             return Ok(view::Served { group, instance, generation, exposed: shown.exposed, metadata });
         }

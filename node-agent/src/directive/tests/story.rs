@@ -51,6 +51,7 @@ pub(crate) fn order(generation: i64, disposition: Disposition) -> Order {
             term: "t1".parse().unwrap(),
             declared_stopped: false,
             presumes_out: false,
+            after_decline: false,
         },
     }
 }

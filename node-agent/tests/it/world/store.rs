@@ -183,5 +183,6 @@ pub(crate) fn directive(disposition: Disposition, releases: Vec<Release>) -> Dir
         term: "term-1".parse().unwrap(),
         declared_stopped: false,
         presumes_out: false,
+        after_decline: false,
     }
 }

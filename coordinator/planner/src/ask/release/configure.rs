@@ -4,9 +4,10 @@ use super::{Asked, begun, granted};
 use crate::ask::{Asker, Refusal};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
-use tidegate_proto::StreamName;
 use tidegate_proto::compute::Canary;
-use tidegate_proto::record::stream::{MAX_HOOK_NODES, MAX_KEPT, NodeHook, StreamSettings};
+use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
+use tidegate_proto::record::stream::{MAX_HOOK_NODES, MAX_KEPT, NodeHook, Stream, StreamSettings};
+use tidegate_proto::{ReleaseTag, StreamName};
 
 /// Replaces a stream's settings; a stream that is not there yet begins with them.
 pub fn configure(
@@ -21,16 +22,45 @@ pub fn configure(
     if fleet.stream(name).is_some() && *change.stream.settings == *settings {
         return Ok(Asked::already(name, None));
     }
-    if let Some(tag) = &settings.strategy.manual
-        && change.stream.head_of(tag).is_none()
-    {
-        return Err(Refusal::state(format!(
-            "strategy.manual names {tag}, and {name} keeps no release with this tag"
-        )));
+    if let Some(tag) = &settings.strategy.manual {
+        can_go_out(&change.stream, name, tag)?;
     }
     change.stream.removed_images |= change.stream.settings.removal.is_some();
     change.stream.settings = Box::new(settings.clone());
     Ok(granted(change, asker, None, "settings".to_owned(), "settings changed".to_owned()))
+}
+
+/// Refuses a manual strategy with a tag that never goes out: it would hold back every other release.
+fn can_go_out(stream: &Stream, name: &StreamName, tag: &ReleaseTag) -> Result<(), Refusal> {
+    let bears = |release: &&ComputeRelease| release.tag == *tag;
+    let of_tag: Vec<&ComputeRelease> = stream.heads().map(|head| &head.release).filter(bears).collect();
+    let Some(latest) = of_tag.iter().max_by_key(|release| release.revision) else {
+        return Err(Refusal::state(format!(
+            "strategy.manual names {tag}, and {name} keeps no release with this tag"
+        )));
+    };
+    let deployed = stream.deployed.as_ref().map(|head| head.release.revision);
+    let goes_out = |release: &ComputeRelease| match release.status {
+        ReleaseStatus::Pending | ReleaseStatus::Canary | ReleaseStatus::Deployed => true,
+        ReleaseStatus::Superseded => release.deployed_at.is_some(),
+        // A person may retry it.
+        ReleaseStatus::Error => deployed.is_none_or(|deployed| deployed < release.revision),
+        ReleaseStatus::Deprecated => false,
+    };
+    if of_tag.iter().copied().any(goes_out) {
+        return Ok(());
+    }
+    let was_deployed = of_tag.iter().filter(|release| release.deployed_at.is_some());
+    let next_step = match was_deployed.map(|release| release.revision).max() {
+        Some(target) => {
+            format!("roll back to it first: `tidegate release rollback {target} --stream {name} --why …`")
+        }
+        None => "no revision with this tag was ever deployed: create the release again first".to_owned(),
+    };
+    Err(Refusal::state(format!(
+        "strategy.manual names {tag}, which does not go out: revision {} of {name} is {}; {next_step}",
+        latest.revision, latest.status
+    )))
 }
 
 /// What is wrong with settings by themselves.

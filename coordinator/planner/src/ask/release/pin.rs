@@ -5,6 +5,7 @@ use super::{Asked, find, find_head, granted, sentence};
 use crate::ask::{Asker, Refusal, demand_why};
 use crate::fleet::Fleet;
 use crate::gate::Reason;
+use crate::gate::release::deploy;
 use crate::gate::release::storage::may_meet_storage;
 use crate::gate::task::being_removed;
 use crate::moment::Moment;
@@ -46,6 +47,10 @@ pub fn pin(
             sentence(&reasons)
         ))
     };
+    // What was deployed once had the approval that was asked for then.
+    if head.release.deployed_at.is_none() {
+        deploy::approved(name, stream, &head.release).map_err(|reason| refused(vec![reason]))?;
+    }
     let compares = may_meet_storage(fleet, &stream.settings, &head.release).map_err(refused)?;
     let removals = being_removed(fleet, name, &head.release.tag);
     if !removals.is_empty() {

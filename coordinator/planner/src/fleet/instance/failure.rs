@@ -3,7 +3,7 @@
 use super::Instance;
 use crate::fleet::text::short;
 use tidegate_proto::ReleaseTag;
-use tidegate_proto::record::report::{Fault, NOT_LEFT, Step};
+use tidegate_proto::record::report::{Fault, NOT_LEFT, NOT_VERIFIED, Step};
 
 impl Instance {
     /// The failure that it reports under its last directive.
@@ -30,7 +30,7 @@ impl Instance {
     /// Whether it says, under its last directive, that it did not become healthy in rotation.
     pub fn has_failed_verifying(&self) -> bool {
         let step = self.report.as_ref().filter(|_| self.has_accepted()).map(|report| &report.step);
-        matches!(step, Some(Step::Failed { at, .. }) if at == "verifying")
+        matches!(step, Some(Step::Failed { at, .. }) if at == NOT_VERIFIED)
     }
 
     /// Whether it says, under its last directive, that its drain changed nothing: it still gets requests.

@@ -2,9 +2,9 @@
 //! never be certified; and a floor that migrate requires must be one that can be reached.
 
 use super::finding::{Finding, blocker, warning};
-use super::unknown::{answers, to_include};
+use super::unknown::{NAMED, answers, to_include};
 use crate::fleet::{Fleet, ServiceFleet};
-use crate::gate::schema::form::{begins_to_use, is_there_after};
+use crate::gate::schema::form::{begins_to_use, is_there_after, unreadable_upgrade};
 use crate::gate::schema::migrate_floors;
 use crate::release::floor::is_only_watched;
 use tidegate_proto::record::schema::Schema;
@@ -81,6 +81,16 @@ pub(super) fn rolled_back(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
     found.collect()
 }
 
+/// That the record of an upgrade cannot be read which may take away the form of a shared schema: the roll would be held.
+pub(super) fn unread(fleet: &Fleet, spec: &Spec) -> Option<Finding> {
+    let (key, why) = unreadable_upgrade(fleet, &spec.service)?;
+    Some(blocker(format!(
+        "{} shares a schema, and the record {key} {why}: that upgrade may take away the form that version {} uses; restore \
+         the previous value of the record",
+        spec.service, spec.to
+    )))
+}
+
 /// What holds an upgrade in preflight after another one has taken away the form that was there when it was started: it would
 /// go on by itself as soon as that rollback is over. A person who starts it once more knows what the schema has.
 pub(super) fn taken_away(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
@@ -114,7 +124,8 @@ fn unknown_versions(fleet: &Fleet, of: &ServiceFleet, blocks: bool) -> Vec<Findi
     let silent = "there is no report (bring the agent back, or decommission the instance) from";
     any(of.silent().sample(), silent, None);
     any(of.unknown().sample(), "the version that runs is not known on", answers(of.unknown().each));
-    found.extend(to_include(fleet, of).into_iter().map(|what| Finding { blocks, what, until: None }));
+    let included = of.unknown().each.filter_map(|instance| to_include(fleet, of, instance));
+    found.extend(included.take(NAMED).map(|what| Finding { blocks, what, until: None }));
     found
 }
 

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, blocker, ended_by};
 use super::former::replaced_leftovers;
-use crate::fleet::{Fleet, Instance, Known, ServiceFleet};
+use crate::fleet::{Fleet, Instance, ServiceFleet};
 use crate::gate::Sample;
 use crate::gate::store::Inclusion;
 use tidegate_proto::InstanceId;
@@ -10,7 +10,7 @@ use tidegate_proto::record::report::Step;
 use tidegate_proto::spec::Spec;
 
 /// How many are named.
-const NAMED: usize = 5;
+pub(super) const NAMED: usize = 5;
 
 /// The instances whose version is not known; the records that cannot be read, and the instances whose agents obey the store
 /// only after a plan includes them.
@@ -23,9 +23,7 @@ pub(super) fn findings(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Ve
         let mut why: Vec<String> = unreadable
             .map(|(key, why)| format!("the record {key} {why}: restore its previous value"))
             .collect();
-        if fleet.disregarded_of(service.name()).any(|other| other.node == instance.node) {
-            why.push(disregarded(&id, Inclusion::of(fleet, service, instance)));
-        }
+        why.extend(to_include(fleet, service, instance));
         why
     };
     let unknown: Vec<&Instance> = service.unknown().each.filter(|instance| !is_left(instance)).collect();
@@ -48,15 +46,10 @@ pub(super) fn answers<'a>(unknown: impl Iterator<Item = &'a Instance>) -> Option
     (!coming.is_empty()).then(|| format!("the service answers its version on {coming}"))
 }
 
-/// The disregarded instances of a service whose version is not known, each with what a person does about it.
-pub(super) fn to_include(fleet: &Fleet, service: &ServiceFleet) -> Vec<String> {
-    let all = fleet.disregarded_of(service.name());
-    let unknown = all.filter(|instance| instance.known() == Known::Unknown).take(NAMED);
-    let advice = |instance: &Instance| {
-        let id = InstanceId::new(service.name().clone(), instance.node.clone());
-        disregarded(&id, Inclusion::of(fleet, service, instance))
-    };
-    unknown.map(advice).collect()
+/// What a person does about an instance, where its claim was disregarded.
+pub(super) fn to_include(fleet: &Fleet, service: &ServiceFleet, instance: &Instance) -> Option<String> {
+    let id = InstanceId::new(service.name().clone(), instance.node.clone());
+    instance.disregarded.then(|| disregarded(&id, Inclusion::of(fleet, service, instance)))
 }
 
 /// What a person does about a disregarded instance.

@@ -11,6 +11,8 @@ use crate::gate::{Answer, Reason};
 use crate::moment::SchemaFacts;
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
+use tidegate_proto::record::Malformed;
+use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, SchemaBinding, Upgrade};
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Key, NodeId, Revision, SchemaName, ServiceName, ServiceVersion, UpgradeId, mutant};
@@ -57,8 +59,8 @@ pub(crate) fn missing(view: &View<'_>) -> Option<Reason> {
     if mutant::is("form-of-others-is-not-asked") {
         return None;
     }
-    if let Some(unread) = unreadable_upgrade(view) {
-        return Some(unread);
+    if let Some((key, why)) = unreadable_upgrade(view.fleet, &view.spec().service) {
+        return Some(unreadable(key, why));
     }
     let (upgrade, missing) = first_missing(view)?;
     let (upgrade, version) = (upgrade.clone(), view.spec().to);
@@ -73,13 +75,16 @@ fn first_missing<'a>(view: &View<'a>) -> Option<(&'a UpgradeId, MissingForm)> {
     others.find_map(|(id, other)| Some((id, of_other(view, started, id, other)?)))
 }
 
-/// That the record of an upgrade cannot be read which may have taken away a form that the service shares, or may be about to:
-/// it holds the lock of such a schema, or was written since this upgrade was started.
-fn unreadable_upgrade(view: &View<'_>) -> Option<Reason> {
-    let (fleet, service) = (view.fleet, &view.spec().service);
-    let (_, started) = fleet.lock(service)?;
-    // While this upgrade works on a schema itself, no other one does.
-    let of_others = fleet.schemas().filter(|(_, schema)| schema.upgrade != *view.id);
+/// The record of an upgrade that cannot be read and may have taken away a form that the service shares, or may be about to,
+/// with why: it holds the lock of such a schema, or was written since the active upgrade of the service was started.
+pub(crate) fn unreadable_upgrade<'a>(
+    fleet: &'a Fleet,
+    service: &ServiceName,
+) -> Option<(&'a Key, &'a Malformed)> {
+    let active = fleet.lock(service);
+    // While the active upgrade works on a schema itself, no other one does.
+    let is_own = |schema: &Schema| active.is_some_and(|(id, _)| schema.upgrade == *id);
+    let of_others = fleet.schemas().filter(|(_, schema)| !is_own(schema));
     let shared: Vec<&SchemaName> =
         of_others.filter(|(_, schema)| schema.services.contains_key(service)).map(|(id, _)| id).collect();
     let holds = |id: &UpgradeId| {
@@ -88,8 +93,9 @@ fn unreadable_upgrade(view: &View<'_>) -> Option<Reason> {
     };
     fleet.unreadable().find_map(|(key, why, at)| {
         let Key::Upgrade(id) = key else { return None };
-        let may_matter = !shared.is_empty() && at > started || holds(id);
-        may_matter.then(|| unreadable(key, why))
+        let is_later = active.is_some_and(|(_, started)| at > started);
+        let may_matter = !shared.is_empty() && is_later || holds(id);
+        may_matter.then_some((key, why))
     })
 }
 

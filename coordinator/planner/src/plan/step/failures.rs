@@ -18,8 +18,8 @@ use tidegate_proto::spec::Then;
 /// On which way an instance failed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Failed {
-    /// In this wave.
-    In(u32),
+    /// To the new version.
+    Moving,
     /// In the rollback.
     Returning,
 }
@@ -33,7 +33,7 @@ pub(super) fn has_failed_returning(exceptions: Exceptions<'_>, instance: &Instan
 pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed) -> bool {
     let exceptions = draft.exceptions();
     let is_known = |instance: &Instance| match on {
-        Failed::In(_) => exceptions.has_failed(&instance.node),
+        Failed::Moving => exceptions.has_failed(&instance.node),
         Failed::Returning => has_failed_returning(exceptions, instance),
     };
     let fresh = under_way.out.failed.iter().filter(|(instance, _)| !is_known(instance));
@@ -42,17 +42,17 @@ pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed
         return false;
     }
     let stays: Vec<_> = fresh.iter().filter(|(instance, _)| instance.has_not_left()).cloned().collect();
-    if let (Failed::In(_), Some(first)) = (on, stays.first().cloned()) {
+    if let (Failed::Moving, Some(first)) = (on, stays.first().cloned()) {
         // What else failed is written down, and weighed, once it goes on.
         not_left(draft, stays, first, on);
         return true;
     }
-    if let (Failed::In(_), Some(service)) = (on, draft.service()) {
+    if let (Failed::Moving, Some(service)) = (on, draft.service()) {
         let of_health = |(i, _): &(&Instance, String)| i.has_failed_verifying();
         let shared: Vec<_> = fresh.iter().filter(|found| of_health(found)).cloned().collect();
         let alike = if shared.is_empty() { None } else { faults::shared_by_most(draft, service) };
         if let Some(alike) = alike {
-            faults::share(draft, service, &shared, &alike);
+            faults::share(draft, &shared, &alike);
             return true;
         }
     }
@@ -65,10 +65,17 @@ pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed
 fn waves_of(draft: &Draft<'_>, found: &[(&Instance, String)], on: Failed) -> Vec<u32> {
     let exceptions = draft.exceptions();
     let wave = |i: &Instance| match on {
-        Failed::In(wave) => wave,
+        Failed::Moving => wave_of(draft, i),
         Failed::Returning => exceptions.failure(&i.node).map_or(0, |failure| failure.wave),
     };
     found.iter().map(|(instance, _)| wave(instance)).collect()
+}
+
+/// The wave in which a failure counts: that of the instance, also where it was moved before its wave. One that joined later
+/// belongs to the last.
+pub(super) fn wave_of(draft: &Draft<'_>, instance: &Instance) -> u32 {
+    let last = last_wave(draft.upgrade);
+    instance.wave.map_or(last, |wave| wave.min(last))
 }
 
 /// An instance whose drain changed nothing says that this node, and likely every other, is configured wrongly: that is no

@@ -31,10 +31,10 @@ pub(super) fn watch(draft: &mut Draft<'_>) -> bool {
         .map(|i| (i, format!("it was verified, and failed afterwards: {}", i.fault_words())))
         .collect();
     match alike.is_empty() {
-        false => share(draft, service, &found, &alike),
+        false => share(draft, &found, &alike),
         true => match shared_by_most(draft, service) {
-            Some(most) => share(draft, service, &found, &most),
-            None => count(draft, service, found),
+            Some(most) => share(draft, &found, &most),
+            None => count(draft, found),
         },
     }
     true
@@ -79,19 +79,14 @@ pub(super) fn shared_by_most<'a>(draft: &Draft<'_>, service: &'a ServiceFleet) -
 }
 
 /// Writes down failures of the new version, each in its own wave.
-fn count(draft: &mut Draft<'_>, service: &ServiceFleet, found: Vec<(&Instance, String)>) {
-    let waves = waves_of(draft, service, &found);
+fn count(draft: &mut Draft<'_>, found: Vec<(&Instance, String)>) {
+    let waves = waves_of(draft, &found);
     failures::write(draft, found, waves, false, |_| (), false);
 }
 
 /// Writes the failures down so that they do not count, and pauses.
-pub(super) fn share(
-    draft: &mut Draft<'_>,
-    service: &ServiceFleet,
-    found: &[(&Instance, String)],
-    alike: &[&Instance],
-) {
-    let waves = waves_of(draft, service, found);
+pub(super) fn share(draft: &mut Draft<'_>, found: &[(&Instance, String)], alike: &[&Instance]) {
+    let waves = waves_of(draft, found);
     let (new, old) = (names(found.iter().map(|(i, _)| *i)), names(alike.iter().copied()));
     let (from, to) = (draft.spec().from, draft.spec().to);
     let why = format!(
@@ -113,11 +108,8 @@ fn names<'a>(instances: impl Iterator<Item = &'a Instance>) -> Sample {
     Sample::counted(instances.map(|instance| &instance.node))
 }
 
-/// The wave in which each was verified; one that joined later belongs to the last.
-fn waves_of(draft: &Draft<'_>, service: &ServiceFleet, found: &[(&Instance, String)]) -> Vec<u32> {
-    let last = failures::last_wave(draft.upgrade);
-    let wave = |i: &Instance| service.get(&i.node).and_then(|i| i.wave).map_or(last, |wave| wave.min(last));
-    found.iter().map(|(instance, _)| wave(instance)).collect()
+fn waves_of(draft: &Draft<'_>, found: &[(&Instance, String)]) -> Vec<u32> {
+    found.iter().map(|(instance, _)| failures::wave_of(draft, instance)).collect()
 }
 
 /// Where the failures written down so far are more than the budget, does what the spec says.

@@ -66,7 +66,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if under_way.capacity_holds || !under_way.out.held.is_empty() {
         left_out(draft, service);
     }
-    if failures::record(draft, &under_way, Failed::In(wave)) {
+    if failures::record(draft, &under_way, Failed::Moving) {
         return;
     }
     let stall_scope =

@@ -74,6 +74,20 @@ fn an_approval_is_waited_for() {
 }
 
 #[test]
+fn pin_to_what_was_not_approved_is_refused() {
+    let mut world = world();
+    world.release(1, json!({}));
+    world.configure(json!({"approval": "required"})).unwrap();
+    world.create(2, json!({})).unwrap();
+    world.settle();
+    let refused = world.pin("c1", 2).unwrap_err();
+    assert!(refused.message.contains("requires a manual approval"), "{refused}");
+    world.pin("c1", 1).unwrap();
+    world.approve(2).unwrap();
+    world.pin("c1", 2).unwrap();
+}
+
+#[test]
 fn manual_wins_over_latest_and_is_gone_back_to() {
     let mut world = world();
     for version in 1..=3 {
@@ -99,6 +113,23 @@ fn manual_wins_over_latest_and_is_gone_back_to() {
     assert_eq!(world.deployed(), Some(5));
     let unknown = world.configure(json!({"strategy": {"manual": "release-77"}})).unwrap_err();
     assert!(unknown.message.contains("keeps no release with this tag"), "{unknown}");
+}
+
+#[test]
+fn manual_strategy_names_only_what_can_go_out() {
+    let mut world = world();
+    world.configure(json!({"rollback_window": "1h"})).unwrap();
+    world.release(1, json!({}));
+    world.create(2, json!({})).unwrap();
+    world.release(3, json!({}));
+    assert_eq!(world.status(2), ReleaseStatus::Superseded, "overtaken while it waited");
+    let manual = |tag: &str| json!({"rollback_window": "1h", "strategy": {"manual": tag}});
+    let refused = world.configure(manual("release-2")).unwrap_err();
+    assert!(refused.message.contains("revision 2 of compute is superseded"), "{refused}");
+    assert!(refused.message.contains("create the release again"), "{refused}");
+    world.configure(manual("release-1")).unwrap();
+    world.settle();
+    assert_eq!((world.deployed(), world.release_record(4).unwrap().tag.as_str()), (Some(4), "release-1"));
 }
 
 #[test]

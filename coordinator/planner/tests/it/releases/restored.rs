@@ -186,6 +186,19 @@ fn disregarded_instance_below_a_need_closes_the_floor() {
     assert_eq!(watched_floor(&world), Some((2, true)), "it obeys the store");
 }
 
+/// When it is back, a plan may include it, and could not above what it runs.
+#[test]
+fn silent_disregarded_instance_closes_the_floor() {
+    let mut world = with_a_claim_and_a_need(1);
+    disregard(&mut world, 1);
+    world.fall_silent(1);
+    world.settle();
+    assert_eq!((world.need(), watched_floor(&world)), (Some(2), None));
+    world.decommission(1);
+    world.settle();
+    assert_eq!(watched_floor(&world), Some((2, true)), "it does not come back");
+}
+
 #[test]
 fn disregarded_instance_at_a_need_leaves_the_floor_open() {
     let mut world = with_a_claim_and_a_need(2);

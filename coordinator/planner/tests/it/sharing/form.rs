@@ -7,6 +7,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use tidegate_planner::gate::{MissingForm, SchemaGate, Waits, preflight};
 use tidegate_planner::{Action, LookedFor, Reason, SchemaFacts, SchemaJob, plan};
+use tidegate_proto::commit::Commit;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::schema::Schema;
@@ -245,5 +246,25 @@ fn form_that_was_left_in_place_blocks_no_preflight() {
         let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
         let stays = found.iter().any(|f| f.blocks && f.what.contains("has taken away the form"));
         assert_eq!(stays, !form_left, "{found:?}");
+    }
+}
+
+/// Also by a dry run, for which nothing is started yet.
+#[test]
+fn preflight_names_an_unreadable_upgrade_of_the_schema() {
+    let key = Key::Upgrade("again".parse().unwrap());
+    for is_started in [false, true] {
+        let mut world = World::at_version_1(2);
+        world.start(spec(json!({}))).unwrap();
+        is_made_again(&mut world, rolling_back(), false);
+        let lock = ActiveSchema(Active { upgrade: "again".parse().unwrap() });
+        world.store.put(Key::ActiveSchema("s1".parse().unwrap()), lock);
+        if !is_started {
+            assert!(world.store.commit(&Commit::new().delete(Key::Active(service()))));
+        }
+        world.store.spoil(&key);
+        let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
+        let names_it = found.iter().any(|f| f.blocks && f.what.contains(&key.to_string()));
+        assert!(names_it, "started: {is_started}: {found:?}");
     }
 }

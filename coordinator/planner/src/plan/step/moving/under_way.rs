@@ -98,7 +98,10 @@ pub(super) fn under_way<'a>(moving: &Moving<'a>, budget: &Budget) -> UnderWay<'a
     for instance in moving.service.ordered().each {
         let Some(directive) = &instance.directive else { continue };
         let failed = instance.failure();
-        if let Some(why) = &failed {
+        let has_changed = has_changed(instance, &directive.disposition, moving);
+        // What runs there is not what was ordered: no failure of that. It is moved again as soon as the budget allows it.
+        let is_moved_again = has_changed && !(moving.has_failed)(instance);
+        if let Some(why) = failed.as_ref().filter(|_| !is_moved_again) {
             found.out.failed.push((instance, why.clone()));
         }
         let node = &instance.node;
@@ -108,14 +111,9 @@ pub(super) fn under_way<'a>(moving: &Moving<'a>, budget: &Budget) -> UnderWay<'a
             continue;
         }
         match &directive.disposition {
+            // Drained first, like the others.
+            Disposition::Replace { .. } if has_changed => found.unhealthy.push(instance),
             Disposition::Replace { release } if *release == moving.target => match failed {
-                // Its version was changed in rotation: drained first, like the others.
-                _ if instance.has_changed_in_rotation()
-                    && !instance.is_in_maintenance()
-                    && is_elsewhere(instance, moving) =>
-                {
-                    found.unhealthy.push(instance)
-                }
                 Some(_) => {}
                 None if instance.is_in_maintenance() => found.out.in_maintenance.push(node),
                 None if is_former(instance, moving) => found.withdrawable.push((instance, Course::Replacing)),
@@ -141,6 +139,14 @@ pub(super) fn under_way<'a>(moving: &Moving<'a>, budget: &Budget) -> UnderWay<'a
     }
     found.settle(moving, budget);
     found
+}
+
+/// Whether it was replaced as ordered, and its version was changed in rotation since.
+fn has_changed(instance: &Instance, disposition: &Disposition, moving: &Moving<'_>) -> bool {
+    matches!(disposition, Disposition::Replace { release } if *release == moving.target)
+        && instance.has_changed_in_rotation()
+        && !instance.is_in_maintenance()
+        && is_elsewhere(instance, moving)
 }
 
 /// Whether it is seen at another version than the one that it was ordered to serve with, or refused as one.
