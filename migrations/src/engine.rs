@@ -172,7 +172,15 @@ impl Engine {
     /// baseline that is not finished, an object that is there already, a flaw of a file. Only looks.
     pub async fn obstacles(&self, set: &MigrationSet) -> Result<Vec<String>, Error> {
         let mut session = self.look().await?;
-        let answer = obstacle::all(&mut session, set).await;
+        let answer = obstacle::all(&mut session, set, false).await;
+        self.looked(session, answer).await
+    }
+
+    /// The same for an upgrade that was started, where a migration of the baseline may be left without its contract:
+    /// [`Engine::contract`] runs that first. Only looks.
+    pub async fn obstacles_once_started(&self, set: &MigrationSet) -> Result<Vec<String>, Error> {
+        let mut session = self.look().await?;
+        let answer = obstacle::all(&mut session, set, true).await;
         self.looked(session, answer).await
     }
 
@@ -250,7 +258,8 @@ impl Engine {
         self.verb(Phase::Migrate, set, term, watch, cancel, None).await
     }
 
-    /// Removes what only the old version needed. Final: there is no undo once it has begun.
+    /// Removes what only the old version needed. Final: there is no undo once it has begun. In the name of an upgrade, it
+    /// first runs each contract of the baseline that the database lacks, as an older copy of it may.
     ///
     /// The proof is kept with each step; `recheck` is asked again before each transaction, every try
     /// of one included, while no lock is held.

@@ -152,7 +152,8 @@ impl MigrationSet {
         self.migrations.iter().filter(|m| self.own.contains(&m.id))
     }
 
-    /// Those below its own ones: finished before, and never run by it.
+    /// Those below its own ones: finished before it was started. It runs none of them, but for a contract that an older
+    /// copy of the database lacks.
     pub fn baseline(&self) -> impl DoubleEndedIterator<Item = &Migration> {
         self.migrations.iter().filter(|m| !self.own.contains(&m.id))
     }

@@ -10,15 +10,24 @@ use crate::error::Error;
 use crate::lint;
 use crate::unit::{MigrationSet, Phase};
 
-/// All of them, in words; none where the set's own migrations may begin, or go on.
-pub(super) async fn all(session: &mut Session, set: &MigrationSet) -> Result<Vec<String>, Error> {
+/// All of them, in words; none where the set's own migrations may begin, or go on. Once the upgrade is started, the contract
+/// of its baseline is none: its own contract runs that first.
+pub(super) async fn all(
+    session: &mut Session,
+    set: &MigrationSet,
+    is_started: bool,
+) -> Result<Vec<String>, Error> {
     let dialect = session.dialect();
     let entries = status::live(session).await?;
     let status = status::of_entries(session, set, &entries, RowCount::Uncounted).await?;
-    let baseline = status.migrations.iter().filter(|m| !m.own && !m.is_finished());
-    let mut found: Vec<String> = baseline.map(|m| unfinished(m, &Record::of(&entries, &m.id))).collect();
-    for m in status.migrations.iter().filter(|m| !m.own && m.is_finished()) {
-        found.extend(unfilled(session, set, m).await?);
+    let mut found: Vec<String> = Vec::new();
+    for m in status.migrations.iter().filter(|m| !m.own) {
+        let record = Record::of(&entries, &m.id);
+        let is_ready = if is_started { record.is_usable() } else { m.is_finished() };
+        match is_ready {
+            true => found.extend(unfilled(session, set, m).await?),
+            false => found.push(unfinished(m, &record)),
+        }
     }
     let to = set.iter().map(|m| m.version).max().unwrap_or_default();
     found.extend(status.later.iter().filter_map(|later| contracted_later(later, to)));

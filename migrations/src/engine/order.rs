@@ -164,6 +164,21 @@ pub(super) fn baseline(
     })
 }
 
+/// What the contract of an upgrade runs before that of its own migrations: contracts of the baseline that are not done. They
+/// were done when it was started, and an older copy took the database's place since. What they remove, no version from
+/// `from` on uses; a sync that they end may refer to a column that the own contract removes.
+pub(super) fn uncontracted<'a>(
+    entries: &'a [Entry],
+    set: &'a MigrationSet,
+    dialect: Dialect,
+) -> impl Iterator<Item = &'a Migration> {
+    set.baseline().filter(move |migration| {
+        let record = Record::of(entries, &migration.id);
+        let is_left = record.is_usable() && !record.done(Phase::Contract);
+        is_left && set.owner().is_upgrade() && !migration.steps(Phase::Contract, dialect).is_empty()
+    })
+}
+
 /// Whether every step that ran is the step that is written now. A person may finish a migration by hand that comes before
 /// one under way, which no version up to theirs knows.
 pub(super) fn drift(entries: &[Entry], set: &MigrationSet, dialect: Dialect) -> Result<(), Error> {

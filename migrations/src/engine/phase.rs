@@ -47,6 +47,9 @@ impl Run<'_, '_> {
         let entries = history::entries(&mut self.leader.session).await?;
         order::drift(&entries, set, dialect)?;
         let beside = order::has_contracted(&entries, set, dialect);
+        if phase == Phase::Contract {
+            order = order::uncontracted(&entries, set, dialect).chain(order).collect();
+        }
         // All are judged before the first is touched.
         let mut todo = Vec::new();
         for migration in order {

@@ -1,6 +1,6 @@
 //! An upgrade owns its own migrations: an undo takes what its owner expanded, and nothing else.
 
-on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, unrecorded_rows_that_asked_what_is_there_stay, pending_rows_are_those_of_own_migrations, migration_whose_undo_has_begun_is_not_expanded, contract_without_steps_is_undone_with_the_rest, empty_contract_is_final_beside_one_that_removed, rows_after_a_contract_without_steps_are_filled, upgrade_expands_nothing_over_an_unfilled_baseline, baseline_undone_in_an_upgrade_is_made_again, contract_by_hand_asks_the_baseline }
+on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, unrecorded_rows_that_asked_what_is_there_stay, pending_rows_are_those_of_own_migrations, migration_whose_undo_has_begun_is_not_expanded, contract_without_steps_is_undone_with_the_rest, empty_contract_is_final_beside_one_that_removed, rows_after_a_contract_without_steps_are_filled, upgrade_expands_nothing_over_an_unfilled_baseline, baseline_undone_in_an_upgrade_is_made_again, contract_by_hand_asks_the_baseline, contract_of_an_upgrade_finishes_its_baseline_first }
 
 mod story {
     use crate::support::*;
@@ -160,6 +160,45 @@ mod story {
         engine.contract(&by_hand, &term(2), &proof(), &agreed, &watch, &cancel).await.unwrap();
         let status = engine.status(&by_hand).await.unwrap();
         assert_eq!(status.migrations[2].contract, PhaseState::Done);
+    }
+
+    /// As where a person has made the baseline again on an older copy: a sync of it names the column that the upgrade's own
+    /// contract removes.
+    pub(super) async fn contract_of_an_upgrade_finishes_its_baseline_first(database: Database) {
+        let renamed = |version: u32, old: &str, new: &str| {
+            format!(
+                "id = '000{version}_{new}'\nversion = {version}\nold_reads_migrated = true\n\
+                 [expand]\nsteps = [{{ add_column = {{ table = 'things', column = '{new}', type = 'text' }} }}, \
+                 {{ sync = {{ table = 'things', old = '{old}', new = '{new}', up = '{old}', down = '{new}' }} }}]\n\
+                 [migrate]\nrequires = 'expanded'\nsteps = [{{ backfill = {{ table = 'things', key = 'id', \
+                 where = '{new} IS NULL', set = {{ {new} = '{old}' }} }} }}]\n\
+                 verify = 'SELECT count(*) FROM things WHERE {new} IS NULL'\n\
+                 [contract]\nsteps = [{{ drop_sync = {{ table = 'things', new = '{new}' }} }}, \
+                 {{ drop_column = {{ table = 'things', column = '{old}' }} }}]\n\
+                 [undo]\nsteps = [{{ drop_sync = {{ table = 'things', new = '{new}' }} }}, \
+                 {{ drop_column = {{ table = 'things', column = '{new}' }} }}]\n"
+            )
+        };
+        let (two, three) = (renamed(2, "shade", "colour"), renamed(3, "colour", "tint"));
+        let files =
+            written(&[("0001_things.toml", THINGS), ("0002_colour.toml", &two), ("0003_tint.toml", &three)]);
+        let all = set_in(files.path());
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let (below, upgrade) = (all.up_to(2), all.between(2, 3).owned_by(Owner::upgrade("u2")));
+        engine.expand(&below, &term(2), &watch, &cancel).await.unwrap();
+        engine.migrate(&below, &term(2), &watch, &cancel).await.unwrap();
+        let at_start = engine.obstacles(&upgrade).await.unwrap();
+        assert!(at_start.len() == 1 && at_start[0].contains("it is not contracted"), "{at_start:?}");
+        assert_eq!(engine.obstacles_once_started(&upgrade).await.unwrap(), Vec::<String>::new());
+        completes(&engine, &upgrade, 2).await;
+        let status = engine.status(&upgrade).await.unwrap();
+        assert!(status.migrations.iter().all(|m| m.is_finished()), "{status:?}");
+        for gone in ["SELECT shade FROM things", "SELECT colour FROM things"] {
+            assert!(client.try_run(gone).await.is_err(), "{gone}");
+        }
+        client.run("INSERT INTO things (id, tint) VALUES (900, 'late')").await;
+        assert_eq!(client.number("SELECT count(*) FROM things WHERE tint = 'x'").await, 50);
     }
 
     /// An upgrade carries out its migrations to the end of contract.

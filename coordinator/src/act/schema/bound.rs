@@ -155,6 +155,11 @@ impl Bound {
         Ok(self.engine.obstacles(&self.set).await?)
     }
 
+    /// The same once the upgrade is started.
+    pub(super) async fn obstacles_once_started(&self) -> Result<Vec<String>, Unbound> {
+        Ok(self.engine.obstacles_once_started(&self.set).await?)
+    }
+
     /// How far the database is, by its own history, and where asked by the number of rows that are left. Where these
     /// are not counted, it does not count as migrated.
     pub(super) async fn facts(&self, rows: RowCount) -> Result<SchemaFacts, Unbound> {

@@ -144,7 +144,7 @@ async fn attempt(
     }
     if job == SchemaJob::Expand && seen.clean && !seen.expanded {
         // Found again here: the upgrade may have waited long since it was started.
-        let obstacles = bound.obstacles().await.map_err(|e| e.in_words())?;
+        let obstacles = bound.obstacles_once_started().await.map_err(|e| e.in_words())?;
         if !obstacles.is_empty() {
             return Err(obstacles.join("; "));
         }
