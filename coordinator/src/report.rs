@@ -274,7 +274,9 @@ impl View {
         let at = entry.mod_revision;
         match (entry.key, entry.value) {
             (Key::Waiting(id), Ok(Value::Waiting(record))) => {
-                drop(self.waiting.insert(id, Stored { record, at }))
+                // Of those that cannot be read, the fleet keeps this one, too.
+                self.fleet.delete(&Key::Waiting(id.clone()));
+                self.waiting.insert(id, Stored { record, at });
             }
             (Key::Leader, Ok(Value::Leader(record))) => self.leader = Some(Stored { record, at }),
             (Key::Leader, Err(_)) => self.leader = None,
@@ -285,7 +287,10 @@ impl View {
 
     fn gone(&mut self, key: &Key) {
         match key {
-            Key::Waiting(id) => drop(self.waiting.remove(id)),
+            Key::Waiting(id) => {
+                self.waiting.remove(id);
+                self.fleet.delete(key);
+            }
             Key::Leader => self.leader = None,
             Key::Report(..) if mutant::is("lapsed-report-is-kept") => {}
             key => self.fleet.delete(key),
@@ -334,18 +339,16 @@ mod tests {
         Seen::Lost { since: Instant::now(), why: "refused".to_owned() }
     }
 
+    fn entry(key: Key, text: &str) -> Entry {
+        let (mod_revision, create_revision) = (Revision(7), Revision(7));
+        let value = Value::decode(&key, text.as_bytes());
+        Entry { key, value, bytes_len: text.len(), mod_revision, create_revision, lease: 0 }
+    }
+
     /// A list with the record of one metadata group.
     fn listed_group(text: &str) -> Seen {
-        let key = Key::Group("edge".parse().unwrap());
-        let entry = Entry {
-            value: Value::decode(&key, text.as_bytes()),
-            key,
-            bytes_len: text.len(),
-            mod_revision: Revision(7),
-            create_revision: Revision(7),
-            lease: 0,
-        };
-        Seen::Listed(Snapshot { revision: Revision(7), entries: vec![entry], ..Snapshot::default() })
+        let entries = vec![entry(Key::Group("edge".parse().unwrap()), text)];
+        Seen::Listed(Snapshot { revision: Revision(7), entries, ..Snapshot::default() })
     }
 
     const UPDATED: &str = include_str!("../../proto/tests/golden/groups.1.json");
@@ -367,6 +370,22 @@ mod tests {
         let mirror = mirror_that_saw([lost(), Seen::Regained, listed_group(UPDATED)]);
         assert_eq!(mirror.trouble(), None);
         assert!(mirror.view().report_grace_left_ms() > 0, "agents have time to report to it");
+    }
+
+    #[test]
+    fn reasons_written_over_an_unreadable_record_heal_it() {
+        let (key, revision) = (Key::Waiting("u1".parse().unwrap()), Revision(8));
+        let seen = |change| Seen::Changed { revision, changes: vec![change] };
+        let put = |text| seen(Change::Put(entry(key.clone(), text)));
+        let good = include_str!("../../proto/tests/golden/waiting.1.json");
+        let unreadable = |all: Vec<Seen>| {
+            let mirror = mirror_that_saw([listed(7)].into_iter().chain(all));
+            mirror.view().fleet.unreadable().count()
+        };
+        assert_eq!(unreadable(vec![put("nonsense")]), 1);
+        assert_eq!(unreadable(vec![put("nonsense"), put(good)]), 0);
+        let gone = seen(Change::Gone { key: key.clone(), revision });
+        assert_eq!(unreadable(vec![put("nonsense"), gone]), 0);
     }
 
     #[test]
