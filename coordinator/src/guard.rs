@@ -157,7 +157,7 @@ impl Guard {
 
     fn has_read(&self) -> Result<(), Denied> {
         match self.mirror.trouble() {
-            Some(trouble @ Trouble::Unread) => Err(Denied::NotYet(trouble.to_string())),
+            Some(trouble @ Trouble::Unread(_)) => Err(Denied::NotYet(trouble.to_string())),
             _ => Ok(()),
         }
     }

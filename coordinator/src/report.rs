@@ -46,12 +46,16 @@ pub struct SyncStatus {
 /// Why nothing may be decided from what is seen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// It has just begun.
-    #[error("the store has not been read yet")]
-    Unread,
+    /// It has not been read since this coordinator began; with the reason, where it is away.
+    #[error("the store has not been read yet{}", in_brackets(.0.as_deref()))]
+    Unread(Option<String>),
     /// The store is away.
     #[error("the store is away ({0}); nothing is decided until it is back")]
     Away(String),
+}
+
+fn in_brackets(why: Option<&str>) -> String {
+    why.map(|why| format!(" ({why})")).unwrap_or_default()
 }
 
 /// All that is kept.
@@ -84,7 +88,7 @@ impl Mirror {
     /// The same, with this time for agents to report before anything is decided from a store that was not seen before and
     /// on which something is under way, or that fell back.
     pub fn with_report_grace(report_grace: Duration) -> Arc<Self> {
-        let sync_status = SyncStatus { trouble: Some(Trouble::Unread), ..SyncStatus::default() };
+        let sync_status = SyncStatus { trouble: Some(Trouble::Unread(None)), ..SyncStatus::default() };
         Arc::new(Self { view: RwLock::default(), sync_status: watch::Sender::new(sync_status), report_grace })
     }
 
@@ -139,7 +143,7 @@ impl Mirror {
         match seen {
             Seen::Listed(snapshot) => {
                 let revision = snapshot.revision;
-                let fresh = self.sync_status.borrow().trouble == Some(Trouble::Unread);
+                let fresh = matches!(self.sync_status.borrow().trouble, Some(Trouble::Unread(_)));
                 let view = View::of(snapshot);
                 let report_grace = if fresh { self.report_grace } else { Duration::ZERO };
                 self.change(|kept| *kept = view.after(kept, report_grace));
@@ -162,7 +166,7 @@ impl Mirror {
                 self.change(|view| view.fleet.set_revision(revision));
                 self.sees(revision);
             }
-            Seen::Lost { why, .. } => self.in_trouble(Trouble::Away(why)),
+            Seen::Lost { why, .. } => self.went_away(why),
             Seen::Restored { seen, found } => {
                 tracing::error!(%seen, %found, "the store fell back behind what was seen of it: nothing is decided");
                 if !mutant::is("fall-of-the-store-is-forgotten") {
@@ -190,9 +194,16 @@ impl Mirror {
             .send_modify(|sync_status| (sync_status.revision, sync_status.trouble) = (revision, None));
     }
 
-    fn in_trouble(&self, trouble: Trouble) {
-        tracing::warn!(%trouble, "nothing is decided");
-        self.sync_status.send_modify(|sync_status| sync_status.trouble = Some(trouble));
+    /// A store that was never read stays unread: there is no former state to answer from.
+    fn went_away(&self, why: String) {
+        self.sync_status.send_modify(|sync_status| {
+            let trouble = match sync_status.trouble {
+                Some(Trouble::Unread(_)) => Trouble::Unread(Some(why)),
+                _ => Trouble::Away(why),
+            };
+            tracing::warn!(%trouble, "nothing is decided");
+            sync_status.trouble = Some(trouble);
+        });
     }
 }
 
@@ -263,7 +274,9 @@ impl View {
         let at = entry.mod_revision;
         match (entry.key, entry.value) {
             (Key::Waiting(id), Ok(Value::Waiting(record))) => {
-                drop(self.waiting.insert(id, Stored { record, at }))
+                // Of those that cannot be read, the fleet keeps this one, too.
+                self.fleet.delete(&Key::Waiting(id.clone()));
+                self.waiting.insert(id, Stored { record, at });
             }
             (Key::Leader, Ok(Value::Leader(record))) => self.leader = Some(Stored { record, at }),
             (Key::Leader, Err(_)) => self.leader = None,
@@ -274,7 +287,10 @@ impl View {
 
     fn gone(&mut self, key: &Key) {
         match key {
-            Key::Waiting(id) => drop(self.waiting.remove(id)),
+            Key::Waiting(id) => {
+                self.waiting.remove(id);
+                self.fleet.delete(key);
+            }
             Key::Leader => self.leader = None,
             Key::Report(..) if mutant::is("lapsed-report-is-kept") => {}
             key => self.fleet.delete(key),
@@ -301,8 +317,7 @@ mod tests {
 
     #[test]
     fn nothing_is_decided_before_first_read_or_without_store() {
-        assert_eq!(mirror_that_saw([]).trouble(), Some(Trouble::Unread));
-        let lost = || Seen::Lost { since: tokio::time::Instant::now(), why: "refused".to_owned() };
+        assert_eq!(mirror_that_saw([]).trouble(), Some(Trouble::Unread(None)));
         assert_eq!(mirror_that_saw([listed(7), lost()]).trouble(), Some(Trouble::Away("refused".to_owned())));
         let back =
             mirror_that_saw([listed(7), lost(), Seen::Regained, Seen::Progress { revision: Revision(9) }]);
@@ -312,8 +327,7 @@ mod tests {
     #[test]
     fn a_restored_store_is_not_forgotten_by_reading_it_again() {
         let restored = Seen::Restored { seen: Revision(90), found: Revision(12) };
-        let lost = Seen::Lost { since: tokio::time::Instant::now(), why: "away".to_owned() };
-        let mirror = mirror_that_saw([listed(90), restored, listed(12), lost, Seen::Regained, listed(13)]);
+        let mirror = mirror_that_saw([listed(90), restored, listed(12), lost(), Seen::Regained, listed(13)]);
         assert_eq!((mirror.falls(), mirror.view().fleet.fall()), (1, Some((Revision(90), Revision(12)))));
         assert!(mirror.view().report_grace_left_ms() > 0, "agents have time to report to it");
         let reason =
@@ -321,33 +335,62 @@ mod tests {
         assert!(reason.contains("saw the store at revision 90, and found it at 12"), "{reason}");
     }
 
+    fn lost() -> Seen {
+        Seen::Lost { since: Instant::now(), why: "refused".to_owned() }
+    }
+
+    fn entry(key: Key, text: &str) -> Entry {
+        let (mod_revision, create_revision) = (Revision(7), Revision(7));
+        let value = Value::decode(&key, text.as_bytes());
+        Entry { key, value, bytes_len: text.len(), mod_revision, create_revision, lease: 0 }
+    }
+
+    /// A list with the record of one metadata group.
+    fn listed_group(text: &str) -> Seen {
+        let entries = vec![entry(Key::Group("edge".parse().unwrap()), text)];
+        Seen::Listed(Snapshot { revision: Revision(7), entries, ..Snapshot::default() })
+    }
+
+    const UPDATED: &str = include_str!("../../proto/tests/golden/groups.1.json");
+
     #[test]
     fn agents_have_time_to_report_before_metadata_is_exposed() {
-        let key = Key::Group("edge".parse().unwrap());
-        let left_ms = |text: &str| {
-            let entry = Entry {
-                key: key.clone(),
-                value: Value::decode(&key, text.as_bytes()),
-                bytes_len: text.len(),
-                mod_revision: Revision(7),
-                create_revision: Revision(7),
-                lease: 0,
-            };
-            let snapshot = Snapshot { revision: Revision(7), entries: vec![entry], ..Snapshot::default() };
-            let mirror = mirror_that_saw([Seen::Listed(snapshot)]);
-            mirror.view().report_grace_left_ms()
-        };
-        let updated = include_str!("../../proto/tests/golden/groups.1.json");
-        assert!(left_ms(updated) > 0, "an update is under way");
-        let mut idle: serde_json::Value = serde_json::from_str(updated).unwrap();
+        let left_ms = |text: &str| mirror_that_saw([listed_group(text)]).view().report_grace_left_ms();
+        assert!(left_ms(UPDATED) > 0, "an update is under way");
+        let mut idle: serde_json::Value = serde_json::from_str(UPDATED).unwrap();
         idle["update"] = serde_json::Value::Null;
         assert_eq!(left_ms(&idle.to_string()), 0, "nothing is under way");
     }
 
     #[test]
+    fn store_away_at_the_start_stays_unread_until_its_list() {
+        let unread = Some(Trouble::Unread(Some("refused".to_owned())));
+        assert_eq!(mirror_that_saw([lost()]).trouble(), unread);
+        assert_eq!(mirror_that_saw([lost(), Seen::Regained]).trouble(), unread, "nothing is shown yet");
+        let mirror = mirror_that_saw([lost(), Seen::Regained, listed_group(UPDATED)]);
+        assert_eq!(mirror.trouble(), None);
+        assert!(mirror.view().report_grace_left_ms() > 0, "agents have time to report to it");
+    }
+
+    #[test]
+    fn reasons_written_over_an_unreadable_record_heal_it() {
+        let (key, revision) = (Key::Waiting("u1".parse().unwrap()), Revision(8));
+        let seen = |change| Seen::Changed { revision, changes: vec![change] };
+        let put = |text| seen(Change::Put(entry(key.clone(), text)));
+        let good = include_str!("../../proto/tests/golden/waiting.1.json");
+        let unreadable = |all: Vec<Seen>| {
+            let mirror = mirror_that_saw([listed(7)].into_iter().chain(all));
+            mirror.view().fleet.unreadable().count()
+        };
+        assert_eq!(unreadable(vec![put("nonsense")]), 1);
+        assert_eq!(unreadable(vec![put("nonsense"), put(good)]), 0);
+        let gone = seen(Change::Gone { key: key.clone(), revision });
+        assert_eq!(unreadable(vec![put("nonsense"), gone]), 0);
+    }
+
+    #[test]
     fn a_change_heals_what_only_its_absence_was() {
-        let lost = Seen::Lost { since: tokio::time::Instant::now(), why: "away".to_owned() };
         let changed = Seen::Changed { revision: Revision(8), changes: Vec::new() };
-        assert_eq!(mirror_that_saw([listed(7), lost, changed]).trouble(), None);
+        assert_eq!(mirror_that_saw([listed(7), lost(), changed]).trouble(), None);
     }
 }

@@ -18,7 +18,7 @@ pub use decommission::{Gone, decommission};
 pub use gate::gate_verdict;
 pub use maintenance::{cordon, uncordon};
 pub use reconcile::reconciled;
-pub use start::{StartRequest, start};
+pub use start::{StartRequest, start, unused};
 pub use steer::{approve, pause, resume, retry, retry_stopped, roll_back, skip};
 pub use task::settle_task;
 pub use token::{TokenRequest, create_token, revoke_token};

@@ -11,7 +11,7 @@ mod sessions;
 
 pub(crate) use bind::{Preview, bind, look_only};
 pub(crate) use bound::{BY_HAND, Unbound};
-pub(crate) use job::lacks;
+pub(crate) use job::{lacks, unhear};
 pub(crate) use sessions::recorded;
 
 use crate::context::Context;

@@ -60,7 +60,7 @@ async fn start(State(state): State<Arc<StartState>>, request: Request) -> Respon
 fn answer(context: &Context, request: &Request) -> Result<view::Start, Problem> {
     let Query(Asked { stream, compute_id }) =
         Query::try_from_uri(request.uri()).map_err(Problem::no_query)?;
-    if let Some(trouble @ Trouble::Unread) = context.mirror.trouble() {
+    if let Some(trouble @ Trouble::Unread(_)) = context.mirror.trouble() {
         return Err(Status::unavailable(trouble.to_string()).into());
     }
     let asked = StartComputeRequest { stream, compute_id };

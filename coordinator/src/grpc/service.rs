@@ -100,7 +100,7 @@ mod metadata {
 fn look<T>(context: &Context, request: &Request<T>) -> Result<(), Status> {
     principal(request)?;
     match context.mirror.trouble() {
-        Some(trouble @ Trouble::Unread) => Err(Status::unavailable(trouble.to_string())),
+        Some(trouble @ Trouble::Unread(_)) => Err(Status::unavailable(trouble.to_string())),
         _ => Ok(()),
     }
 }

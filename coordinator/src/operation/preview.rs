@@ -5,7 +5,7 @@ use crate::act::schema::{self, Preview, Unbound};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use tidegate_planner::gate::preflight;
-use tidegate_planner::{Fleet, ServiceFleet, wave};
+use tidegate_planner::{Fleet, ServiceFleet, ask, wave};
 use tidegate_proto::UpgradeId;
 use tidegate_proto::record::upgrade::SchemaBinding;
 use tidegate_proto::spec::Spec;
@@ -75,8 +75,10 @@ fn previewed(
     spec: &Spec,
     schema: Option<&SchemaBinding>,
 ) -> (Vec<Finding>, Vec<Wave>) {
+    let taken = ask::unused(fleet, id).err().map(|taken| Finding { blocking: true, what: taken.message });
     let found = preflight::preview(fleet, spec, schema).into_iter();
-    let findings = found.map(|finding| Finding { blocking: finding.blocks, what: finding.what }).collect();
+    let found = found.map(|finding| Finding { blocking: finding.blocks, what: finding.what });
+    let findings = taken.into_iter().chain(found).collect();
     let label = spec.failure_domain.as_deref();
     let nodes =
         fleet.service(&spec.service).into_iter().flat_map(ServiceFleet::instances).map(|instance| {

@@ -5,6 +5,7 @@ use crate::act::schema;
 use crate::context::Context;
 use crate::leadership::Leadership;
 use tidegate_planner::ask::{self, StartRequest};
+use tidegate_proto::UpgradeId;
 use tidegate_proto::wire::v1::{PreviewUpgradeReply, StartUpgradeReply, StartUpgradeRequest};
 
 /// Starts an upgrade. The call returns as soon as the record is there; the next turn sees it.
@@ -16,8 +17,10 @@ pub async fn start_upgrade(
     let spec = spec::parse(&asked.spec)?;
     let asker = remarking(&asked.who, "why", "")?;
     let id = spec::name(&asked.id, &spec)?;
-    let preview::Looked { schema, obstacles, reply } =
-        preview::look(context, Some(leadership), &id, &spec).await?;
+    let looked = preview::look(context, Some(leadership), &id, &spec).await;
+    // No reconciliation hears a database that is refused under the ID of another upgrade.
+    let looked = looked.map_err(|refused| taken(context, &id).unwrap_or(refused))?;
+    let preview::Looked { schema, obstacles, reply } = looked;
     let PreviewUpgradeReply { mut findings, waves } = reply;
     if asked.dry_run {
         return Ok(StartUpgradeReply { findings, waves, ..StartUpgradeReply::default() });
@@ -39,8 +42,15 @@ pub async fn start_upgrade(
         }
         None => request,
     };
+    // The database of a former start with this ID, which was refused, is not that of this upgrade.
+    schema::unhear(context, leadership, &id);
     let revision =
         mutation::apply(context, leadership, |fleet, moment| ask::start(fleet, moment, request.clone()))
             .await?;
     Ok(StartUpgradeReply { id: id.to_string(), revision: revision.0, findings, waves })
+}
+
+/// That an upgrade has this ID already.
+fn taken(context: &Context, id: &UpgradeId) -> Option<OperationError> {
+    ask::unused(&context.mirror.view().fleet, id).err().map(mutation::refused)
 }

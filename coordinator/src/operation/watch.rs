@@ -51,8 +51,12 @@ struct Watcher {
     last_reasons: Option<Reasons>,
 }
 
-/// The receiver is gone, or everything was sent.
+/// The receiver is gone, everything was sent, or the upgrade is in the store no more.
 struct Ended;
+
+fn is_lost(change: &Change) -> bool {
+    matches!(change, Change::Gone { key: Key::Upgrade(_), .. })
+}
 
 impl Watcher {
     async fn run(mut self) {
@@ -92,9 +96,19 @@ impl Watcher {
 
     async fn take_in(&mut self, seen: Seen) -> Result<(), Ended> {
         let entries = match seen {
+            // The store was restored to before the upgrade, or is blank: no end of it will come.
+            Seen::Listed(snapshot) if snapshot.get(&Key::Upgrade(self.id.clone())).is_none() => {
+                return Err(Ended);
+            }
+            Seen::Changed { changes, .. } if changes.iter().any(is_lost) => return Err(Ended),
             Seen::Listed(snapshot) => snapshot.entries,
             Seen::Changed { changes, .. } => {
                 changes.into_iter().filter_map(|change| self.put(change)).collect()
+            }
+            // Its next leaders have lower numbers than the events that were sent.
+            Seen::Restored { .. } => {
+                self.last_event = None;
+                return Ok(());
             }
             _ => return Ok(()),
         };

@@ -300,3 +300,28 @@ async fn database_led_by_other_store_needs_reconciliation() {
     assert_eq!(started.code, 0, "the advice works: {started:?}\n{}", blank.log());
     assert_ne!(term(&url).await, known);
 }
+
+/// As where the database of another store was at the URL for a moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn database_of_a_refused_start_holds_no_later_upgrade() {
+    let (place, url) = place().await;
+    let (database, own) = (place.path().join("things.db"), place.path().join("own.db"));
+    std::fs::copy(&database, &own).unwrap();
+    let former = daemon(place.path(), Some(&url));
+    let _herd = former.herd(3).await;
+    assert_eq!(start(&former, "approvals: [stage, contract]").code, 0);
+    drop(former);
+    let foreign = term(&url).await;
+
+    let (daemon, end) = (on_store(place.path(), &url), CancellationToken::new());
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let refused = start(&daemon, "approvals: [expand, contract]");
+    assert_eq!((refused.code, refused.err.contains(&foreign)), (3, true), "{refused:?}");
+    std::fs::rename(&own, &database).unwrap();
+    let started = start(&daemon, "approvals: [expand, contract]");
+    assert_eq!(started.code, 0, "{started:?}\n{}", daemon.log());
+    until(&daemon, "approve u1 expand");
+    let again = start(&daemon, "approvals: [expand, contract]");
+    assert_eq!((again.code, again.err.contains("u1 of pantry-api is active")), (3, true), "{again:?}");
+    end.cancel();
+}

@@ -56,6 +56,21 @@ async fn upgrade_completes_within_its_unavailability_budget() {
     coordinator.stop().await;
 }
 
+/// As where the store was restored to a copy from before the upgrade.
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_of_an_upgrade_that_the_store_lost_ends() {
+    let (embedded, coordinator, _herd) = world(3).await;
+    coordinator.start_upgrade(&spec("approvals: [stage]"), "u1").await.unwrap();
+    let asked = WatchUpgradeRequest { id: "u1".to_owned() };
+    let mut reported = operation::watch_upgrade(&coordinator.context, &asked).await.unwrap();
+    assert!(reported.recv().await.is_some(), "it was started");
+    let record = Key::Upgrade("u1".parse().unwrap());
+    store(&embedded).await.commit(&Commit::new().delete(record)).await.unwrap();
+    let ended = async { while reported.recv().await.is_some() {} };
+    timeout(LIMIT, ended).await.expect("no end of the upgrade is waited for");
+    coordinator.stop().await;
+}
+
 /// Command lines that know no `PreviewUpgrade` ask so: it must never start anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_is_a_dry_run_starts_nothing() {

@@ -47,6 +47,7 @@ pub fn start(fleet: &Fleet, moment: &Moment, request: StartRequest) -> Result<Co
             blockers.join("; ")
         )));
     }
+    unused(fleet, &id)?;
     let commit = with_event(moment, Subject::Upgrade(id.clone()), &asker, "", "preflight");
     let commit = lock(fleet, commit, &id, &spec, schema.as_ref());
     let digest = spec.digest();
@@ -71,6 +72,16 @@ pub fn start(fleet: &Fleet, moment: &Moment, request: StartRequest) -> Result<Co
     };
     let key = Key::Upgrade(id);
     Ok(commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, body))
+}
+
+/// An ID names one upgrade, also after its end: records, events and owners in databases go by it.
+pub fn unused(fleet: &Fleet, id: &UpgradeId) -> Result<(), Refusal> {
+    match fleet.upgrade(id) {
+        None => Ok(()),
+        Some(_) => Err(Refusal::state(format!(
+            "there is an upgrade {id} already: choose another ID (`tidegate upgrade explain {id}` says where that one stands)"
+        ))),
+    }
 }
 
 /// Rule 9: at most one active upgrade per service and per schema. What cannot be read is no free lock.

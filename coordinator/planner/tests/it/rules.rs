@@ -90,6 +90,19 @@ fn of_two_upgrades_asked_for_at_once_one_begins() {
 }
 
 #[test]
+fn id_of_an_ended_upgrade_starts_no_other() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    world.roll_back();
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    let starts = |id: &str| ask::start(world.store.fleet(), &world.moment(), request(id));
+    assert!(starts("u2").is_ok());
+    let refused = starts("u1").unwrap_err();
+    assert!(refused.message.starts_with("there is an upgrade u1 already: choose another ID"), "{refused}");
+}
+
+#[test]
 fn a_hop_does_not_begin_before_the_one_before_it_has_ended() {
     let mut world = World::at_version_1(3);
     let set_by: UpgradeId = "u0".parse().unwrap();
