@@ -4,6 +4,7 @@
 mod drains;
 mod known;
 mod put_back;
+mod returns;
 mod service;
 
 pub(super) use drains::COUNTED;
@@ -15,7 +16,7 @@ use super::late_failures::LateFailures;
 use super::moves::Moves;
 use super::record_size::CommitSizes;
 use super::silence::SilentInstances;
-use super::slot::{At, Cause, Running, Slot};
+use super::slot::{At, Cause, Slot};
 use super::stream_facts::StreamFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::directive::Disposition;
@@ -330,26 +331,6 @@ impl Facts {
         let undoing = self.services.get(at.0).and_then(|service| service.undoing);
         let uses_it = undoing.is_some_and(|(needs, _)| version >= needs);
         self.late.contains(&at) || uses_it && !self.silent.is_known(at)
-    }
-
-    /// Whether a decommissioned instance came back only after a rollback had ended, and its agent may still be moving it: what
-    /// runs was started since then, not `OLD` ago, and the last directive replaces it with another release.
-    pub(super) fn is_being_moved(&self, at: At, run: &Running, ended: u64, now: u64) -> bool {
-        let is_ordered = self.replaced_by.get(&at).is_some_and(|tag| *tag != run.tag);
-        let is_new = ended < run.since && now < run.since + OLD;
-        self.silent.is_decommissioned(at) && is_ordered && is_new
-    }
-
-    /// Whether a decommissioned instance came back only after a rollback that undid what it uses, and may still be moved: it
-    /// was started not `OLD` ago, and the last directive replaces it with another release.
-    pub(super) fn is_returning(&self, at: At, run: &Running, now: u64) -> bool {
-        let undone = self.services.get(at.0).and_then(|service| service.undone);
-        let came_after = undone.is_some_and(|(needs, admissions)| {
-            let is_back = self.silent.is_decommissioned(at) || self.silent.came_after(at, admissions);
-            run.is.version >= needs && is_back
-        });
-        let is_ordered = self.replaced_by.get(&at).is_some_and(|tag| *tag != run.tag);
-        came_after && is_ordered && now < run.since + OLD
     }
 
     /// The agent of an instance starts without its journal: it knows of no window that the one before it acknowledged.

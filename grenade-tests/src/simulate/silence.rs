@@ -15,6 +15,8 @@ pub(super) struct SilentInstances {
     /// Those that a store has admitted, also one that was lost.
     known: BTreeSet<At>,
     silent: BTreeMap<At, Silence>,
+    /// When those that had been silent were heard again.
+    heard_again: BTreeMap<At, u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +28,16 @@ struct Silence {
 
 impl SilentInstances {
     /// An instance reported, and can be read.
-    pub(super) fn reported(&mut self, at: At) {
-        self.silent.remove(&at);
+    pub(super) fn reported(&mut self, at: At, now: u64) {
+        if self.silent.remove(&at).is_some() {
+            self.heard_again.insert(at, now);
+        }
+    }
+
+    /// Since when it has not been silent: 0 where it never was, none while it is.
+    pub(super) fn heard_since(&self, at: At) -> Option<u64> {
+        let is_heard = !self.silent.contains_key(&at);
+        is_heard.then(|| self.heard_again.get(&at).copied().unwrap_or(0))
     }
 
     /// Its report is gone, or cannot be read.
@@ -113,7 +123,7 @@ mod tests {
         silent.decommissioned((0, 1));
         assert_eq!(silent.silent_since(0, 10), []);
         silent.admitted((0, 1));
-        silent.reported((0, 1));
+        silent.reported((0, 1), 11);
         assert_eq!(silent.silent_since(0, 10), []);
     }
 

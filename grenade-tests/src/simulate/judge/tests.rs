@@ -1,7 +1,7 @@
 //! The judge by itself.
 
 use super::*;
-use crate::simulate::slot::Behaviour;
+use crate::simulate::slot::{Behaviour, Running};
 use tidegate_proto::{Digest, Release, ServiceVersion};
 
 const PLACE: At = (0, 0);
@@ -276,49 +276,6 @@ fn instance_that_no_store_knows_is_late_once_its_form_goes() {
     assert!(!judged.is_late(PLACE, 2), "the rollback has to move it");
     judged.silent.begin_again();
     assert!(!judged.is_late(PLACE, 2), "a store knew of it");
-}
-
-#[test]
-fn returned_instance_is_not_judged_before_it_is_moved() {
-    let (ended, started) = (10_000, 14_000);
-    let mut judged = facts(1, 0);
-    let is_moved = |judged: &Facts, since: u64, now: u64| {
-        let run = Running { since, ..runs(2).running.unwrap() };
-        judged.is_being_moved(PLACE, &run, ended, now)
-    };
-    judged.silent.admitted(PLACE);
-    judged.replaced_by.insert(PLACE, "pantry-1".to_owned());
-    assert!(!is_moved(&judged, started, started), "it counts");
-    judged.silent.decommissioned(PLACE);
-    assert!(is_moved(&judged, started, started + OLD - 1));
-    assert!(!is_moved(&judged, started, started + OLD), "its agent has had time to move it");
-    assert!(!is_moved(&judged, ended, started), "it ran when the rollback ended");
-    judged.replaced_by.insert(PLACE, "pantry-2".to_owned());
-    assert!(!is_moved(&judged, started, started), "its order is to run the new release");
-    judged.replaced_by.remove(&PLACE);
-    assert!(!is_moved(&judged, started, started), "no order moves it");
-}
-
-#[test]
-fn returned_instance_may_use_what_is_undone_until_it_is_moved() {
-    let mut judged = facts(1, 0);
-    let is_returning = |judged: &Facts, version: u32, now: u64| {
-        let run = Running { since: 14_000, ..runs(version).running.unwrap() };
-        judged.is_returning(PLACE, &run, now)
-    };
-    judged.replaced_by.insert(PLACE, "pantry-1".to_owned());
-    judged.silent.admitted(PLACE);
-    judged.services[0].undone = Some((2, judged.silent.admissions()));
-    assert!(!is_returning(&judged, 2, 14_000), "it counts: the rollback had to move it");
-    judged.silent.decommissioned(PLACE);
-    for is_admitted in [false, true] {
-        assert!(is_returning(&judged, 2, 14_000 + OLD - 1), "{is_admitted}");
-        assert!(!is_returning(&judged, 2, 14_000 + OLD), "{is_admitted}: there was time to move it");
-        assert!(!is_returning(&judged, 1, 14_000), "{is_admitted}: it uses nothing of it");
-        judged.silent.admitted(PLACE);
-    }
-    judged.replaced_by.remove(&PLACE);
-    assert!(!is_returning(&judged, 2, 14_000), "no order moves it");
 }
 
 #[test]
