@@ -91,8 +91,9 @@ pub(super) struct Facts {
     pub silent: SilentInstances,
     /// What agents report of drains.
     pub drains: Drains,
-    /// Nodes whose agents lied: what runs there is unknown, and they are not judged.
-    pub byzantine: BTreeSet<usize>,
+    /// Nodes whose agents lied, and until when; they still do where that is `u64::MAX`. What runs there is unknown, and is not
+    /// judged.
+    pub byzantine: BTreeMap<usize, u64>,
     /// When the agent of a node was last started without its journal; not yet where that is `u64::MAX`.
     pub journals_lost: BTreeMap<usize, u64>,
     /// Until when the agent of a node was last stopped, and looked at nothing; it still is where that is `u64::MAX`.
@@ -258,8 +259,8 @@ impl Facts {
             // No component could know that what reported another version served requests.
             return;
         }
-        let of_it =
-            || slots.iter().filter(|((service, node), _)| *service == at.0 && !self.byzantine.contains(node));
+        let is_of_it = |of: &At| of.0 == at.0 && !self.byzantine.contains_key(&of.1);
+        let of_it = || slots.iter().filter(|(of, _)| is_of_it(of));
         // One that says another version than it is, is refused by that.
         let lied = |s: &Slot| s.lied_since(ordered_at.saturating_sub(OLD), now);
         // No order took out what its agent took back: it is out by itself.
@@ -309,7 +310,9 @@ impl Facts {
         }
         // What a person shows again answers before its agent can see that they removed their file.
         let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + 100);
-        if let Some((floor, ceiling)) = outside.filter(|_| !is_shown) {
+        // No agent refuses what runs while something lies in its place, nor before the next one can see it.
+        let is_unseen = self.byzantine.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
+        if let Some((floor, ceiling)) = outside.filter(|_| !is_shown && !is_unseen) {
             if service.has_no_window && !self.bound.contains(&at) {
                 // No component could know that the store which was lost had a window.
                 self.unbound.insert(at);

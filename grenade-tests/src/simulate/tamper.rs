@@ -206,6 +206,8 @@ fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64,
 /// its lease. A false admission stays until the agent is admitted again: the record of an admission is never deleted.
 pub(super) async fn rebuilt(world: &mut World, node: usize) {
     world.byzantine.remove(&node);
+    let now = world.testbed.now();
+    world.testbed.state().facts.byzantine.insert(node, now);
     world.agents[node].take().into_iter().for_each(super::agent::Agent::kill);
     for service in world.services_on(node) {
         let names = world.testbed.names();

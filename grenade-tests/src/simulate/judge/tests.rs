@@ -212,6 +212,21 @@ fn version_outside_the_window_that_comes_in_breaks_rule_2() {
 }
 
 #[test]
+fn version_comes_in_outside_the_window_while_its_agent_lies() {
+    let judged = |node: usize, until: u64| {
+        let mut judged = facts(1, 0);
+        judged.services[0].windows = vec![(0, 2, 2)];
+        judged.byzantine.insert(node, until);
+        judged.came_in(60_000, PLACE, 1, "pantry/n0");
+        rules(&judged)
+    };
+    assert_eq!(judged(0, u64::MAX), NONE, "no agent refuses it");
+    assert_eq!(judged(0, 60_001 - SEEN), NONE, "its agent cannot have seen that yet");
+    assert_eq!(judged(0, 60_000 - SEEN), [2], "its agent has been back for long enough");
+    assert_eq!(judged(1, u64::MAX), [2], "another agent lies");
+}
+
+#[test]
 fn before_the_first_window_every_version_may_run() {
     let mut judged = facts(1, 0);
     assert_eq!(judged.services[0].admitted(), 1..=u32::MAX);

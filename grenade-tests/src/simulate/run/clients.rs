@@ -21,7 +21,7 @@ impl Run {
             {
                 let state = self.world.testbed.state();
                 let facts = &state.facts;
-                let is_judged = |at: &At| !facts.byzantine.contains(&at.1) && !facts.unbound.contains(at);
+                let is_judged = |at: &At| !facts.byzantine.contains_key(&at.1) && !facts.unbound.contains(at);
                 let slots = state.slots.iter();
                 let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at));
                 let running = of.filter_map(|(at, slot)| Some((at, slot.alive(now)?)));
