@@ -118,8 +118,9 @@ fn all_serve(
             continue;
         }
         let name = names.instance(*at);
+        let is_taken_for_it = facts.is_taken_for(*at, slot, version);
         let other = slot.alive(now).filter(|run| run.is.version != version && run.since < then);
-        if let Some(run) = other {
+        if let Some(run) = other.filter(|_| !is_taken_for_it) {
             facts.breach(
                 now,
                 rule,
@@ -218,6 +219,21 @@ mod tests {
         assert_eq!(judged(true, 1), 0);
         assert_eq!(judged(false, 1), 1, "an order started it");
         assert_eq!(judged(true, 3), 1, "the rollback moves it");
+    }
+
+    #[test]
+    fn rollback_may_end_beside_what_is_taken_for_the_former_version() {
+        let judged = |says: Option<u32>, journal_lost_until: u64| {
+            let mut facts = Facts::default();
+            facts.silent.admitted(AT);
+            facts.journals_lost.insert(AT.1, journal_lost_until);
+            let slot = Slot { release_since: 70_000, ..runs(Behaviour { says, ..Behaviour::good(2, 600) }) };
+            all_serve(&mut facts, &BTreeMap::from([(AT, slot)]), &names(), (0, 1), (10, 90_000));
+            facts.breaches.len()
+        };
+        assert_eq!(judged(Some(1), 70_000 - SETTLED), 0, "its journal was lost as it started");
+        assert_eq!(judged(Some(1), 70_000 - SETTLED - 1), 1, "its agent has seen it start");
+        assert_eq!(judged(None, 70_000), 1, "it says what it is");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What no coordinator could know when it gave an order.
 
+use super::super::ends::lasted_until;
 use super::super::slot::{At, Cause, Slot};
 use super::{Facts, LAG, OLD};
 
@@ -18,5 +19,65 @@ impl Facts {
             was_known && !is_old && (slot.came_at..slot.came_at + LAG).contains(&ordered_at)
         });
         is_shown || has_recovered
+    }
+
+    /// Whether a release that reports this version was started before its agent lost its journal, or so short a time after that
+    /// that a hook may have been under way: nothing tells it from that version, unless it was admitted with its release before.
+    pub(in crate::simulate) fn is_taken_for(&self, at: At, slot: &Slot, version: u32) -> bool {
+        let says_it = slot.running.as_ref().is_some_and(|run| run.is.says == Some(version));
+        says_it && lasted_until(&self.journals_lost, at.1, slot.release_since)
+    }
+
+    /// The same of the version before the one that uses what a rollback of an upgrade of the schema undoes.
+    pub(in crate::simulate) fn is_taken_for_former(&self, at: At, slot: &Slot) -> bool {
+        let Some(service) = self.services.get(at.0) else { return false };
+        let undone = [service.undoing.map(|(needs, _)| needs), service.undone.map(|(needs, _)| needs)];
+        undone.into_iter().flatten().any(|needs| self.is_taken_for(at, slot, needs.saturating_sub(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ServiceFacts;
+    use super::*;
+    use crate::simulate::slot::{Behaviour, Running};
+
+    const PLACE: At = (0, 0);
+
+    /// A release of version 2 that was started 10 s after the beginning.
+    fn release(says: Option<u32>) -> Slot {
+        let is = Behaviour { says, ..Behaviour::good(2, 0) };
+        let running = Running { tag: "pantry-2".to_owned(), is, since: 10_000, pid: 1, put_back: false };
+        Slot { running: Some(running), release_since: 10_000, ..Slot::default() }
+    }
+
+    /// The judge of a service whose agent lost its journal for a moment before that.
+    fn facts(change: impl FnOnce(&mut ServiceFacts)) -> Facts {
+        let mut service = ServiceFacts::default();
+        change(&mut service);
+        Facts { services: vec![service], journals_lost: [(PLACE.1, 9_000)].into(), ..Facts::default() }
+    }
+
+    #[test]
+    fn lying_release_is_taken_for_what_it_says_without_a_journal() {
+        let mut judged = facts(|_| ());
+        assert!(judged.is_taken_for(PLACE, &release(Some(1)), 1));
+        assert!(!judged.is_taken_for(PLACE, &release(Some(1)), 2), "it says another version");
+        assert!(!judged.is_taken_for(PLACE, &release(None), 1), "it says what it is");
+        assert!(!judged.is_taken_for((0, 1), &release(Some(1)), 1), "the journal of another agent was lost");
+        judged.journals_lost.clear();
+        assert!(!judged.is_taken_for(PLACE, &release(Some(1)), 1), "its journal has what was started");
+    }
+
+    #[test]
+    fn lying_release_may_use_what_is_undone_below_it() {
+        let is_excused = |change: fn(&mut ServiceFacts), says: Option<u32>| {
+            facts(change).is_taken_for_former(PLACE, &release(says))
+        };
+        assert!(!is_excused(|_| (), Some(1)), "nothing is undone");
+        assert!(is_excused(|service| service.undoing = Some((2, false)), Some(1)));
+        assert!(is_excused(|service| service.undone = Some((2, 0)), Some(1)));
+        assert!(!is_excused(|service| service.undone = Some((3, 0)), Some(1)), "what it uses is there");
+        assert!(!is_excused(|service| service.undone = Some((2, 0)), None), "it says what it is");
     }
 }
