@@ -97,7 +97,7 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
     // What came back since, and was decommissioned, is moved to the former release by the order that waited for it.
     let is_moved = |at: &At, run: &Running| state.facts.is_being_moved(*at, run, ended, now);
     let others: Vec<String> = (state.slots.iter())
-        .filter(|((service, node), _)| *service == plan.service && !state.facts.byzantine.contains_key(node))
+        .filter(|(at, slot)| at.0 == plan.service && !state.facts.is_unknown(**at, slot))
         .filter(|(at, slot)| !state.facts.is_taken_for(**at, slot, plan.from))
         .filter_map(|(at, slot)| Some((at, slot.alive(now)?)))
         .filter(|(_, run)| run.is.version != plan.from && !run.is_put_back_below(plan.from))

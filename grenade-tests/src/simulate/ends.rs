@@ -89,7 +89,7 @@ fn nothing_old_runs(
     now: u64,
 ) {
     for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
-        if facts.byzantine.contains_key(&at.1) {
+        if facts.is_unknown(*at, slot) {
             continue;
         }
         // What a person put back a moment ago may not be known yet.
@@ -111,7 +111,7 @@ fn all_serve(
 ) {
     let then = now.saturating_sub(OLD);
     for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
-        if facts.byzantine.contains_key(&at.1) || !facts.silent.counts(*at) {
+        if facts.is_unknown(*at, slot) || !facts.silent.counts(*at) {
             continue;
         }
         if rule == 10 && slot.alive(now).is_some_and(|run| run.is_put_back_below(version)) {
@@ -148,7 +148,7 @@ fn none_flaps(
     for (at, slot) in slots.iter().filter(|((of, _), slot)| *of == service && !came_with_it(slot)) {
         let blind = [&facts.journals_lost, &facts.agents_stalled];
         let is_unseen = blind.iter().any(|ended| lasted_until(ended, at.1, slot.release_since));
-        if is_unseen || facts.byzantine.contains_key(&at.1) || !facts.silent.counts(*at) {
+        if is_unseen || facts.is_unknown(*at, slot) || !facts.silent.counts(*at) {
             continue;
         }
         if slot.alive(now).is_some_and(|run| run.tag == tag && run.is.is_never_healthy_for(ms)) {

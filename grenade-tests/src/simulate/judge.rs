@@ -91,8 +91,7 @@ pub(super) struct Facts {
     pub silent: SilentInstances,
     /// What agents report of drains.
     pub drains: Drains,
-    /// Nodes whose agents lied, and until when; they still do where that is `u64::MAX`. What runs there is unknown, and is not
-    /// judged.
+    /// Nodes whose agents lied, and until when; they still do where that is `u64::MAX`. What they reported is not judged.
     pub byzantine: BTreeMap<usize, u64>,
     /// When the agent of a node was last started without its journal; not yet where that is `u64::MAX`.
     pub journals_lost: BTreeMap<usize, u64>,

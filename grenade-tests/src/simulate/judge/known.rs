@@ -21,6 +21,12 @@ impl Facts {
         is_shown || has_recovered
     }
 
+    /// Whether the agent of an instance lied after its release began to run there, or so short a time before that what was begun
+    /// then may have been under way: what runs is unknown, and is not judged.
+    pub(in crate::simulate) fn is_unknown(&self, at: At, slot: &Slot) -> bool {
+        lasted_until(&self.byzantine, at.1, slot.release_since)
+    }
+
     /// Whether a release that reports this version was started before its agent lost its journal, or so short a time after that
     /// that a hook may have been under way: nothing tells it from that version, unless it was admitted with its release before.
     pub(in crate::simulate) fn is_taken_for(&self, at: At, slot: &Slot, version: u32) -> bool {
@@ -67,6 +73,18 @@ mod tests {
         assert!(!judged.is_taken_for((0, 1), &release(Some(1)), 1), "the journal of another agent was lost");
         judged.journals_lost.clear();
         assert!(!judged.is_taken_for(PLACE, &release(Some(1)), 1), "its journal has what was started");
+    }
+
+    #[test]
+    fn release_is_unknown_only_while_or_after_its_agent_lies() {
+        let is_unknown = |node: usize, until: u64| {
+            let judged = Facts { byzantine: [(node, until)].into(), ..Facts::default() };
+            judged.is_unknown(PLACE, &Slot { release_since: 100_000, ..release(None) })
+        };
+        assert!(is_unknown(0, u64::MAX), "it lies");
+        assert!(is_unknown(0, 40_000), "a hook may have been under way");
+        assert!(!is_unknown(0, 39_999), "the next agent has started it");
+        assert!(!is_unknown(1, u64::MAX), "another agent lies");
     }
 
     #[test]

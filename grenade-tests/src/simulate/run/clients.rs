@@ -1,7 +1,7 @@
 //! What clients of the services do, and what they see.
 
 use super::Run;
-use crate::simulate::slot::At;
+use crate::simulate::slot::{At, Slot};
 use crate::simulate::{deposed, form_look};
 use std::collections::BTreeMap;
 
@@ -22,9 +22,10 @@ impl Run {
             {
                 let state = self.world.testbed.state();
                 let facts = &state.facts;
-                let is_judged = |at: &At| !facts.byzantine.contains_key(&at.1) && !facts.unbound.contains(at);
+                let is_judged =
+                    |at: &At, slot: &Slot| !facts.is_unknown(*at, slot) && !facts.unbound.contains(at);
                 let slots = state.slots.iter();
-                let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at));
+                let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at, slot));
                 let running = of.filter_map(|(at, slot)| Some((at, slot, slot.alive(now)?)));
                 for (at, slot, run) in running.filter(|(_, _, run)| facts.has_clients(service, run)) {
                     let is_late = facts.is_late(*at, run.is.version)
