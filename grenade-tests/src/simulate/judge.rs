@@ -246,7 +246,12 @@ impl Facts {
         // What comes into rotation outside the window is refused by its agent alone. What was there before the window, or for
         // longer than its agent needs to see it, stays until it is drained.
         let since = service.windows.last().map_or(0, |(since, ..)| *since);
-        let is_refused = |slot: &Slot| slot.came_at > since && now < slot.came_at + SEEN && !is_ordered_out;
+        // What had been out by itself before its agent may still know as out.
+        let had_failed = |slot: &Slot| matches!(slot.out_before, Some((_, Cause::Misfortune(_))));
+        let is_refused = |slot: &Slot| {
+            let is_unseen = (slot.came_at > since || had_failed(slot)) && now < slot.came_at + SEEN;
+            is_unseen && !is_ordered_out
+        };
         let alone = version
             .zip(slots.get(&at))
             .is_some_and(|(version, slot)| if admits(version) { is_new(slot) } else { is_refused(slot) });

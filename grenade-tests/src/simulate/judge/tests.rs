@@ -187,6 +187,24 @@ fn agent_alone_refuses_what_comes_in_outside_the_window() {
 }
 
 #[test]
+fn agent_alone_refuses_what_recovered_before_the_window() {
+    let judged = |cause: Cause, out_at: u64| {
+        let (out_before, out) = (Some((15_000, cause)), Some((out_at, Cause::Order)));
+        let place = Slot { came_at: 19_900, out_before, out, ..runs(2) };
+        let other = Slot { out: Some((10, Cause::Order)), ..runs(1) };
+        let slots: BTreeMap<At, Slot> = [(PLACE, place), ((0, 1), other), ((0, 2), runs(1))].into();
+        let mut judged = facts(3, 2);
+        judged.services[0].windows = vec![(0, 1, 2), (20_000, 1, 1)];
+        judged.taken_out(out_at, PLACE, &slots, "pantry/n0");
+        rules(&judged)
+    };
+    let failed = || Cause::Misfortune("its health");
+    assert_eq!(judged(failed(), 20_500), NONE, "its agent may still know it as out");
+    assert_eq!(judged(failed(), 19_900 + SEEN), [4], "its agent has seen it in rotation");
+    assert_eq!(judged(Cause::Order, 20_500), [4], "its agent let it in");
+}
+
+#[test]
 fn version_below_what_is_contracted_may_be_disabled_at_once() {
     let slots: BTreeMap<At, Slot> = [(PLACE, out(100, Cause::Order))].into();
     let mut judged = facts(1, 1);
