@@ -1,7 +1,7 @@
 //! What no coordinator could know when it gave an order.
 
 use super::super::ends::lasted_until;
-use super::super::slot::{At, Cause, Slot};
+use super::super::slot::{At, Cause, Running, Slot};
 use super::{Facts, LAG, OLD};
 
 impl Facts {
@@ -27,6 +27,14 @@ impl Facts {
         lasted_until(&self.byzantine, at.1, slot.release_since)
     }
 
+    /// Whether a person showed an instance not `OLD` ago at a version that the window does not admit. Its agent hides it again,
+    /// but does not run beside a second one of its node until the lease of that has ended.
+    pub(in crate::simulate) fn is_shown_outside(&self, at: At, run: &Running, now: u64) -> bool {
+        let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + OLD);
+        let service = self.services.get(at.0).filter(|_| is_shown);
+        service.is_some_and(|service| !service.admitted().contains(&run.is.version))
+    }
+
     /// Whether a release that reports this version was started before its agent lost its journal, or so short a time after that
     /// that a hook may have been under way: nothing tells it from that version, unless it was admitted with its release before.
     pub(in crate::simulate) fn is_taken_for(&self, at: At, slot: &Slot, version: u32) -> bool {
@@ -46,7 +54,7 @@ impl Facts {
 mod tests {
     use super::super::ServiceFacts;
     use super::*;
-    use crate::simulate::slot::{Behaviour, Running};
+    use crate::simulate::slot::Behaviour;
 
     const PLACE: At = (0, 0);
 
@@ -73,6 +81,18 @@ mod tests {
         assert!(!judged.is_taken_for((0, 1), &release(Some(1)), 1), "the journal of another agent was lost");
         judged.journals_lost.clear();
         assert!(!judged.is_taken_for(PLACE, &release(Some(1)), 1), "its journal has what was started");
+    }
+
+    #[test]
+    fn version_outside_the_window_may_be_shown_for_a_while() {
+        let mut judged = facts(|service| service.windows = vec![(0, 1, 1)]);
+        let run = release(None).running.unwrap();
+        assert!(!judged.is_shown_outside(PLACE, &run, 60_000), "no person showed it");
+        judged.shown_again(60_000, PLACE);
+        assert!(judged.is_shown_outside(PLACE, &run, 60_000 + OLD - 1));
+        assert!(!judged.is_shown_outside(PLACE, &run, 60_000 + OLD), "its agent has had time to hide it");
+        judged.services[0].windows.push((1_000, 1, 2));
+        assert!(!judged.is_shown_outside(PLACE, &run, 60_000), "the window admits it");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What clients of the services do, and what they see.
 
 use super::Run;
-use crate::simulate::slot::{At, Slot};
+use crate::simulate::slot::{At, Running, Slot};
 use crate::simulate::{deposed, form_look};
 use std::collections::BTreeMap;
 
@@ -27,7 +27,10 @@ impl Run {
                 let slots = state.slots.iter();
                 let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at, slot));
                 let running = of.filter_map(|(at, slot)| Some((at, slot, slot.alive(now)?)));
-                for (at, slot, run) in running.filter(|(_, _, run)| facts.has_clients(service, run)) {
+                let meets_clients = |at: At, run: &Running| {
+                    facts.has_clients(service, run) && !facts.is_shown_outside(at, run, now)
+                };
+                for (at, slot, run) in running.filter(|(at, _, run)| meets_clients(**at, run)) {
                     let is_late = facts.is_late(*at, run.is.version)
                         || facts.is_returning(*at, run, now)
                         || facts.is_taken_for_former(*at, slot);
