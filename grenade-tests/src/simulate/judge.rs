@@ -243,15 +243,7 @@ impl Facts {
             let came_by_it = slot.came_at > ordered_at || at_once && slot.came_at == ordered_at;
             came_by_it && now < slot.came_at + limit
         };
-        // What comes into rotation outside the window is refused by its agent alone. What was there before the window, or for
-        // longer than its agent needs to see it, stays until it is drained.
-        let since = service.windows.last().map_or(0, |(since, ..)| *since);
-        // What had been out by itself before its agent may still know as out.
-        let had_failed = |slot: &Slot| matches!(slot.out_before, Some((_, Cause::Misfortune(_))));
-        let is_refused = |slot: &Slot| {
-            let is_unseen = (slot.came_at > since || had_failed(slot)) && now < slot.came_at + SEEN;
-            is_unseen && !is_ordered_out
-        };
+        let is_refused = |slot: &Slot| self.is_refused_alone((at, slot), now);
         let alone = version
             .zip(slots.get(&at))
             .is_some_and(|(version, slot)| if admits(version) { is_new(slot) } else { is_refused(slot) });

@@ -236,7 +236,7 @@ mod tests {
     use etcd_client::PutOptions;
 
     #[tokio::test(start_paused = true)]
-    async fn only_a_report_without_a_lease_is_no_agents() {
+    async fn only_what_no_agent_wrote_has_no_lease() {
         let store = Embedded::in_memory();
         let mut client = store.client().await.unwrap();
         let key = Key::Report("pantry".parse().unwrap(), "n00".parse().unwrap());

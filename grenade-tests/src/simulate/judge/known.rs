@@ -2,7 +2,7 @@
 
 use super::super::ends::lasted_until;
 use super::super::slot::{At, Cause, Running, Slot};
-use super::{Facts, LAG, OLD};
+use super::{Facts, LAG, OLD, SEEN};
 
 impl Facts {
     /// Whether an order was given while a person kept the instance out, or before a coordinator could know that they no longer
@@ -19,6 +19,16 @@ impl Facts {
             was_known && !is_old && (slot.came_at..slot.came_at + LAG).contains(&ordered_at)
         });
         is_shown || has_recovered
+    }
+
+    /// Whether an agent alone, without an order, refuses what came into rotation outside the window: after the window was set,
+    /// or after it had been out by itself, as its agent may still know it. What was there before, or for longer than its agent
+    /// needs to see it, stays until it is drained.
+    pub(super) fn is_refused_alone(&self, (at, slot): (At, &Slot), now: u64) -> bool {
+        let window = self.services.get(at.0).and_then(|service| service.windows.last());
+        let came_after = slot.came_at > window.map_or(0, |(since, ..)| *since);
+        let had_failed = matches!(slot.out_before, Some((_, Cause::Misfortune(_))));
+        (came_after || had_failed) && now < slot.came_at + SEEN && !self.ordered_out.contains_key(&at)
     }
 
     /// Whether the agent of an instance lied after its release began to run there, or so short a time before that what was begun
