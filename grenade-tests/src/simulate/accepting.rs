@@ -30,7 +30,7 @@ impl OldPrograms {
     pub(super) fn run(&self, testbed: &Testbed) -> bool {
         let (now, state) = (testbed.now(), testbed.state());
         let is_judged = |service: usize, node: usize| {
-            self.services.contains(&service) && !state.facts.byzantine.contains(&node)
+            self.services.contains(&service) && !state.facts.byzantine.contains_key(&node)
         };
         state.slots.iter().any(|(at, slot)| is_judged(at.0, at.1) && self.is_in(slot, now))
     }

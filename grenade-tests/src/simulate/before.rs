@@ -2,7 +2,6 @@
 
 use super::current::Current;
 use super::database::Database;
-use super::ends::lasted_until;
 use super::judge::ServiceFacts;
 use super::slot::{At, Running, Slot};
 use super::world::World;
@@ -91,12 +90,6 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
     }
     let ended = ended_at(world, current);
     let mut state = world.testbed.state();
-    // An agent that lost its journal since cannot know what a program is that reports another version, unless that was admitted
-    // with its release before.
-    let lied = |at: &At, run: &Running| {
-        let since = state.slots.get(at).map_or(0, |slot| slot.release_since);
-        lasted_until(&state.facts.journals_lost, at.1, since) && run.is.says == Some(plan.from)
-    };
     let admissions = state.facts.rolled_back.get(&current.id).copied().unwrap_or(u64::MAX);
     // The window admits what it did before the upgrade: what was admitted only then came after the rollback, and so does what
     // was not admitted until now, because its agent is cut off.
@@ -104,10 +97,11 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
     // What came back since, and was decommissioned, is moved to the former release by the order that waited for it.
     let is_moved = |at: &At, run: &Running| state.facts.is_being_moved(*at, run, ended, now);
     let others: Vec<String> = (state.slots.iter())
-        .filter(|((service, node), _)| *service == plan.service && !state.facts.byzantine.contains(node))
+        .filter(|(at, slot)| at.0 == plan.service && !state.facts.is_unknown(**at, slot))
+        .filter(|(at, slot)| !state.facts.is_taken_for(**at, slot, plan.from))
         .filter_map(|(at, slot)| Some((at, slot.alive(now)?)))
         .filter(|(_, run)| run.is.version != plan.from && !run.is_put_back_below(plan.from))
-        .filter(|(at, run)| !lied(at, run) && !came_later(at) && !is_moved(at, run))
+        .filter(|(at, run)| !came_later(at) && !is_moved(at, run))
         .map(|(at, run)| format!("{} runs {}", world.testbed.names().instance(*at), run.tag))
         .collect();
     if over == "rolled-back" && !others.is_empty() {

@@ -89,7 +89,7 @@ fn nothing_old_runs(
     now: u64,
 ) {
     for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
-        if facts.byzantine.contains(&at.1) {
+        if facts.is_unknown(*at, slot) {
             continue;
         }
         // What a person put back a moment ago may not be known yet.
@@ -111,15 +111,16 @@ fn all_serve(
 ) {
     let then = now.saturating_sub(OLD);
     for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
-        if facts.byzantine.contains(&at.1) || !facts.silent.counts(*at) {
+        if facts.is_unknown(*at, slot) || !facts.silent.counts(*at) {
             continue;
         }
         if rule == 10 && slot.alive(now).is_some_and(|run| run.is_put_back_below(version)) {
             continue;
         }
         let name = names.instance(*at);
+        let is_taken_for_it = facts.is_taken_for(*at, slot, version);
         let other = slot.alive(now).filter(|run| run.is.version != version && run.since < then);
-        if let Some(run) = other {
+        if let Some(run) = other.filter(|_| !is_taken_for_it) {
             facts.breach(
                 now,
                 rule,
@@ -147,7 +148,7 @@ fn none_flaps(
     for (at, slot) in slots.iter().filter(|((of, _), slot)| *of == service && !came_with_it(slot)) {
         let blind = [&facts.journals_lost, &facts.agents_stalled];
         let is_unseen = blind.iter().any(|ended| lasted_until(ended, at.1, slot.release_since));
-        if is_unseen || facts.byzantine.contains(&at.1) || !facts.silent.counts(*at) {
+        if is_unseen || facts.is_unknown(*at, slot) || !facts.silent.counts(*at) {
             continue;
         }
         if slot.alive(now).is_some_and(|run| run.tag == tag && run.is.is_never_healthy_for(ms)) {
@@ -218,6 +219,21 @@ mod tests {
         assert_eq!(judged(true, 1), 0);
         assert_eq!(judged(false, 1), 1, "an order started it");
         assert_eq!(judged(true, 3), 1, "the rollback moves it");
+    }
+
+    #[test]
+    fn rollback_may_end_beside_what_is_taken_for_the_former_version() {
+        let judged = |says: Option<u32>, journal_lost_until: u64| {
+            let mut facts = Facts::default();
+            facts.silent.admitted(AT);
+            facts.journals_lost.insert(AT.1, journal_lost_until);
+            let slot = Slot { release_since: 70_000, ..runs(Behaviour { says, ..Behaviour::good(2, 600) }) };
+            all_serve(&mut facts, &BTreeMap::from([(AT, slot)]), &names(), (0, 1), (10, 90_000));
+            facts.breaches.len()
+        };
+        assert_eq!(judged(Some(1), 70_000 - SETTLED), 0, "its journal was lost as it started");
+        assert_eq!(judged(Some(1), 70_000 - SETTLED - 1), 1, "its agent has seen it start");
+        assert_eq!(judged(None, 70_000), 1, "it says what it is");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod drains;
 mod known;
 mod put_back;
+mod returns;
 mod service;
 
 pub(super) use drains::COUNTED;
@@ -15,7 +16,7 @@ use super::late_failures::LateFailures;
 use super::moves::Moves;
 use super::record_size::CommitSizes;
 use super::silence::SilentInstances;
-use super::slot::{At, Cause, Running, Slot};
+use super::slot::{At, Cause, Slot};
 use super::stream_facts::StreamFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::directive::Disposition;
@@ -90,8 +91,8 @@ pub(super) struct Facts {
     pub silent: SilentInstances,
     /// What agents report of drains.
     pub drains: Drains,
-    /// Nodes whose agents lied: what runs there is unknown, and they are not judged.
-    pub byzantine: BTreeSet<usize>,
+    /// Nodes whose agents lied, and until when; they still do where that is `u64::MAX`. What they reported is not judged.
+    pub byzantine: BTreeMap<usize, u64>,
     /// When the agent of a node was last started without its journal; not yet where that is `u64::MAX`.
     pub journals_lost: BTreeMap<usize, u64>,
     /// Until when the agent of a node was last stopped, and looked at nothing; it still is where that is `u64::MAX`.
@@ -242,10 +243,7 @@ impl Facts {
             let came_by_it = slot.came_at > ordered_at || at_once && slot.came_at == ordered_at;
             came_by_it && now < slot.came_at + limit
         };
-        // What comes into rotation outside the window is refused by its agent alone. What was there before the window, or for
-        // longer than its agent needs to see it, stays until it is drained.
-        let since = service.windows.last().map_or(0, |(since, ..)| *since);
-        let is_refused = |slot: &Slot| slot.came_at > since && now < slot.came_at + SEEN && !is_ordered_out;
+        let is_refused = |slot: &Slot| self.is_refused_alone((at, slot), now);
         let alone = version
             .zip(slots.get(&at))
             .is_some_and(|(version, slot)| if admits(version) { is_new(slot) } else { is_refused(slot) });
@@ -257,8 +255,8 @@ impl Facts {
             // No component could know that what reported another version served requests.
             return;
         }
-        let of_it =
-            || slots.iter().filter(|((service, node), _)| *service == at.0 && !self.byzantine.contains(node));
+        let is_of_it = |of: &At| of.0 == at.0 && !self.byzantine.contains_key(&of.1);
+        let of_it = || slots.iter().filter(|(of, _)| is_of_it(of));
         // One that says another version than it is, is refused by that.
         let lied = |s: &Slot| s.lied_since(ordered_at.saturating_sub(OLD), now);
         // No order took out what its agent took back: it is out by itself.
@@ -308,7 +306,9 @@ impl Facts {
         }
         // What a person shows again answers before its agent can see that they removed their file.
         let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + 100);
-        if let Some((floor, ceiling)) = outside.filter(|_| !is_shown) {
+        // No agent refuses what runs while something lies in its place, nor before the next one can see it.
+        let is_unseen = self.byzantine.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
+        if let Some((floor, ceiling)) = outside.filter(|_| !is_shown && !is_unseen) {
             if service.has_no_window && !self.bound.contains(&at) {
                 // No component could know that the store which was lost had a window.
                 self.unbound.insert(at);
@@ -330,26 +330,6 @@ impl Facts {
         let undoing = self.services.get(at.0).and_then(|service| service.undoing);
         let uses_it = undoing.is_some_and(|(needs, _)| version >= needs);
         self.late.contains(&at) || uses_it && !self.silent.is_known(at)
-    }
-
-    /// Whether a decommissioned instance came back only after a rollback had ended, and its agent may still be moving it: what
-    /// runs was started since then, not `OLD` ago, and the last directive replaces it with another release.
-    pub(super) fn is_being_moved(&self, at: At, run: &Running, ended: u64, now: u64) -> bool {
-        let is_ordered = self.replaced_by.get(&at).is_some_and(|tag| *tag != run.tag);
-        let is_new = ended < run.since && now < run.since + OLD;
-        self.silent.is_decommissioned(at) && is_ordered && is_new
-    }
-
-    /// Whether a decommissioned instance came back only after a rollback that undid what it uses, and may still be moved: it
-    /// was started not `OLD` ago, and the last directive replaces it with another release.
-    pub(super) fn is_returning(&self, at: At, run: &Running, now: u64) -> bool {
-        let undone = self.services.get(at.0).and_then(|service| service.undone);
-        let came_after = undone.is_some_and(|(needs, admissions)| {
-            let is_back = self.silent.is_decommissioned(at) || self.silent.came_after(at, admissions);
-            run.is.version >= needs && is_back
-        });
-        let is_ordered = self.replaced_by.get(&at).is_some_and(|tag| *tag != run.tag);
-        came_after && is_ordered && now < run.since + OLD
     }
 
     /// The agent of an instance starts without its journal: it knows of no window that the one before it acknowledged.

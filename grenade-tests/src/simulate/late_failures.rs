@@ -109,7 +109,7 @@ pub(super) fn judge_drain(facts: &mut Facts, names: &Names, id: &str, now: u64) 
 pub(super) fn judge(facts: &mut Facts, names: &Names, id: &str, now: u64) {
     for (at, since) in facts.late_failures.unwritten(id) {
         let is_known = !facts.is_disturbed_since(since) && since + facts.known_after(now) < now;
-        if is_known && !facts.byzantine.contains(&at.1) {
+        if is_known && !facts.byzantine.contains_key(&at.1) {
             let name = names.instance(at);
             let text = format!("{id} went on, and does not count {name}, which failed after it was verified");
             facts.breach(now, 12, text);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(broken(|facts| facts.late_failures.reported(FAILED, None, 12_000), 20_000), none);
         let disturbed = |facts: &mut Facts| facts.disturbed_until = 12_000;
         assert_eq!(broken(disturbed, 20_000), none, "no coordinator may have seen it");
-        let lies = |facts: &mut Facts| facts.byzantine.extend([FAILED.1]);
+        let lies = |facts: &mut Facts| facts.byzantine.extend([(FAILED.1, u64::MAX)]);
         assert_eq!(broken(lies, 20_000), none);
     }
 

@@ -12,9 +12,11 @@ pub(super) struct SilentInstances {
     decommissioned: BTreeSet<At>,
     /// How many admissions there were, in all stores.
     admissions: u64,
-    /// Those that a store has admitted, also one that was lost.
-    known: BTreeSet<At>,
+    /// Those that a store has admitted, also one that was lost; each with the number of its first admission.
+    known: BTreeMap<At, u64>,
     silent: BTreeMap<At, Silence>,
+    /// When those that had been silent were heard again.
+    heard_again: BTreeMap<At, u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +28,16 @@ struct Silence {
 
 impl SilentInstances {
     /// An instance reported, and can be read.
-    pub(super) fn reported(&mut self, at: At) {
-        self.silent.remove(&at);
+    pub(super) fn reported(&mut self, at: At, now: u64) {
+        if self.silent.remove(&at).is_some() {
+            self.heard_again.insert(at, now);
+        }
+    }
+
+    /// Since when it has not been silent: 0 where it never was, none while it is.
+    pub(super) fn heard_since(&self, at: At) -> Option<u64> {
+        let is_heard = !self.silent.contains_key(&at);
+        is_heard.then(|| self.heard_again.get(&at).copied().unwrap_or(0))
     }
 
     /// Its report is gone, or cannot be read.
@@ -45,7 +55,7 @@ impl SilentInstances {
     /// It was admitted.
     pub(super) fn admitted(&mut self, at: At) {
         self.admissions += 1;
-        self.known.insert(at);
+        self.known.entry(at).or_insert(self.admissions);
         self.decommissioned.remove(&at);
         self.admitted.entry(at).or_insert(self.admissions);
     }
@@ -73,13 +83,14 @@ impl SilentInstances {
 
     /// Whether a store has ever admitted it.
     pub(super) fn is_known(&self, at: At) -> bool {
-        self.known.contains(&at)
+        self.known.contains_key(&at)
     }
 
     /// Whether it counts only since a moment at which there were so many admissions, or no store has admitted it yet. One
-    /// that was decommissioned, or admitted by a store that is lost, came before.
+    /// that was decommissioned, or admitted by a store that is lost, came with its first admission.
     pub(super) fn came_after(&self, at: At, admissions: u64) -> bool {
-        self.admitted.get(&at).map_or(!self.is_known(at), |since| *since > admissions)
+        let since = self.admitted.get(&at).or_else(|| self.known.get(&at));
+        since.is_none_or(|since| *since > admissions)
     }
 
     /// The instances of a service that count and have been silent since before `then`, each with the rule that a version
@@ -113,7 +124,7 @@ mod tests {
         silent.decommissioned((0, 1));
         assert_eq!(silent.silent_since(0, 10), []);
         silent.admitted((0, 1));
-        silent.reported((0, 1));
+        silent.reported((0, 1), 11);
         assert_eq!(silent.silent_since(0, 10), []);
     }
 
@@ -146,5 +157,9 @@ mod tests {
         assert!(silent.came_after((0, 2), end));
         silent.admitted((0, 1));
         assert!(silent.came_after((0, 1), end), "this store admitted it only then");
+        silent.admitted((0, 3));
+        silent.begin_again();
+        assert!(!silent.came_after((0, 1), end), "the first store knew of it");
+        assert!(silent.came_after((0, 3), end), "the first store that knew of it admitted it only then");
     }
 }

@@ -96,7 +96,7 @@ pub(super) fn shown(testbed: &Testbed, name: &str, compute: &str, revision: u64)
             let mut of = state.slots.iter().filter(|((of, _), slot)| *of == place && slot.serves);
             let old = of.find_map(|(at, slot)| {
                 let run = slot.alive(now).filter(|run| run.is.version < need.get())?;
-                (!state.facts.byzantine.contains(&at.1)).then_some((*at, run.is.version))
+                (!state.facts.is_unknown(*at, slot)).then_some((*at, run.is.version))
             })?;
             let instance = testbed.names().instance(old.0);
             Some(format!("needs {service} {need}, and {instance} serves version {}", old.1))

@@ -6,6 +6,7 @@ use super::world::World;
 use crate::trace::LIE;
 use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
 use std::collections::BTreeSet;
+use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::{Decision, PhaseName};
@@ -203,24 +204,50 @@ fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64,
 }
 
 /// The machine of an agent that lied is rebuilt, and its services are as they were. Its report is gone, as after the end of
-/// its lease. A false admission stays until the agent is admitted again: the record of an admission is never deleted.
+/// its lease; that of an agent, which hangs on a lease, goes with that. A false admission stays until the agent is admitted again: the record of an admission is never deleted.
 pub(super) async fn rebuilt(world: &mut World, node: usize) {
     world.byzantine.remove(&node);
+    let now = world.testbed.now();
+    world.testbed.state().facts.byzantine.insert(node, now);
     world.agents[node].take().into_iter().for_each(super::agent::Agent::kill);
     for service in world.services_on(node) {
         let names = world.testbed.names();
         let parsed = (names.services[service].parse().ok(), names.nodes[node].parse().ok());
         if let (Some(service), Some(node)) = parsed {
-            remove(world, &Key::Report(service, node)).await;
+            let key = Key::Report(service, node);
+            if has_no_lease(&world.place.store(), &key).await {
+                remove(world, &key).await;
+            }
         }
     }
     world.start_agent(node);
 }
 
+/// Whether a record is there and hangs on no lease: no agent wrote it.
+async fn has_no_lease(store: &Embedded, key: &Key) -> bool {
+    let Ok(mut client) = store.client().await else { return false };
+    let found = client.get(Prefix::default().key(key), None).await;
+    found.is_ok_and(|found| found.kvs().first().is_some_and(|kv| kv.lease() == 0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_embedded_etcd::Embedded;
+    use etcd_client::PutOptions;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_no_agent_wrote_has_no_lease() {
+        let store = Embedded::in_memory();
+        let mut client = store.client().await.unwrap();
+        let key = Key::Report("pantry".parse().unwrap(), "n00".parse().unwrap());
+        assert!(!has_no_lease(&store, &key).await, "it is not there");
+        let lease = client.lease_grant(60, None).await.unwrap().id();
+        let options = PutOptions::new().with_lease(lease);
+        client.put(Prefix::default().key(&key), "by an agent", Some(options)).await.unwrap();
+        assert!(!has_no_lease(&store, &key).await);
+        client.put(Prefix::default().key(&key), "a lie", None).await.unwrap();
+        assert!(has_no_lease(&store, &key).await);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn record_is_put_back_as_it_was_before_that_revision() {

@@ -165,7 +165,7 @@ fn reported(facts: &mut Facts, at: At, written: &Written, now: u64) {
         facts.late_failures.reported(at, None, now);
         return facts.silent.lost(at, now, !written.gone);
     };
-    facts.silent.reported(at);
+    facts.silent.reported(at, now);
     if let Value::Report(report) = &put.value {
         facts.late_failures.reported(at, failed_at(&report.body), now);
         if report.body.window.exists() {

@@ -70,7 +70,7 @@ pub(super) fn erase_journals(world: &mut World, node: usize) {
 /// Kills an agent; from then on something else writes false records in its place.
 pub(super) fn replace_by_byzantine(world: &mut World, node: usize) -> Vec<Undo> {
     world.agents[node].take().into_iter().for_each(Agent::kill);
-    world.testbed.state().facts.byzantine.insert(node);
+    world.testbed.state().facts.byzantine.insert(node, u64::MAX);
     world.byzantine.insert(node);
     vec![Undo::Liar(node)]
 }

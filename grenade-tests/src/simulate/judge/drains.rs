@@ -50,7 +50,7 @@ impl Facts {
         if let Some(ended) = ended.filter(|ended| ended + COUNTED <= now)
             && is_late
             && asks
-            && !self.byzantine.contains(&at.1)
+            && !self.byzantine.contains_key(&at.1)
         {
             let text = format!("{name} was drained until the deadline, but its process ended at {ended}");
             self.breach(now, 6, text);

@@ -1,7 +1,8 @@
 //! What no coordinator could know when it gave an order.
 
-use super::super::slot::{At, Cause, Slot};
-use super::{Facts, LAG, OLD};
+use super::super::ends::lasted_until;
+use super::super::slot::{At, Cause, Running, Slot};
+use super::{Facts, LAG, OLD, SEEN};
 
 impl Facts {
     /// Whether an order was given while a person kept the instance out, or before a coordinator could know that they no longer
@@ -18,5 +19,113 @@ impl Facts {
             was_known && !is_old && (slot.came_at..slot.came_at + LAG).contains(&ordered_at)
         });
         is_shown || has_recovered
+    }
+
+    /// Whether an agent alone, without an order, refuses what came into rotation outside the window: after the window was set,
+    /// or after it had been out by itself, as its agent may still know it. What was there before, or for longer than its agent
+    /// needs to see it, stays until it is drained.
+    pub(super) fn is_refused_alone(&self, (at, slot): (At, &Slot), now: u64) -> bool {
+        let window = self.services.get(at.0).and_then(|service| service.windows.last());
+        let came_after = slot.came_at > window.map_or(0, |(since, ..)| *since);
+        let had_failed = matches!(slot.out_before, Some((_, Cause::Misfortune(_))));
+        (came_after || had_failed) && now < slot.came_at + SEEN && !self.ordered_out.contains_key(&at)
+    }
+
+    /// Whether the agent of an instance lied after its release began to run there, or so short a time before that what was begun
+    /// then may have been under way: what runs is unknown, and is not judged.
+    pub(in crate::simulate) fn is_unknown(&self, at: At, slot: &Slot) -> bool {
+        lasted_until(&self.byzantine, at.1, slot.release_since)
+    }
+
+    /// Whether a person showed an instance not `OLD` ago at a version that the window does not admit. Its agent hides it again,
+    /// but does not run beside a second one of its node until the lease of that has ended.
+    pub(in crate::simulate) fn is_shown_outside(&self, at: At, run: &Running, now: u64) -> bool {
+        let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + OLD);
+        let service = self.services.get(at.0).filter(|_| is_shown);
+        service.is_some_and(|service| !service.admitted().contains(&run.is.version))
+    }
+
+    /// Whether a release that reports this version was started before its agent lost its journal, or so short a time after that
+    /// that a hook may have been under way: nothing tells it from that version, unless it was admitted with its release before.
+    pub(in crate::simulate) fn is_taken_for(&self, at: At, slot: &Slot, version: u32) -> bool {
+        let says_it = slot.running.as_ref().is_some_and(|run| run.is.says == Some(version));
+        says_it && lasted_until(&self.journals_lost, at.1, slot.release_since)
+    }
+
+    /// The same of the version before the one that uses what a rollback of an upgrade of the schema undoes.
+    pub(in crate::simulate) fn is_taken_for_former(&self, at: At, slot: &Slot) -> bool {
+        let Some(service) = self.services.get(at.0) else { return false };
+        let undone = [service.undoing.map(|(needs, _)| needs), service.undone.map(|(needs, _)| needs)];
+        undone.into_iter().flatten().any(|needs| self.is_taken_for(at, slot, needs.saturating_sub(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ServiceFacts;
+    use super::*;
+    use crate::simulate::slot::Behaviour;
+
+    const PLACE: At = (0, 0);
+
+    /// A release of version 2 that was started 10 s after the beginning.
+    fn release(says: Option<u32>) -> Slot {
+        let is = Behaviour { says, ..Behaviour::good(2, 0) };
+        let running = Running { tag: "pantry-2".to_owned(), is, since: 10_000, pid: 1, put_back: false };
+        Slot { running: Some(running), release_since: 10_000, ..Slot::default() }
+    }
+
+    /// The judge of a service whose agent lost its journal for a moment before that.
+    fn facts(change: impl FnOnce(&mut ServiceFacts)) -> Facts {
+        let mut service = ServiceFacts::default();
+        change(&mut service);
+        Facts { services: vec![service], journals_lost: [(PLACE.1, 9_000)].into(), ..Facts::default() }
+    }
+
+    #[test]
+    fn lying_release_is_taken_for_what_it_says_without_a_journal() {
+        let mut judged = facts(|_| ());
+        assert!(judged.is_taken_for(PLACE, &release(Some(1)), 1));
+        assert!(!judged.is_taken_for(PLACE, &release(Some(1)), 2), "it says another version");
+        assert!(!judged.is_taken_for(PLACE, &release(None), 1), "it says what it is");
+        assert!(!judged.is_taken_for((0, 1), &release(Some(1)), 1), "the journal of another agent was lost");
+        judged.journals_lost.clear();
+        assert!(!judged.is_taken_for(PLACE, &release(Some(1)), 1), "its journal has what was started");
+    }
+
+    #[test]
+    fn version_outside_the_window_may_be_shown_for_a_while() {
+        let mut judged = facts(|service| service.windows = vec![(0, 1, 1)]);
+        let run = release(None).running.unwrap();
+        assert!(!judged.is_shown_outside(PLACE, &run, 60_000), "no person showed it");
+        judged.shown_again(60_000, PLACE);
+        assert!(judged.is_shown_outside(PLACE, &run, 60_000 + OLD - 1));
+        assert!(!judged.is_shown_outside(PLACE, &run, 60_000 + OLD), "its agent has had time to hide it");
+        judged.services[0].windows.push((1_000, 1, 2));
+        assert!(!judged.is_shown_outside(PLACE, &run, 60_000), "the window admits it");
+    }
+
+    #[test]
+    fn release_is_unknown_only_while_or_after_its_agent_lies() {
+        let is_unknown = |node: usize, until: u64| {
+            let judged = Facts { byzantine: [(node, until)].into(), ..Facts::default() };
+            judged.is_unknown(PLACE, &Slot { release_since: 100_000, ..release(None) })
+        };
+        assert!(is_unknown(0, u64::MAX), "it lies");
+        assert!(is_unknown(0, 40_000), "a hook may have been under way");
+        assert!(!is_unknown(0, 39_999), "the next agent has started it");
+        assert!(!is_unknown(1, u64::MAX), "another agent lies");
+    }
+
+    #[test]
+    fn lying_release_may_use_what_is_undone_below_it() {
+        let is_excused = |change: fn(&mut ServiceFacts), says: Option<u32>| {
+            facts(change).is_taken_for_former(PLACE, &release(says))
+        };
+        assert!(!is_excused(|_| (), Some(1)), "nothing is undone");
+        assert!(is_excused(|service| service.undoing = Some((2, false)), Some(1)));
+        assert!(is_excused(|service| service.undone = Some((2, 0)), Some(1)));
+        assert!(!is_excused(|service| service.undone = Some((3, 0)), Some(1)), "what it uses is there");
+        assert!(!is_excused(|service| service.undone = Some((2, 0)), None), "it says what it is");
     }
 }

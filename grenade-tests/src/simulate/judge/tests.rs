@@ -1,7 +1,7 @@
 //! The judge by itself.
 
 use super::*;
-use crate::simulate::slot::Behaviour;
+use crate::simulate::slot::{Behaviour, Running};
 use tidegate_proto::{Digest, Release, ServiceVersion};
 
 const PLACE: At = (0, 0);
@@ -187,6 +187,24 @@ fn agent_alone_refuses_what_comes_in_outside_the_window() {
 }
 
 #[test]
+fn agent_alone_refuses_what_recovered_before_the_window() {
+    let judged = |cause: Cause, out_at: u64| {
+        let (out_before, out) = (Some((15_000, cause)), Some((out_at, Cause::Order)));
+        let place = Slot { came_at: 19_900, out_before, out, ..runs(2) };
+        let other = Slot { out: Some((10, Cause::Order)), ..runs(1) };
+        let slots: BTreeMap<At, Slot> = [(PLACE, place), ((0, 1), other), ((0, 2), runs(1))].into();
+        let mut judged = facts(3, 2);
+        judged.services[0].windows = vec![(0, 1, 2), (20_000, 1, 1)];
+        judged.taken_out(out_at, PLACE, &slots, "pantry/n0");
+        rules(&judged)
+    };
+    let failed = || Cause::Misfortune("its health");
+    assert_eq!(judged(failed(), 20_500), NONE, "its agent may still know it as out");
+    assert_eq!(judged(failed(), 19_900 + SEEN), [4], "its agent has seen it in rotation");
+    assert_eq!(judged(Cause::Order, 20_500), [4], "its agent let it in");
+}
+
+#[test]
 fn version_below_what_is_contracted_may_be_disabled_at_once() {
     let slots: BTreeMap<At, Slot> = [(PLACE, out(100, Cause::Order))].into();
     let mut judged = facts(1, 1);
@@ -209,6 +227,21 @@ fn version_outside_the_window_that_comes_in_breaks_rule_2() {
     assert_eq!(rules(&judged), NONE, "its agent cannot have seen that yet");
     judged.came_in(61_000, PLACE, 1, "pantry/n0");
     assert_eq!(rules(&judged), [2]);
+}
+
+#[test]
+fn version_comes_in_outside_the_window_while_its_agent_lies() {
+    let judged = |node: usize, until: u64| {
+        let mut judged = facts(1, 0);
+        judged.services[0].windows = vec![(0, 2, 2)];
+        judged.byzantine.insert(node, until);
+        judged.came_in(60_000, PLACE, 1, "pantry/n0");
+        rules(&judged)
+    };
+    assert_eq!(judged(0, u64::MAX), NONE, "no agent refuses it");
+    assert_eq!(judged(0, 60_001 - SEEN), NONE, "its agent cannot have seen that yet");
+    assert_eq!(judged(0, 60_000 - SEEN), [2], "its agent has been back for long enough");
+    assert_eq!(judged(1, u64::MAX), [2], "another agent lies");
 }
 
 #[test]
@@ -276,49 +309,6 @@ fn instance_that_no_store_knows_is_late_once_its_form_goes() {
     assert!(!judged.is_late(PLACE, 2), "the rollback has to move it");
     judged.silent.begin_again();
     assert!(!judged.is_late(PLACE, 2), "a store knew of it");
-}
-
-#[test]
-fn returned_instance_is_not_judged_before_it_is_moved() {
-    let (ended, started) = (10_000, 14_000);
-    let mut judged = facts(1, 0);
-    let is_moved = |judged: &Facts, since: u64, now: u64| {
-        let run = Running { since, ..runs(2).running.unwrap() };
-        judged.is_being_moved(PLACE, &run, ended, now)
-    };
-    judged.silent.admitted(PLACE);
-    judged.replaced_by.insert(PLACE, "pantry-1".to_owned());
-    assert!(!is_moved(&judged, started, started), "it counts");
-    judged.silent.decommissioned(PLACE);
-    assert!(is_moved(&judged, started, started + OLD - 1));
-    assert!(!is_moved(&judged, started, started + OLD), "its agent has had time to move it");
-    assert!(!is_moved(&judged, ended, started), "it ran when the rollback ended");
-    judged.replaced_by.insert(PLACE, "pantry-2".to_owned());
-    assert!(!is_moved(&judged, started, started), "its order is to run the new release");
-    judged.replaced_by.remove(&PLACE);
-    assert!(!is_moved(&judged, started, started), "no order moves it");
-}
-
-#[test]
-fn returned_instance_may_use_what_is_undone_until_it_is_moved() {
-    let mut judged = facts(1, 0);
-    let is_returning = |judged: &Facts, version: u32, now: u64| {
-        let run = Running { since: 14_000, ..runs(version).running.unwrap() };
-        judged.is_returning(PLACE, &run, now)
-    };
-    judged.replaced_by.insert(PLACE, "pantry-1".to_owned());
-    judged.silent.admitted(PLACE);
-    judged.services[0].undone = Some((2, judged.silent.admissions()));
-    assert!(!is_returning(&judged, 2, 14_000), "it counts: the rollback had to move it");
-    judged.silent.decommissioned(PLACE);
-    for is_admitted in [false, true] {
-        assert!(is_returning(&judged, 2, 14_000 + OLD - 1), "{is_admitted}");
-        assert!(!is_returning(&judged, 2, 14_000 + OLD), "{is_admitted}: there was time to move it");
-        assert!(!is_returning(&judged, 1, 14_000), "{is_admitted}: it uses nothing of it");
-        judged.silent.admitted(PLACE);
-    }
-    judged.replaced_by.remove(&PLACE);
-    assert!(!is_returning(&judged, 2, 14_000), "no order moves it");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What clients of the services do, and what they see.
 
 use super::Run;
-use crate::simulate::slot::At;
+use crate::simulate::slot::{At, Running, Slot};
 use crate::simulate::{deposed, form_look};
 use std::collections::BTreeMap;
 
@@ -16,24 +16,31 @@ impl Run {
             }
             let now = self.world.testbed.now();
             self.look_at_form(service).await;
-            // Each version that is in rotation, and whether only instances run it that came after a rollback, or unknown.
+            // Each version that is in rotation, and whether only instances run it that came after a rollback, or unknown, or
+            // that are taken for the former version.
             let mut versions: BTreeMap<u32, bool> = BTreeMap::new();
             {
                 let state = self.world.testbed.state();
                 let facts = &state.facts;
-                let is_judged = |at: &At| !facts.byzantine.contains(&at.1) && !facts.unbound.contains(at);
+                let is_judged =
+                    |at: &At, slot: &Slot| !facts.is_unknown(*at, slot) && !facts.unbound.contains(at);
                 let slots = state.slots.iter();
-                let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at));
-                let running = of.filter_map(|(at, slot)| Some((at, slot.alive(now)?)));
-                for (at, run) in running.filter(|(_, run)| facts.has_clients(service, run)) {
-                    let is_late = facts.is_late(*at, run.is.version) || facts.is_returning(*at, run, now);
+                let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at, slot));
+                let running = of.filter_map(|(at, slot)| Some((at, slot, slot.alive(now)?)));
+                let meets_clients = |at: At, run: &Running| {
+                    facts.has_clients(service, run) && !facts.is_shown_outside(at, run, now)
+                };
+                for (at, slot, run) in running.filter(|(at, _, run)| meets_clients(**at, run)) {
+                    let is_late = facts.is_late(*at, run.is.version)
+                        || facts.is_returning(*at, run, now)
+                        || facts.is_taken_for_former(*at, slot);
                     *versions.entry(run.is.version).or_insert(true) &= is_late;
                 }
             }
             for (version, is_late) in versions {
                 let after_roll = self.world.scenario.schemas[schema].meets_unfilled(version);
                 let database = &mut self.world.databases[schema];
-                // The rollback undid what they use, and they came with that version of their own.
+                // The rollback undid what they use, and no order could move them before it.
                 if is_late && database.has_form(version).await == Ok(false) {
                     continue;
                 }

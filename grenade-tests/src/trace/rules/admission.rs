@@ -73,7 +73,9 @@ impl Judge<'_> {
             for (what, was, is) in
                 [("directive", last.generation, report.generation), ("window", last.window, report.window)]
             {
-                self.holds(1, !same || !it_said || is >= was || !is.exists(), || {
+                // What this store had not given yet, another one had, also where both were reconciled in the same revision.
+                let is_of_another = was.0 >= *said;
+                self.holds(1, !same || !it_said || is_of_another || is >= was || !is.exists(), || {
                     format!("{key} names {what} {is}, and has named {was} before")
                 });
             }
@@ -241,6 +243,17 @@ mod tests {
         assert!(forgets(&trace));
         trace.lies.insert(8);
         assert!(!forgets(&trace), "its agent did not write what names window 7");
+    }
+
+    #[test]
+    fn report_of_what_another_store_gave_is_not_forgotten() {
+        let says = |window| report("1", "in", window);
+        let forgets = |window: i64| {
+            let trace = silent_and_then(&[floor(1), says(window), floor(1), says(1)]);
+            trace.breaches().iter().any(|broken| broken.what.contains("has named"))
+        };
+        assert!(forgets(5), "this store gave window 5 before revision 6");
+        assert!(!forgets(6) && !forgets(32), "this store had not given it in revision 6");
     }
 
     #[test]
