@@ -1,7 +1,7 @@
 //! The release that runs before the upgrade: what a rollback returns to.
 
 use super::cut_off::is_cut_off;
-use super::finding::{Finding, blocker, ended_by};
+use super::finding::{Finding, blocker, ended_by, named_by};
 use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::gate::Sample;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,10 +40,9 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
     }
     if !unnamed.is_empty() {
         return Err(blocker(format!(
-            "which release runs is not known on {}, and a rollback needs one to return to: in the agent's config give \
-             exactly one [service.{}.artifact.\"TAG\"] version = {version}",
+            "which release runs is not known on {}, and a rollback needs one to return to: {}",
             Sample::of(unnamed.iter().copied(), unnamed.len()),
-            service.name(),
+            named_by(service.name(), version),
         )));
     }
     if !unanswering.is_empty() {
