@@ -312,7 +312,7 @@ mod tests {
         let testbed = testbed();
         let first = testbed.boot_id(0);
         testbed.loses_power(PLACE);
-        assert_eq!(testbed.boot_id(0), first, "a service that is built again boots no machine");
+        assert_eq!(testbed.boot_id(0), first, "other services of its node go on");
         testbed.end_boot(0);
         let second = testbed.boot_id(0);
         testbed.end_boot(0);
