@@ -151,6 +151,17 @@ fn different_releases_are_named_without_a_version() {
 }
 
 #[test]
+fn silent_instances_run_no_different_releases() {
+    let mut world = World::at_version_1(2);
+    world.fall_silent(0);
+    world.fall_silent(1);
+    let found = found(&world);
+    let named = |what: &str| found.iter().any(|finding| finding.blocks && finding.what.contains(what));
+    assert!(named("no instance reports the release that runs, and a rollback needs one"), "{found:?}");
+    assert!(!named("different releases"), "{found:?}");
+}
+
+#[test]
 fn digest_declared_absent_warns_and_a_rollback_returns_to_it() {
     let mut world = World::at_version_1(3);
     for n in 0..3 {

@@ -62,6 +62,9 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
         .iter()
         .map(|((tag, sha256), node)| format!("{tag} with sha256 {} ({node})", sha256.declared()))
         .collect();
+    if releases.is_empty() {
+        return Err(blocker("no instance reports the release that runs, and a rollback needs one to return to"));
+    }
     match seen.into_keys().next().filter(|_| releases.len() == 1) {
         Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
         None => Err(blocker(format!(
