@@ -63,7 +63,9 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
         .map(|((tag, sha256), node)| format!("{tag} with sha256 {} ({node})", sha256.declared()))
         .collect();
     if releases.is_empty() {
-        return Err(blocker("no instance reports the release that runs, and a rollback needs one to return to"));
+        return Err(blocker(format!(
+            "no instance reports a release of `from` ({version}), and a rollback needs one to return to"
+        )));
     }
     match seen.into_keys().next().filter(|_| releases.len() == 1) {
         Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
@@ -116,7 +118,10 @@ fn not_pinned(nodes: &Sample, instance: &Instance, tag: &ReleaseTag, service: &S
         format!("the sha256 of release {tag}, which runs, is not known on {nodes}, and a rollback needs it");
     let failed = instance.stage_failures().find(|(failed, _)| failed == tag);
     match failed {
-        Some((_, why)) => blocker(format!("{found}: on {}: {why}", instance.node)),
+        Some((_, why)) => blocker(format!(
+            "{found}: on {}: {why}. Correct the artifact or the hook there: its agent tries again once a minute",
+            instance.node
+        )),
         None => blocker(format!(
             "{found}: its agent is staging it. If this does not end, set sha256 in [service.{}.artifact.\"{tag}\"] of the \
              agent's config to that of the file that runs, or to \"absent\", and restart the agent",
