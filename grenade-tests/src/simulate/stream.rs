@@ -1,7 +1,7 @@
 //! The people of a stream of compute releases: they release, go back, pin and promote, follow what `release explain`
 //! advises, and the computes start and signal success or failure.
 
-use super::advice::{named_in_config, put_back, reconciled};
+use super::advice::{is_known_gone, named_in_config, put_back, reconciled};
 use super::images::{DROP, PULL};
 use super::operator::{Answer, Command, Operator, understood, within};
 use super::scenario::What;
@@ -262,7 +262,7 @@ impl StreamPeople {
     }
 }
 
-/// Whether a release may wait for this when all is over. A floor that no upgrade raises is raised by a person.
+/// Whether a release may wait for this when all is over. People raise a floor that no upgrade raises.
 fn may_wait(reason: &WaitingFor) -> bool {
     let is_raised = matches!(reason.next_step.as_deref().map(understood), Some(Command::Window(..)));
     MAY_WAIT.contains(&reason.kind.as_str()) && !is_raised
@@ -329,7 +329,12 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
             let asked = SettleTaskRequest { node, task, outcome: outcome.to_owned(), why, who };
             said(operation::settle_task(room, &leadership, asked)).await
         }
-        Some(["fleet", "window"]) => {
+        Some(["fleet", "decommission"])
+            if words.get(3).is_none_or(|instance| !is_known_gone(world, instance)) =>
+        {
+            return;
+        }
+        Some(["fleet", "decommission" | "window"]) => {
             let done = within(Operator::new(&world.coordinators).act(&understood(command))).await;
             if let Err(not_done) = &done {
                 reconciled(world, &not_done.why).await;
