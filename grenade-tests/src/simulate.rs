@@ -47,6 +47,7 @@ pub mod planned;
 mod programs;
 mod promise;
 mod record_size;
+mod reinstall;
 mod request;
 mod run;
 pub mod scenario;

@@ -48,16 +48,9 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
         }
         Command::Record(from, to) => return record(world, current, (from, to)).await,
         Command::Look | Command::Window(..) | Command::Other(_) => return false,
-        // Only what is known to be switched off is decommissioned.
-        Command::Decommission(instance) => {
-            let node = instance.split_once('/').and_then(|(_, node)| world.testbed.names().node(node));
-            if !node.is_some_and(|node| world.left.contains(&node)) && !is_of_byzantine(world, instance) {
-                return false;
-            }
-            command.clone()
-        }
+        Command::Decommission(instance) if !is_known_gone(world, instance) => return false,
         Command::Uncordon(node) if !is_left_cordoned(world, current, node) => return false,
-        Command::Uncordon(_) => command.clone(),
+        Command::Decommission(_) | Command::Uncordon(_) => command.clone(),
         Command::Resume(id) if bad || current.resumptions >= RESUMPTIONS => Command::RollBack(id.clone()),
         Command::Resume(_) => {
             current.resumptions += 1;
@@ -200,10 +193,20 @@ pub(super) async fn restored(world: &mut World, current: &Current, what: &str) {
     }
 }
 
+/// Whether people decommission an instance: its node is known to be switched off, or its agent lies.
+pub(super) fn is_known_gone(world: &World, instance: &str) -> bool {
+    node_of(world, instance).is_some_and(|node| world.left.contains(&node))
+        || is_of_byzantine(world, instance)
+}
+
 /// Whether an instance is on a node whose agent lies, as people find out.
 fn is_of_byzantine(world: &World, instance: &str) -> bool {
-    let node = instance.split_once('/').and_then(|(_, node)| world.testbed.names().node(node));
-    node.is_some_and(|node| world.byzantine.contains(&node))
+    node_of(world, instance).is_some_and(|node| world.byzantine.contains(&node))
+}
+
+fn node_of(world: &World, instance: &str) -> Option<usize> {
+    let (_, node) = instance.split_once('/')?;
+    world.testbed.names().node(node)
 }
 
 /// Reconciles a store where that is what an answer asks for, with the instances that it says to include.

@@ -55,7 +55,7 @@ impl Agent {
         let cancel = CancellationToken::new();
         let host: Arc<dyn Host> =
             Arc::new(Node::new(testbed.clone(), node, gate.clone(), Dice::of(dice.seed(), "host")));
-        let identity = Identity { nonce: nonce.to_owned(), boot: format!("boot-{node}") };
+        let identity = Identity { nonce: nonce.to_owned(), boot: testbed.boot_id(node) };
         let text = configuration(scenario, testbed, node, nonce);
         let supervisor = tokio::spawn(gate.run(supervise(
             (testbed.clone(), node),

@@ -63,16 +63,18 @@ impl Hooks {
 }
 
 impl TaskRuns for Hooks {
-    fn look(&self, id: &TaskId, _boot: &str) -> RunState {
+    fn look(&self, id: &TaskId, boot: &str) -> RunState {
+        let is_this_boot = boot == self.testbed.boot_id(self.node);
         let ended = |good| match good {
             true => Outcome::Succeeded,
             false => Outcome::Failed { why: "the registry does not answer".to_owned() },
         };
         match self.testbed.state().disks[self.node].images.runs.get(id) {
-            None => RunState::NotBegun,
+            None if is_this_boot => RunState::NotBegun,
+            // What it had begun may have been lost with the power.
+            None | Some(Run::Lost) => RunState::Lost("the machine was booted while the hook ran".to_owned()),
             Some(Run::Runs) => RunState::Runs,
             Some(Run::Ended(good)) => RunState::Ended(TaskEnd::short(ended(*good))),
-            Some(Run::Lost) => RunState::Lost("the machine was booted while the hook ran".to_owned()),
         }
     }
 

@@ -1,7 +1,7 @@
-//! What people do where the store was lost with the upgrade that it held.
+//! What people do where the start of an upgrade is refused, as where the store was lost with the upgrade that it held.
 
 use super::judge::ServiceFacts;
-use super::operator::{Operator, understood, within};
+use super::operator::{Command, Operator, understood, within};
 use super::world::World;
 
 /// What comes of a start that was refused.
@@ -15,10 +15,10 @@ pub(super) enum Refused {
 
 /// Does what the refusal names, and says how it goes on.
 pub(super) async fn refused(world: &World, service: usize, to: u32, why: &str) -> Refused {
+    set_window(world, why).await;
     if !world.store_lost {
         return Refused::Again;
     }
-    set_window(world, why).await;
     let (now, state) = (world.testbed.now(), world.testbed.state());
     let mut running = state.slots.iter().filter(|((of, _), _)| *of == service);
     let everywhere = running.all(|(_, slot)| slot.alive(now).is_some_and(|run| run.is.version == to));
@@ -38,15 +38,35 @@ fn has_floor(facts: &ServiceFacts, version: u32) -> bool {
 
 /// Sets the window as the refusal says: `tidegate fleet window …`.
 async fn set_window(world: &World, why: &str) {
-    let named = why.split('`').find(|part| part.starts_with("tidegate fleet window"));
-    let Some(command) = named.map(understood) else { return };
+    let Some(command) = window_in(why, world.store_lost) else { return };
     let done = within(Operator::new(&world.coordinators).act(&command)).await;
     world.testbed.log(format!("{command:?}: {done:?}"));
+}
+
+/// The first window that a refusal names. That of a hop which was cut off is for a store that was lost, and where a person is
+/// to choose the versions, another advice is followed.
+fn window_in(why: &str, store_lost: bool) -> Option<Command> {
+    let parts: Vec<&str> = why.split('`').collect();
+    let named = parts.windows(2).filter(|pair| store_lost || !pair[0].ends_with(" was cut off: "));
+    let mut commands = named.map(|pair| understood(pair[1]));
+    commands.find(|command| matches!(command, Command::Window(..)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn window_is_read_from_the_refusal_that_fits_the_store() {
+        let cut_off = "above `from` (1) (where an upgrade to 2 was cut off: `tidegate fleet window pantry \
+                       --floor 1 --ceiling 2 --why …`, then start it again; otherwise stop it) on: n01";
+        let open = "refused (admit it: `tidegate fleet window pantry --floor … --ceiling …`): n01; \
+                    the hop has not completed: `tidegate fleet window pantry --floor 1 --ceiling 1 --why …`";
+        let set = |ceiling| Some(Command::Window("pantry".to_owned(), 1, ceiling));
+        assert_eq!(window_in(cut_off, true), set(2));
+        assert_eq!(window_in(cut_off, false), None, "no upgrade was cut off");
+        assert_eq!([true, false].map(|lost| window_in(open, lost)), [set(1), set(1)]);
+    }
 
     #[test]
     fn new_version_without_a_committed_floor_is_not_enough() {

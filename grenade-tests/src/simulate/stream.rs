@@ -1,9 +1,9 @@
 //! The people of a stream of compute releases: they release, go back, pin and promote, follow what `release explain`
 //! advises, and the computes start and signal success or failure.
 
-use super::advice::{named_in_config, put_back, reconciled};
+use super::advice::{is_known_gone, named_in_config, put_back, reconciled};
 use super::images::{DROP, PULL};
-use super::operator::{Answer, Command, Operator, within};
+use super::operator::{Answer, Command, Operator, understood, within};
 use super::scenario::What;
 use super::stream_audit::shown;
 use super::stream_commands::{self, STREAM, release, run};
@@ -16,6 +16,7 @@ use tidegate_coordinator::operation::release::view::Waits;
 use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::upgrade::PhaseName;
+use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::wire::v1::{
     ApproveReleaseRequest, ConfigureStreamRequest, ExplainReleaseRequest, PromoteReleaseRequest,
     RecordEvidenceRequest, ReportRunningRequest, ReportSignalRequest, RetryReleaseRequest, SettleTaskRequest,
@@ -248,9 +249,8 @@ impl StreamPeople {
         let left = world.scenario.faults.iter().any(|fault| matches!(fault.what, What::NodeLeaves(_)));
         let moves = |wait: &&Waits| {
             let open = matches!(wait.status, ReleaseStatus::Pending | ReleaseStatus::Canary);
-            open && !wait.reasons.iter().any(|reason| {
-                MAY_WAIT.contains(&reason.kind.as_str()) || left && reason.kind == "version-unknown"
-            })
+            let excused = |reason: &WaitingFor| may_wait(reason) || left && reason.kind == "version-unknown";
+            open && !wait.reasons.iter().any(excused)
         };
         match waits.iter().find(moves) {
             Some(wait) => {
@@ -260,6 +260,12 @@ impl StreamPeople {
             None => self.over = self.rests_since.is_some() && self.left.is_empty(),
         }
     }
+}
+
+/// Whether a release may wait for this when all is over. People raise a floor that no upgrade raises.
+fn may_wait(reason: &WaitingFor) -> bool {
+    let is_raised = matches!(reason.next_step.as_deref().map(understood), Some(Command::Window(..)));
+    MAY_WAIT.contains(&reason.kind.as_str()) && !is_raised
 }
 
 async fn report_signal(world: &World, compute: String, revision: u64, success: bool) -> Answer {
@@ -323,6 +329,19 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
             let asked = SettleTaskRequest { node, task, outcome: outcome.to_owned(), why, who };
             said(operation::settle_task(room, &leadership, asked)).await
         }
+        Some(["fleet", "decommission"])
+            if words.get(3).is_none_or(|instance| !is_known_gone(world, instance)) =>
+        {
+            return;
+        }
+        Some(["fleet", "decommission" | "window"]) => {
+            let done = within(Operator::new(&world.coordinators).act(&understood(command))).await;
+            if let Err(not_done) = &done {
+                reconciled(world, &not_done.why).await;
+                put_back(world, &not_done.why).await;
+            }
+            done.map_err(|not_done| not_done.why)
+        }
         Some(["fleet", "reconcile"]) => {
             reconciled(world, command).await;
             return;
@@ -352,5 +371,27 @@ impl Signals for tidegate_proto::wire::v1::ReleaseReply {
 impl Signals for tidegate_proto::wire::v1::Done {
     fn summary(self) -> String {
         self.what
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floor_that_a_person_raises_is_not_waited_for() {
+        let waits = |kind: &str, next_step: &str| {
+            may_wait(&WaitingFor {
+                kind: kind.to_owned(),
+                blocked_on: String::new(),
+                owner: String::new(),
+                next_step: Some(next_step.to_owned()),
+                timeout: None,
+                since: None,
+            })
+        };
+        assert!(waits("floor", "tidegate upgrade list pantry --active"));
+        assert!(!waits("floor", "tidegate fleet window pantry --floor 2 --ceiling 2147483647 --why …"));
+        assert!(!waits("evidence", "grenade compat --compute-tag a --storage-tag b -- COMMAND"));
     }
 }

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// One node's disk.
+/// One node's disk, and what is true of its machine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk {
     /// Its files.
@@ -30,6 +30,8 @@ pub(super) struct Disk {
     pub slow_ms: u64,
     /// Its images of compute releases.
     pub images: Images,
+    /// How often its machine has lost its power.
+    power_losses: u32,
 }
 
 /// What there is.

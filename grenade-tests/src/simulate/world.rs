@@ -16,7 +16,7 @@ use super::operators::Operators;
 use super::paused_job::PausedJob;
 use super::scenario::{ReleasePlan, Scenario};
 use super::sharing::Wanted;
-use super::slot::{At, Behaviour, Server, Slot};
+use super::slot::{At, Behaviour, Server};
 use super::tamper::Spoilt;
 use super::testbed::Testbed;
 use super::upgrade_id::place_of;
@@ -285,49 +285,6 @@ impl World {
                 self.agents[node].take().into_iter().for_each(Agent::kill);
                 self.start_agent(node);
             }
-        }
-    }
-
-    /// Where a node came back after the upgrade of a service at a version that may not run any more, or nothing runs there, or
-    /// what never answers and no journal or store knows, an operator reinstalls it with the lowest that runs and may run.
-    pub(super) fn reinstall(&mut self, service: usize) {
-        let now = self.testbed.now();
-        let admitted = {
-            let state = self.testbed.state();
-            let facts = &state.facts.services[service];
-            (!facts.upgrading).then(|| facts.admitted())
-        };
-        let Some(admitted) = admitted else { return };
-        // Below what runs, the schema may lack the form of a version that the window admits, and no release may be left.
-        let Some(first) = self.testbed.built_again(service, &admitted) else { return };
-        let too_old: Vec<usize> = {
-            let state = self.testbed.state();
-            let nodes =
-                self.scenario.services[service].nodes.iter().filter(|node| self.agents[**node].is_some());
-            let slots = nodes.filter_map(|node| Some((*node, state.slots.get(&(service, *node))?)));
-            let stands = |slot: &Slot| slot.alive(now).is_none_or(|run| run.is.version < *admitted.start());
-            let forgot = |node: &usize| self.store_lost && state.facts.journals_lost.contains_key(node);
-            let slots = slots.filter(|(n, slot)| stands(slot) || forgot(n) && slot.never_answers(now));
-            slots.map(|(node, _)| node).collect()
-        };
-        let name = self.scenario.services[service].name.clone();
-        for node in too_old {
-            self.agents[node].take().into_iter().for_each(Agent::kill);
-            self.testbed.log(format!(
-                "{} is built again with {first}",
-                self.testbed.names().instance((service, node))
-            ));
-            self.testbed.loses_power((service, node));
-            let journals = Path::new("/var/agent").join(&name);
-            self.testbed.state().disks[node].files.retain(|path, _| !path.starts_with(&journals));
-            self.without_journal.insert((service, node));
-            self.testbed.change((service, node), |slot, _| {
-                slot.staged.insert(first.clone());
-                (slot.last, slot.came_with) = (Some(first.clone()), Some(first.clone()));
-                slot.named_alone = None;
-            });
-            self.testbed.boots((service, node));
-            self.start_agent(node);
         }
     }
 

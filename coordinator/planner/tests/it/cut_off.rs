@@ -118,6 +118,23 @@ fn start_with_other_release_than_cut_off_one_is_refused() {
     assert!(blocks("not running the release pantry-2b, on"), "{found:?}");
 }
 
+/// Its agent lost its journal, and its config has two releases of that version.
+#[test]
+fn unknown_release_at_the_end_of_a_hop_is_to_be_named() {
+    let mut world = reconciled();
+    let mut agents = world.agents.iter_mut();
+    let (ahead, agent) = agents.find(|(_, agent)| agent.report.version == Some(version(2))).unwrap();
+    let ahead = ahead.clone();
+    (agent.report.release, agent.report.release_digest) = (None, None);
+    world.publish(&ahead);
+    let found = findings(&world);
+    let named = format!("true pantry-api: at `to` (2), and which release runs is not known on {ahead};");
+    assert!(found.contains(&named), "{found}");
+    let command = "give exactly one [service.pantry-api.artifact.\"TAG\"] version = 2\n";
+    assert!(found.contains(command), "{found}");
+    assert!(!found.contains("not running the release"), "{found}");
+}
+
 #[test]
 fn hop_with_every_instance_at_its_end_is_ended_by_its_window() {
     let mut world = World::at_version_1(2);

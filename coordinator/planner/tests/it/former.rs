@@ -32,7 +32,8 @@ fn unknown_release_or_digest_names_the_setting() {
     let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
     report.stage_failures.insert(release(1).tag, "the stage hook failed: exit status: 7".to_owned());
     world.publish(&node(1));
-    assert!(only_blocker(&world).contains("exit status: 7"), "{}", only_blocker(&world));
+    let what = only_blocker(&world);
+    assert!(what.contains("exit status: 7. Correct the artifact or the hook there: its agent"), "{what}");
     world.agents.get_mut(&node(1)).unwrap().report.release = None;
     world.publish(&node(1));
     let what = only_blocker(&world);
@@ -148,6 +149,17 @@ fn different_releases_are_named_without_a_version() {
     let what = named.expect("there are two releases").what;
     assert!(what.contains("instances run different releases, and a rollback returns to one"), "{what}");
     assert!(what.contains("`tidegate fleet decommission pantry-api/NODE --why …`"), "{what}");
+}
+
+#[test]
+fn silent_instances_run_no_different_releases() {
+    let mut world = World::at_version_1(2);
+    world.fall_silent(0);
+    world.fall_silent(1);
+    let found = found(&world);
+    let named = |what: &str| found.iter().any(|finding| finding.blocks && finding.what.contains(what));
+    assert!(named("no instance reports a release of `from` (1), and a rollback needs one to"), "{found:?}");
+    assert!(!named("different releases"), "{found:?}");
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub(super) fn repair_disk(world: &World, node: usize) {
 pub(super) fn switch_off(world: &mut World, node: usize) -> Vec<Undo> {
     let agents = world.agents[node].take().into_iter().chain(world.impostors[node].take());
     agents.for_each(Agent::kill);
+    world.testbed.end_boot(node);
     for service in world.services_on(node) {
         world.testbed.loses_power((service, node));
     }

@@ -98,7 +98,17 @@ impl Testbed {
         });
     }
 
-    /// A node loses its power: nothing of it is left.
+    /// The boot ID of a node's machine.
+    pub(in crate::simulate) fn boot_id(&self, node: usize) -> String {
+        format!("boot-{node}-{}", self.state().disks[node].power_losses)
+    }
+
+    /// A machine loses its power: its next boot has an ID of its own.
+    pub(in crate::simulate) fn end_boot(&self, node: usize) {
+        self.state().disks[node].power_losses += 1;
+    }
+
+    /// A service of a node loses its power: nothing of it is left.
     pub(in crate::simulate) fn loses_power(&self, at: At) {
         self.log(format!("{} loses its power", self.names.instance(at)));
         self.state().disks[at.1].images.lose_power();
@@ -295,6 +305,18 @@ mod tests {
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         None
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_power_loss_gives_another_boot_id() {
+        let testbed = testbed();
+        let first = testbed.boot_id(0);
+        testbed.loses_power(PLACE);
+        assert_eq!(testbed.boot_id(0), first, "other services of its node go on");
+        testbed.end_boot(0);
+        let second = testbed.boot_id(0);
+        testbed.end_boot(0);
+        assert!(second != first && ![first, second].contains(&testbed.boot_id(0)));
     }
 
     #[tokio::test(start_paused = true)]

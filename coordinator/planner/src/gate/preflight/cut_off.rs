@@ -2,7 +2,7 @@
 //! same upgrade goes on from there: instances at `to` that run its release are done. Where there is none, nothing had
 //! reached `to`, or a person set that window: the upgrade begins as any other.
 
-use super::finding::{Finding, blocker, ended_by, warning};
+use super::finding::{Finding, blocker, ended_by, named_by, warning};
 use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::gate::Sample;
 use tidegate_proto::mutant;
@@ -32,6 +32,15 @@ pub(super) fn findings(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
         return vec![blocker(format!(
             "every instance of {name} runs `to` ({to}) already, so that nothing is left to roll and the release before it is \
              not known: `tidegate fleet window {name} --floor {to} --ceiling {to} --why …` ends the hop"
+        ))];
+    }
+    let is_unnamed = |i: &&Instance| i.report.as_ref().is_some_and(|report| report.release.is_none());
+    let unnamed = Sample::counted(ahead().filter(is_unnamed).map(|i| &i.node));
+    if !unnamed.is_empty() {
+        return vec![blocker(format!(
+            "{name}: at `to` ({to}), and which release runs is not known on {unnamed}; an upgrade that was cut off goes on \
+             with the release that it had: {}",
+            named_by(name, to)
         ))];
     }
     let others = Sample::counted(ahead().filter(|instance| !runs_release(instance, spec)).map(|i| &i.node));

@@ -1,6 +1,6 @@
 //! What preflight finds.
 
-use tidegate_proto::ServiceName;
+use tidegate_proto::{ServiceName, ServiceVersion};
 
 /// One thing that preflight found.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -35,4 +35,9 @@ pub(super) fn ended_by(name: &ServiceName, what: &str) -> String {
         "start {what} there, or stop it and its agent, and decommission it: `tidegate fleet decommission \
          {name}/NODE --why …`"
     )
+}
+
+/// What a person does where an agent cannot say which release of a version runs.
+pub(super) fn named_by(name: &ServiceName, version: ServiceVersion) -> String {
+    format!("in the agent's config give exactly one [service.{name}.artifact.\"TAG\"] version = {version}")
 }

@@ -1,7 +1,7 @@
 //! The release that runs before the upgrade: what a rollback returns to.
 
 use super::cut_off::is_cut_off;
-use super::finding::{Finding, blocker, ended_by};
+use super::finding::{Finding, blocker, ended_by, named_by};
 use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::gate::Sample;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,10 +40,9 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
     }
     if !unnamed.is_empty() {
         return Err(blocker(format!(
-            "which release runs is not known on {}, and a rollback needs one to return to: in the agent's config give \
-             exactly one [service.{}.artifact.\"TAG\"] version = {version}",
+            "which release runs is not known on {}, and a rollback needs one to return to: {}",
             Sample::of(unnamed.iter().copied(), unnamed.len()),
-            service.name(),
+            named_by(service.name(), version),
         )));
     }
     if !unanswering.is_empty() {
@@ -63,6 +62,11 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
         .iter()
         .map(|((tag, sha256), node)| format!("{tag} with sha256 {} ({node})", sha256.declared()))
         .collect();
+    if releases.is_empty() {
+        return Err(blocker(format!(
+            "no instance reports a release of `from` ({version}), and a rollback needs one to return to"
+        )));
+    }
     match seen.into_keys().next().filter(|_| releases.len() == 1) {
         Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
         None => Err(blocker(format!(
@@ -114,7 +118,10 @@ fn not_pinned(nodes: &Sample, instance: &Instance, tag: &ReleaseTag, service: &S
         format!("the sha256 of release {tag}, which runs, is not known on {nodes}, and a rollback needs it");
     let failed = instance.stage_failures().find(|(failed, _)| failed == tag);
     match failed {
-        Some((_, why)) => blocker(format!("{found}: on {}: {why}", instance.node)),
+        Some((_, why)) => blocker(format!(
+            "{found}: on {}: {why}. Correct the artifact or the hook there: its agent tries again once a minute",
+            instance.node
+        )),
         None => blocker(format!(
             "{found}: its agent is staging it. If this does not end, set sha256 in [service.{}.artifact.\"{tag}\"] of the \
              agent's config to that of the file that runs, or to \"absent\", and restart the agent",

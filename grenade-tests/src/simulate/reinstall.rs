@@ -1,0 +1,129 @@
+//! Operators who install a node again, where what is there cannot go on.
+
+use super::agent::Agent;
+use super::scenario::UpgradePlan;
+use super::slot::{At, Behaviour, Slot};
+use super::world::World;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What an answer says that a person may do about an instance which does not run the release before an upgrade.
+const START_FORMER: &str = "start the release of `from` there";
+
+impl World {
+    /// Where a node came back after the upgrade of a service at a version that may not run any more, or nothing runs there, or
+    /// what never answers and no journal or store knows, an operator reinstalls it with the lowest that runs and may run.
+    pub(super) fn reinstall(&mut self, service: usize) {
+        let now = self.testbed.now();
+        let admitted = {
+            let state = self.testbed.state();
+            let facts = &state.facts.services[service];
+            (!facts.upgrading).then(|| facts.admitted())
+        };
+        let Some(admitted) = admitted else { return };
+        // Below what runs, the schema may lack the form of a version that the window admits, and no release may be left.
+        let Some(first) = self.testbed.built_again(service, &admitted) else { return };
+        let too_old: Vec<usize> = {
+            let state = self.testbed.state();
+            let nodes =
+                self.scenario.services[service].nodes.iter().filter(|node| self.agents[**node].is_some());
+            let slots = nodes.filter_map(|node| Some((*node, state.slots.get(&(service, *node))?)));
+            let stands = |slot: &Slot| slot.alive(now).is_none_or(|run| run.is.version < *admitted.start());
+            let forgot = |node: &usize| self.store_lost && state.facts.journals_lost.contains_key(node);
+            let slots = slots.filter(|(n, slot)| stands(slot) || forgot(n) && slot.never_answers(now));
+            slots.map(|(node, _)| node).collect()
+        };
+        for node in too_old {
+            self.install_again((service, node), &first);
+        }
+    }
+
+    /// Where the start of an upgrade is refused, and the answer asks for the release before it on a node that it names, an
+    /// operator installs that node again with the one that runs elsewhere. Where the upgrade was cut off, it goes on instead.
+    pub(super) fn install_former(&mut self, plan: &UpgradePlan, answer: &str) {
+        if !answer.contains(START_FORMER) || answer.contains("was cut off") {
+            return;
+        }
+        let (now, service, from) = (self.testbed.now(), plan.service, plan.from);
+        let Some(former) = self.testbed.built_again(service, &(from..=from)) else { return };
+        let wrong: Vec<usize> = {
+            let state = self.testbed.state();
+            let runs = |slot: &Slot| slot.alive(now).is_some_and(|run| run.tag == former);
+            if !state.slots.iter().any(|(at, slot)| at.0 == service && runs(slot)) {
+                return;
+            }
+            let names = &self.testbed.names().nodes;
+            let is_named = |node: &usize| self.agents[*node].is_some() && answer.contains(&names[*node]);
+            let nodes = self.scenario.services[service].nodes.iter().copied().filter(is_named);
+            let slots = nodes.filter_map(|node| Some((node, state.slots.get(&(service, node))?)));
+            let slots = slots.filter(|(_, slot)| is_to_be_replaced(slot, &former, &state.releases));
+            slots.map(|(node, _)| node).collect()
+        };
+        for node in wrong {
+            self.install_again((service, node), &former);
+        }
+    }
+
+    /// A service of a node is installed again: nothing of it is left, neither its process nor the journal of its agent. The
+    /// machine is booted where nothing else runs on it.
+    fn install_again(&mut self, at: At, release: &str) {
+        let (service, node) = at;
+        self.agents[node].take().into_iter().for_each(Agent::kill);
+        self.testbed.log(format!("{} is built again with {release}", self.testbed.names().instance(at)));
+        self.testbed.loses_power(at);
+        if self.services_on(node).len() == 1 {
+            self.testbed.end_boot(node);
+        }
+        let journals = Path::new("/var/agent").join(&self.scenario.services[service].name);
+        self.testbed.state().disks[node].files.retain(|path, _| !path.starts_with(&journals));
+        self.without_journal.insert(at);
+        self.testbed.change(at, |slot, _| {
+            slot.staged.insert(release.to_owned());
+            (slot.last, slot.came_with) = (Some(release.to_owned()), Some(release.to_owned()));
+            slot.named_alone = None;
+        });
+        self.testbed.boots(at);
+        self.start_agent(node);
+    }
+}
+
+/// Whether another release is installed there, of another version or one that does not work, and is out of rotation. What a
+/// person put there for a while is not installed.
+fn is_to_be_replaced(slot: &Slot, former: &str, releases: &BTreeMap<String, Behaviour>) -> bool {
+    let version = |tag: &str| releases.get(tag).map(|is| is.version);
+    let installed = slot.last.as_deref().filter(|tag| *tag != former);
+    let is_wrong = |tag: &str| {
+        version(tag) != version(former) || releases.get(tag).is_some_and(|is| *is != is.corrected())
+    };
+    !slot.serves && slot.hooks.is_empty() && installed.is_some_and(is_wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::slot::HookRun;
+
+    #[test]
+    fn only_a_wrong_release_out_of_rotation_is_replaced() {
+        let crashes = Behaviour { crashes_after: Some(1_000), ..Behaviour::good(2, 600) };
+        let releases = BTreeMap::from([
+            ("pantry-1".to_owned(), Behaviour::good(1, 600)),
+            ("pantry-2".to_owned(), crashes),
+            ("pantry-2-mended".to_owned(), Behaviour::good(2, 600)),
+        ]);
+        let replaced = |installed: &str, former: &str, change: fn(&mut Slot)| {
+            let mut slot = Slot { last: Some(installed.to_owned()), ..Slot::default() };
+            change(&mut slot);
+            is_to_be_replaced(&slot, former, &releases)
+        };
+        assert!(replaced("pantry-2", "pantry-2-mended", |_| ()), "it does not work");
+        assert!(replaced("pantry-2-mended", "pantry-1", |_| ()), "it is of another version");
+        assert!(!replaced("pantry-2-mended", "pantry-2", |_| ()), "it works");
+        assert!(!replaced("pantry-2", "pantry-2", |_| ()), "no other one is there");
+        assert!(!replaced("pantry-2", "pantry-1", |slot| slot.serves = true), "it is in rotation");
+        let hook = |slot: &mut Slot| {
+            slot.hooks.insert("moving", HookRun { id: 1, name: "start".to_owned() });
+        };
+        assert!(!replaced("pantry-2", "pantry-1", hook), "its agent moves it");
+    }
+}
