@@ -65,9 +65,8 @@ mod tests {
     fn returned_instance_is_not_judged_before_it_is_moved() {
         let ended = 10_000;
         let mut judged = facts();
-        let is_moved = |judged: &Facts, since: u64, now: u64| {
-            judged.is_being_moved(PLACE, &runs(2, since), ended, now)
-        };
+        let is_moved =
+            |judged: &Facts, since: u64, now: u64| judged.is_being_moved(PLACE, &runs(2, since), ended, now);
         assert!(!is_moved(&judged, STARTED, STARTED), "it counts");
         judged.silent.decommissioned(PLACE);
         assert!(is_moved(&judged, STARTED, STARTED + OLD - 1));
