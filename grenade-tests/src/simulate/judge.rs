@@ -304,16 +304,17 @@ impl Facts {
                 break;
             }
         }
+        let Some((floor, ceiling)) = outside else { return };
+        if service.has_no_window && !self.bound.contains(&at) {
+            // No component could know that the store which was lost had a window.
+            self.unbound.insert(at);
+            return;
+        }
         // What a person shows again answers before its agent can see that they removed their file.
         let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + 100);
         // No agent refuses what runs while something lies in its place, nor before the next one can see it.
         let is_unseen = self.byzantine.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
-        if let Some((floor, ceiling)) = outside.filter(|_| !is_shown && !is_unseen) {
-            if service.has_no_window && !self.bound.contains(&at) {
-                // No component could know that the store which was lost had a window.
-                self.unbound.insert(at);
-                return;
-            }
+        if !is_shown && !is_unseen {
             self.breach(
                 now,
                 2,

@@ -266,6 +266,16 @@ fn blank_store_binds_only_who_has_acknowledged_a_window() {
 }
 
 #[test]
+fn lost_window_does_not_bind_what_a_person_shows() {
+    let mut judged = facts(1, 0);
+    judged.services[0].windows = vec![(0, 2, 2)];
+    judged.services[0].has_no_window = true;
+    judged.shown_again(60_000, PLACE);
+    judged.came_in(60_000, PLACE, 3, "pantry/n0");
+    assert_eq!((rules(&judged), judged.unbound.contains(&PLACE)), (vec![], true));
+}
+
+#[test]
 fn lost_journal_binds_to_no_window_of_a_lost_store() {
     let mut judged = facts(1, 0);
     judged.services[0].windows = vec![(0, 2, 2)];
