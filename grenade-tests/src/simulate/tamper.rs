@@ -204,12 +204,27 @@ fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64,
 }
 
 /// The machine of an agent that lied is rebuilt, and its services are as they were. Its report is gone, as after the end of
-/// its lease; that of an agent, which hangs on a lease, goes with that. A false admission stays until the agent is admitted again: the record of an admission is never deleted.
+/// its lease; that of an agent, which hangs on a lease, goes with that. A false admission stays until the agent is admitted
+/// again: the record of an admission is never deleted.
 pub(super) async fn rebuilt(world: &mut World, node: usize) {
     world.byzantine.remove(&node);
     let now = world.testbed.now();
     world.testbed.state().facts.byzantine.insert(node, now);
     world.agents[node].take().into_iter().for_each(super::agent::Agent::kill);
+    remove_lies(world, node).await;
+    world.start_agent(node);
+}
+
+/// In a restored store, the reports of agents that lied are removed as they were from the former one: no lease ends them.
+pub(super) async fn remove_former_lies(world: &World) {
+    let lied: Vec<usize> = world.testbed.state().facts.byzantine.keys().copied().collect();
+    for node in lied.into_iter().filter(|node| !world.byzantine.contains(node)) {
+        remove_lies(world, node).await;
+    }
+}
+
+/// Removes the reports of a node that no agent wrote.
+async fn remove_lies(world: &World, node: usize) {
     for service in world.services_on(node) {
         let names = world.testbed.names();
         let parsed = (names.services[service].parse().ok(), names.nodes[node].parse().ok());
@@ -220,7 +235,6 @@ pub(super) async fn rebuilt(world: &mut World, node: usize) {
             }
         }
     }
-    world.start_agent(node);
 }
 
 /// Whether a record is there and hangs on no lease: no agent wrote it.
@@ -245,8 +259,10 @@ mod tests {
         let options = PutOptions::new().with_lease(lease);
         client.put(Prefix::default().key(&key), "by an agent", Some(options)).await.unwrap();
         assert!(!has_no_lease(&store, &key).await);
+        assert!(!has_no_lease(&store.restored_in_memory(), &key).await, "a copy has the lease");
         client.put(Prefix::default().key(&key), "a lie", None).await.unwrap();
         assert!(has_no_lease(&store, &key).await);
+        assert!(has_no_lease(&store.restored_in_memory(), &key).await, "a copy has the lie");
     }
 
     #[tokio::test(start_paused = true)]

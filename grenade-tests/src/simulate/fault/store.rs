@@ -65,6 +65,7 @@ async fn replace(world: &mut World, store: Embedded) {
             tamper::remove(world, key).await;
         }
     }
+    tamper::remove_former_lies(world).await;
     each_line(world, Line::reset);
 }
 
