@@ -117,12 +117,13 @@ impl Testbed {
         done
     }
 
-    /// The lowest version of a service that runs anywhere.
+    /// The lowest version of a service that runs anywhere and answers once it is up.
     pub(super) fn lowest(&self, service: usize) -> u32 {
         let now = self.now();
         let state = self.state();
         let of = state.slots.iter().filter(|((of, _), _)| *of == service);
-        of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).min().unwrap_or(1)
+        let runs = of.filter_map(|(_, slot)| slot.alive(now)).filter(|run| run.is.starts);
+        runs.map(|run| run.is.version).min().unwrap_or(1)
     }
 
     /// The lowest version of a service that any of its programs is built to answer.
@@ -206,6 +207,15 @@ mod tests {
         let built = |floor, ceiling| testbed.built_again(0, &(floor..=ceiling));
         assert_eq!(built(1, u32::MAX).as_deref(), Some("pantry-3"));
         assert_eq!(built(4, 4).as_deref(), Some("pantry-4-mended"), "of two the one that works");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn release_that_never_answers_is_no_storage() {
+        for (tag, lowest) in [("pantry-3", 3), ("pantry-4", 1), ("pantry-4-mended", 4)] {
+            let testbed = testbed();
+            testbed.start((0, 0), tag);
+            assert_eq!(testbed.lowest(0), lowest, "{tag}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
