@@ -95,7 +95,7 @@ fn id_of_an_ended_upgrade_starts_no_other() {
     world.start(spec(json!({}))).unwrap();
     world.roll_back();
     world.run();
-    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", world.phase());
     let starts = |id: &str| ask::start(world.store.fleet(), &world.moment(), request(id));
     assert!(starts("u2").is_ok());
     let refused = starts("u1").unwrap_err();
