@@ -14,7 +14,7 @@ use std::time::Duration;
 use tidegate_proto::Chain;
 use tidegate_proto::ServiceName;
 use tidegate_store::process::spawn;
-use tidegate_store::{Lease, Store, StoreError};
+use tidegate_store::{Lease, LeaseState, Store, StoreError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -94,6 +94,11 @@ impl Link {
     /// The lease, once it was granted.
     pub fn lease(&self) -> Option<Leased> {
         self.lease.borrow().clone()
+    }
+
+    /// Whether the lease may have ended, by the clock: an agent that was stopped for longer than its TTL learns it here first.
+    pub fn is_lease_overdue(&self) -> bool {
+        self.lease().is_none_or(|leased| leased.lease.state() != LeaseState::Held)
     }
 
     /// What the store wants of a service, and what it has of it.

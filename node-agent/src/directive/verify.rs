@@ -22,6 +22,9 @@ impl Context<'_> {
         if let Some(act) = self.starts_over() {
             return act;
         }
+        if self.awaits_admission() {
+            return Act::Wait;
+        }
         if let Some(failure) = self.broken() {
             return Act::Enter(failure);
         }
@@ -75,6 +78,15 @@ impl Context<'_> {
         let enough = self.min_healthy_time();
         let is_healthy = self.timers.healthy_for(self.seen.now).is_some_and(|time| time >= enough);
         self.journal.is_let_in() && self.in_phase_for() >= enough && (is_healthy || self.may_be_ready())
+    }
+
+    /// Whether another version than the admitted one runs where requests may reach it, and no store says whether the window
+    /// admits it: one that it does not admit stays until the coordinator drains it, and is no failure of what was started.
+    fn awaits_admission(&self) -> bool {
+        let admitted = self.journal.admitted.as_ref().map(|admitted| admitted.version);
+        let is_another = self.seen.probe.version().is_some_and(|runs| Some(runs) != admitted);
+        let is_shown = self.seen.file == DisableFile::Absent && self.seen.alive != Alive::No;
+        is_another && is_shown && !self.seen.store
     }
 
     fn min_healthy_time(&self) -> Duration {

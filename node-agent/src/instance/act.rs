@@ -16,6 +16,14 @@ use tokio::time::Instant;
 const DECLINED: &str =
     "directive declined: the instance is in rotation; it was presumed out, or the journal is newer";
 
+/// The agent was stopped, or a probe of its node hangs.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the lease of this agent is overdue, so the window may have moved: nothing is shown before the store has confirmed the \
+     lease, or has admitted the version under another one"
+)]
+struct LeaseOverdue;
+
 impl Instance {
     /// Carries out `act`. Returns whether it was done, so that the next decision follows at once.
     pub(super) async fn carry_out(&mut self, act: Act, seen: &Seen) -> Result<bool, Fatal> {
@@ -137,6 +145,7 @@ impl Instance {
         Ok(hidden)
     }
 
+    /// Shows it, unless the store may count this agent as silent: a window may have been set without it.
     async fn enable(&mut self, seen: &Seen) -> Result<bool, Fatal> {
         self.expose(seen);
         if self.journal.phase == Phase::Verifying && seen.masked {
@@ -144,6 +153,10 @@ impl Instance {
             self.writer.mark_changed();
         }
         self.writer.flush_first(&self.journal).await?;
+        if seen.store && self.store.link.is_lease_overdue() {
+            self.reporter.warn(&LeaseOverdue);
+            return Ok(false);
+        }
         let shown = self.disable_file.take_away();
         Ok(self.touched("remove", shown))
     }
@@ -183,5 +196,51 @@ impl Instance {
             self.enter(Phase::failed("draining", reason, false));
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{example, parse};
+    use crate::directive::tests::story::Story;
+    use crate::link::Link;
+    use crate::machine::Machine;
+    use std::path::Path;
+    use std::time::Duration;
+    use tidegate_embedded_etcd::Embedded;
+    use tidegate_proto::Prefix;
+    use tidegate_proto::record::report::Identity;
+    use tidegate_store::Store;
+    use tokio_util::sync::CancellationToken;
+
+    /// Its look is from before its agent was stopped.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn instance_is_not_shown_while_its_lease_is_overdue() {
+        let (room, cancel) = (tempfile::tempdir().unwrap(), CancellationToken::new());
+        let mut node = parse(&example::text("n1"), Path::new("agent.toml")).unwrap();
+        (node.state_dir, node.lease_ttl) = (room.path().to_owned(), Duration::from_secs(2));
+        let mut service = node.services.values().next().unwrap().clone();
+        service.disable_file = room.path().join("disable");
+        let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
+        let link = Link::over(store, &node, &cancel);
+        assert!(link.leases().wait_for(Option::is_some).await.is_ok());
+        let identity = Identity { nonce: "nonce".into(), boot: "boot".into() };
+        let mut instance = Instance::open(&Machine::shared(), &node, &service, &identity, &link).unwrap();
+        let seen = Story::serving().seen;
+        assert!(instance.put_disable_file().await.unwrap());
+        assert!(instance.enable(&seen).await.unwrap());
+        assert!(!service.disable_file.exists(), "its lease is held");
+        assert!(instance.put_disable_file().await.unwrap());
+        // Nothing confirms the lease, as while a process is stopped.
+        link.hangs(&service.name, true);
+        let end = Instant::now() + Duration::from_secs(20);
+        while !link.is_lease_overdue() {
+            assert!(Instant::now() < end, "it is held although nothing confirms it");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(!instance.enable(&seen).await.unwrap());
+        assert!(service.disable_file.exists());
+        cancel.cancel();
     }
 }

@@ -1,10 +1,10 @@
 //! What may start or be shown while the store is away.
 
-use super::story::{Story, order, release, version};
+use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
-use crate::directive::seen::{DisableFile, Url};
+use crate::directive::seen::{DisableFile, Probed, Url};
 use crate::host::Target;
-use crate::journal::{Journal, Phase, Refusal};
+use crate::journal::{Admitted, Journal, Phase, Refusal};
 use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
 
@@ -76,6 +76,28 @@ fn store_that_is_away_fails_no_verification() {
     (story.seen.file, story.seen.url) = (DisableFile::Absent, Url::Good);
     assert_eq!(story.pass(1).act(), Act::Wait, "balancers had no time to see it back");
     assert_eq!(story.pass(20).act(), Act::Enter(Phase::Serving));
+}
+
+/// Its order replaces version 2 with the release that runs, as that of a rollback. Then a person puts version 1 back.
+#[test]
+fn version_changed_while_verified_stays_without_the_store() {
+    let mut story = Story::serving();
+    let admitted = Admitted { version: version(2), release: Some(release(2).tag), revision: Revision(5) };
+    (story.journal.admitted, story.journal.release) = (Some(admitted), Some(release(2).tag));
+    (story.seen.probe, story.seen.ready) = (Probed::Version(version(2)), false);
+    story.ordered(order(9, replace(2)));
+    assert_eq!(story.journal.phase, Phase::Verifying);
+    (story.seen.probe, story.seen.store) = (Probed::Version(version(1)), false);
+    assert_eq!(story.pass(3000).act(), Act::Wait, "not ready: only an order takes it out");
+    story.seen.ready = true;
+    assert_eq!(story.pass(60).act(), Act::Wait, "it is not what is verified");
+    let (mut back, mut right, mut hidden) = (story.clone(), story.clone(), story);
+    back.seen.store = true;
+    assert!(matches!(back.act(), Act::AdmitRunning(..)), "{:?}", back.act());
+    right.seen.probe = Probed::Version(version(2));
+    assert_eq!(right.pass(20).act(), Act::Enter(Phase::Serving), "what was ordered runs again");
+    let act = hidden.disabled().act();
+    assert!(matches!(act, Act::Enter(Phase::Failed { hidden: true, .. })), "{act:?}");
 }
 
 #[test]
