@@ -46,6 +46,11 @@ impl<'a> Source<'a> {
         matches!(self, Self::File(_))
     }
 
+    /// Whether every kind of fault is drawn in every phase.
+    pub(super) fn draws_everything(&self) -> bool {
+        matches!(self, Self::Seeds(kinds) if kinds.is_empty())
+    }
+
     /// The scenario of a seed.
     ///
     /// # Errors
@@ -72,5 +77,24 @@ impl<'a> Source<'a> {
                 Err(error) => Became::Broke(format!("{error:#}")),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn only_random_worlds_of_all_kinds_draw_everything() {
+        let draws_everything = |more: &[&str]| {
+            let all = std::iter::once("tidegate-simulate").chain(more.iter().copied());
+            let arguments = Arguments::parse_from(all);
+            Source::of(&arguments).unwrap().draws_everything()
+        };
+        let gate = concat!(env!("CARGO_MANIFEST_DIR"), "/gates/pantry-sqlite.yaml");
+        assert!(draws_everything(&[]));
+        assert!(!draws_everything(&["--only-faults", "Pause"]));
+        assert!(!draws_everything(&["--gate", gate]));
     }
 }
