@@ -74,6 +74,11 @@ pub struct Arguments {
     /// Draw no other kinds of faults than these
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = draw::kind_named)]
     pub(super) only_faults: Vec<String>,
+    /// Draw schedules near kept scenarios: each takes a scenario of this directory (JSON files, sorted by name) by its seed,
+    /// and one to three more faults. A seed means another schedule once the directory has another file; --scenario prints
+    /// what it means
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["replay", "gate", "only_faults"])]
+    pub(super) near: Option<PathBuf>,
     /// Falsify small worlds in every way that is known, and look whether the judge finds each out; exit 1 where it does not
     #[arg(long)]
     judge_the_judge: bool,
@@ -119,7 +124,10 @@ fn asked_for(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match (&arguments.shrink, &arguments.without) {
         _ if arguments.judge_the_judge => judge_the_judge(&databases, jobs),
         (Some(file), _) => smallest(arguments, &databases, file),
-        (None, Some(guard)) => seeded::search(arguments, &databases, guard),
+        (None, Some(guard)) => {
+            let source = Source::of(arguments)?;
+            seeded::search(arguments, &databases, guard, |seed, setting| source.play(seed, setting))
+        }
         (None, None) => all(arguments, &databases),
     }
 }
