@@ -30,6 +30,7 @@ mod gate;
 mod host;
 mod images;
 mod judge;
+mod kept;
 mod late_failures;
 mod line;
 mod lost;

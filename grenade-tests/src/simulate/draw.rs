@@ -2,8 +2,10 @@
 
 mod faults;
 mod narrow;
+mod near;
 
 pub use faults::{PHASES, kind_named, kinds};
+pub use near::near;
 
 use super::dice::Dice;
 use super::metadata_plan;
@@ -97,11 +99,7 @@ fn world(seed: u64) -> Scenario {
     while_they_are_filled(&mut fills, &mut faults, rows);
     let narrow = &mut Dice::of(seed, "largest request");
     let max_request = narrow::draw(narrow, &mut zones, &mut services, &mut upgrades, &mut faults);
-    let joins = faults.iter().any(|fault| matches!(fault.what, What::NodeJoins(_)));
-    if joins && services.iter().all(|service| service.late.is_empty()) {
-        services[0].late.push(zones.len());
-        zones.push("b".to_owned());
-    }
+    with_a_newcomer(&faults, &mut services, &mut zones);
     let stream = stream_plan::draw(&mut Dice::of(seed, "streams"), &services);
     let metadata = metadata_plan::draw(&mut Dice::of(seed, "metadata"), &services);
     Scenario {
@@ -170,6 +168,15 @@ fn forget_unused(schemas: &mut Vec<SchemaPlan>, services: &mut [ServicePlan]) {
             let later = services.iter_mut().filter_map(|service| service.schema.as_mut());
             later.filter(|schema| **schema > n).for_each(|schema| *schema -= 1);
         }
+    }
+}
+
+/// Where a node joins, there is one that the first service comes to.
+fn with_a_newcomer(faults: &[Fault], services: &mut [ServicePlan], zones: &mut Vec<String>) {
+    let joins = faults.iter().any(|fault| matches!(fault.what, What::NodeJoins(_)));
+    if joins && services.iter().all(|service| service.late.is_empty()) {
+        services[0].late.push(zones.len());
+        zones.push("b".to_owned());
     }
 }
 

@@ -74,6 +74,11 @@ pub struct Arguments {
     /// Draw no other kinds of faults than these
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = draw::kind_named)]
     pub(super) only_faults: Vec<String>,
+    /// Draw schedules near kept scenarios: each takes a scenario of this directory (JSON files, sorted by name) by its seed,
+    /// and one to three more faults. A seed means another schedule once the directory has another file; --scenario prints
+    /// what it means
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["replay", "gate", "only_faults"])]
+    pub(super) near: Option<PathBuf>,
     /// Falsify small worlds in every way that is known, and look whether the judge finds each out; exit 1 where it does not
     #[arg(long)]
     judge_the_judge: bool,
@@ -119,7 +124,10 @@ fn asked_for(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match (&arguments.shrink, &arguments.without) {
         _ if arguments.judge_the_judge => judge_the_judge(&databases, jobs),
         (Some(file), _) => smallest(arguments, &databases, file),
-        (None, Some(guard)) => seeded::search(arguments, &databases, guard),
+        (None, Some(guard)) => {
+            let source = Source::of(arguments)?;
+            seeded::search(arguments, &databases, guard, |seed, setting| source.play(seed, setting))
+        }
         (None, None) => all(arguments, &databases),
     }
 }
@@ -213,10 +221,11 @@ fn all(arguments: &Arguments, databases: &Databases) -> anyhow::Result<ExitCode>
         eprintln!();
     }
     let tally = tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let gaps = if source.draws_everything() { tally.gaps() } else { Vec::new() };
     if !arguments.log {
-        tally.print(began.elapsed(), jobs.min(cores));
+        tally.print(began.elapsed(), jobs.min(cores), &gaps);
     }
-    let is_good = tally.failed.is_empty() && tally.gaps().is_empty();
+    let is_good = tally.failed.is_empty() && gaps.is_empty();
     Ok(ExitCode::from(u8::from(!is_good)))
 }
 
@@ -333,7 +342,7 @@ impl Tally {
         gaps(Counted { done: self.done, fired: &self.fired, reached: &self.reached, far: self.far })
     }
 
-    fn print(&self, took: Duration, cores: usize) {
+    fn print(&self, took: Duration, cores: usize, gaps: &[String]) {
         let seconds = took.as_secs_f64().max(0.001);
         #[expect(clippy::cast_precision_loss, reason = "a rate that people read")]
         let rate = self.done as f64 / seconds / cores as f64;
@@ -364,7 +373,7 @@ impl Tally {
             }
             println!();
         }
-        self.gaps().iter().for_each(|gap| println!("too little happened: {gap}"));
+        gaps.iter().for_each(|gap| println!("too little happened: {gap}"));
         match self.failed.is_empty() {
             true => println!("no rule was broken"),
             false => {

@@ -1,7 +1,7 @@
 //! A seeded bug: schedules are played without one guard of the product until one of them breaks a rule that it keeps with
 //! every guard in place.
 
-use super::child::{self, Became, Guards, Play, Setting};
+use super::child::{Became, Guards, Setting};
 use super::databases::Databases;
 use super::many::{Arguments, jobs, line_of};
 use std::process::ExitCode;
@@ -19,11 +19,16 @@ struct Caught {
 }
 
 /// Searches for a schedule that catches the bug, and prints one line: caught or not, the seed, how many schedules that
-/// took, what was broken; between tabs.
+/// took, what was broken; between tabs. `play` plays the schedule of a seed.
 ///
 /// # Errors
 /// Where this build has no guards that can be switched off.
-pub(super) fn search(arguments: &Arguments, databases: &Databases, guard: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn search(
+    arguments: &Arguments,
+    databases: &Databases,
+    guard: &str,
+    play: impl Fn(u64, Setting<'_>) -> Became + Sync,
+) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(
         cfg!(feature = "mutants"),
         "guards can be switched off only in a build with --features mutants"
@@ -43,10 +48,9 @@ pub(super) fn search(arguments: &Arguments, databases: &Databases, guard: &str) 
                     if place >= arguments.schedules || late || later {
                         return;
                     }
-                    let Some(what) = broken_without(arguments, databases, guard, arguments.seed + place)
-                    else {
-                        continue;
-                    };
+                    let seed = arguments.seed + place;
+                    let with = |guards| play(seed, Setting { guards, ..Setting::of(databases) });
+                    let Some(what) = broken_without(with, guard) else { continue };
                     let mut caught = held();
                     if caught.as_ref().is_none_or(|caught| place < caught.place) {
                         *caught = Some(Caught { place, what });
@@ -69,9 +73,7 @@ pub(super) fn search(arguments: &Arguments, databases: &Databases, guard: &str) 
 }
 
 /// What a schedule breaks without the guard, where it breaks nothing with all of them.
-fn broken_without(arguments: &Arguments, databases: &Databases, guard: &str, seed: u64) -> Option<String> {
-    let play = Play::Seed(seed, &arguments.only_faults);
-    let with = |guards| child::run(play, Setting { guards, ..Setting::of(databases) });
+fn broken_without<'a>(with: impl Fn(Guards<'a>) -> Became, guard: &'a str) -> Option<String> {
     let broken = broken(with(Guards::Without(guard)))?;
     match with(Guards::All) {
         Became::Over(outcome) if outcome.breaches.is_empty() => Some(broken),

@@ -1,9 +1,10 @@
-//! Where scenarios come from: drawn from seeds, kept in a file, or plans of a gate job.
+//! Where scenarios come from: drawn from seeds, drawn near kept ones, kept in a file, or plans of a gate job.
 
 use std::path::PathBuf;
 
 use super::child::{self, Became, Play, Setting};
 use super::draw;
+use super::kept;
 use super::many::Arguments;
 use super::planned;
 use super::scenario::Scenario;
@@ -14,6 +15,8 @@ use crate::gate::plan::Plan;
 pub(super) enum Source<'a> {
     /// A seed, with no other kinds of faults than these; none = all.
     Seeds(&'a [String]),
+    /// A seed, near these scenarios.
+    Near(Vec<Scenario>),
     /// A scenario's file.
     File(&'a PathBuf),
     /// Plans for a gate: this one, or those that seeds draw.
@@ -24,11 +27,11 @@ impl<'a> Source<'a> {
     /// What the arguments name.
     ///
     /// # Errors
-    /// What is wrong with the gate file or the plan.
+    /// What is wrong with the gate file, the plan or the directory of kept scenarios.
     pub(super) fn of(arguments: &'a Arguments) -> anyhow::Result<Self> {
-        Ok(match (&arguments.replay, &arguments.gate) {
-            (Some(path), _) => Self::File(path),
-            (None, Some(path)) => {
+        Ok(match (&arguments.replay, &arguments.gate, &arguments.near) {
+            (Some(path), ..) => Self::File(path),
+            (None, Some(path), _) => {
                 let gate = file::load(path)?;
                 let plan = arguments.plan.as_ref().map(|plan| Plan::load(plan, &gate)).transpose()?;
                 anyhow::ensure!(
@@ -37,13 +40,19 @@ impl<'a> Source<'a> {
                 );
                 Self::Plans(Box::new(gate), plan)
             }
-            (None, None) => Self::Seeds(&arguments.only_faults),
+            (None, None, Some(directory)) => Self::Near(kept::load(directory)?),
+            (None, None, None) => Self::Seeds(&arguments.only_faults),
         })
     }
 
     /// Whether there is one scenario, whatever the seed.
     pub(super) fn is_one(&self) -> bool {
         matches!(self, Self::File(_))
+    }
+
+    /// Whether every kind of fault is drawn in every phase.
+    pub(super) fn draws_everything(&self) -> bool {
+        matches!(self, Self::Seeds(kinds) if kinds.is_empty())
     }
 
     /// The scenario of a seed.
@@ -53,6 +62,7 @@ impl<'a> Source<'a> {
     pub(super) fn scenario(&self, seed: u64) -> anyhow::Result<Scenario> {
         match self {
             Self::Seeds(kinds) => draw::scenario_with(seed, kinds),
+            Self::Near(kept) => Ok(draw::near(seed, kept).expect("a directory without scenarios is refused")),
             Self::File(path) => Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?),
             Self::Plans(gate, plan) => {
                 let drawn = plan.is_none().then(|| Plan::draw(seed, gate));
@@ -67,10 +77,31 @@ impl<'a> Source<'a> {
         match self {
             Self::Seeds(kinds) => child::run(Play::Seed(seed, kinds), setting),
             Self::File(path) => child::run(Play::File(path), setting),
-            Self::Plans(..) => match self.scenario(seed) {
+            Self::Near(_) | Self::Plans(..) => match self.scenario(seed) {
                 Ok(scenario) => child::run(Play::Scenario(&scenario), setting),
                 Err(error) => Became::Broke(format!("{error:#}")),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn only_random_worlds_of_all_kinds_draw_everything() {
+        let draws_everything = |more: &[&str]| {
+            let all = std::iter::once("tidegate-simulate").chain(more.iter().copied());
+            let arguments = Arguments::parse_from(all);
+            Source::of(&arguments).unwrap().draws_everything()
+        };
+        let gate = concat!(env!("CARGO_MANIFEST_DIR"), "/gates/pantry-sqlite.yaml");
+        let near = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios");
+        assert!(draws_everything(&[]));
+        assert!(!draws_everything(&["--only-faults", "Pause"]));
+        assert!(!draws_everything(&["--gate", gate]));
+        assert!(!draws_everything(&["--near", near]));
     }
 }

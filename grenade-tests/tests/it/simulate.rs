@@ -155,10 +155,11 @@ fn simulated_plan_from_a_file_happens_in_its_order() {
 }
 
 /// Scenarios in which a fault was found once, made as small as they go.
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios");
+
 #[test]
 fn simulated_regressions_break_no_rule() {
-    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios");
-    let files: Vec<_> = std::fs::read_dir(kept).unwrap().map(|file| file.unwrap().path()).collect();
+    let files: Vec<_> = std::fs::read_dir(KEPT).unwrap().map(|file| file.unwrap().path()).collect();
     assert!(!files.is_empty());
     for file in files {
         let done = simulate(&["--replay", file.to_str().unwrap(), "--log"]);
@@ -218,6 +219,56 @@ fn long_simulated_seeds_give_the_same_run() {
 fn long_simulated_worlds_break_no_rule() {
     let done = simulate(&["--schedules", "1000000", "--within", "900", "--seed", "100000"]);
     assert!(done.status.success(), "{}", text(&done));
+}
+
+#[test]
+fn long_simulated_worlds_near_kept_ones_break_no_rule() {
+    let done = simulate(&["--near", KEPT, "--schedules", "5000", "--within", "900", "--seed", "400000"]);
+    assert!(done.status.success(), "{}", text(&done));
+}
+
+/// A directory of its own: what a seed means does not change with the kept scenarios.
+#[test]
+fn simulated_seed_near_kept_scenarios_gives_the_same_run() {
+    let directory = tempfile::tempdir().unwrap();
+    for seed in ["4", "5", "6"] {
+        let drawn = simulate(&["--seed", seed, "--scenario"]);
+        std::fs::write(directory.path().join(format!("{seed}.json")), &drawn.stdout).unwrap();
+    }
+    let near = directory.path().to_str().unwrap();
+    let run = |jobs: &str| {
+        let arguments = ["--near", near, "--schedules", "20", "--seed", "20", "--digests", "--jobs", jobs];
+        let done = simulate(&arguments);
+        (digests(&done), text(&done))
+    };
+    let ((once, said), (again, _)) = (run("2"), run("8"));
+    assert_eq!(once.len(), 20, "{said}");
+    assert_eq!(once, again);
+    let printed = directory.path().join("printed");
+    std::fs::write(&printed, simulate(&["--near", near, "--seed", "20", "--scenario"]).stdout).unwrap();
+    let replayed = simulate(&["--replay", printed.to_str().unwrap(), "--seed", "20", "--digests"]);
+    assert_eq!(digests(&replayed), once[..1], "{}", text(&replayed));
+}
+
+#[test]
+fn directory_without_readable_scenarios_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let is_refused = |path: &Path, why: &str| {
+        let path = path.to_str().unwrap();
+        let done = simulate(&["--near", path, "--schedules", "1"]);
+        assert_eq!(done.status.code(), Some(2), "{}", text(&done));
+        assert!(text(&done).contains(path) && text(&done).contains(why), "{}", text(&done));
+    };
+    is_refused(&directory.path().join("missing"), "No such file or directory");
+    is_refused(directory.path(), "has no scenario");
+    let file = directory.path().join("cut-off.json");
+    std::fs::write(&file, "{\"seed\": 1}").unwrap();
+    is_refused(directory.path(), "cut-off.json: missing field");
+    let drawn = simulate(&["--seed", "4", "--scenario"]);
+    let mut scenario: serde_json::Value = serde_json::from_slice(&drawn.stdout).unwrap();
+    scenario["upgrades"] = serde_json::json!([]);
+    std::fs::write(&file, scenario.to_string()).unwrap();
+    is_refused(directory.path(), "cut-off.json: it has no upgrade");
 }
 
 #[test]

@@ -39,14 +39,7 @@ pub(super) fn faults(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[Serv
         let phase = *dice.pick(&phases).unwrap_or(&"roll");
         let what = what(dice, &services[upgrades[upgrade].service]);
         faults.extend(roll_back(dice, upgrade, phase));
-        let lasts = match what {
-            // It comes back after all others have moved.
-            What::NodeLeaves(_) if dice.percent(50) => dice.within(30_000, 60_000),
-            _ if dice.percent(50) => dice.within(200, 4000),
-            // Longer than every lease.
-            _ if dice.percent(70) => dice.within(4000, 10_000),
-            _ => dice.within(10_000, 30_000),
-        };
+        let lasts = length(dice, &what);
         faults.push(Fault {
             upgrade,
             phase: phase.to_owned(),
@@ -65,8 +58,26 @@ pub(super) fn faults(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[Serv
     faults
 }
 
+/// How long it lasts, in milliseconds.
+pub(super) fn length(dice: &mut Dice, what: &What) -> u64 {
+    match what {
+        What::Person | What::TwoPersons => dice.within(500, 15_000),
+        What::VersionPutBack(_) => dice.within(5_000, 10_000),
+        // It comes back after all others have moved.
+        What::NodeLeaves(_) if dice.percent(50) => dice.within(30_000, 60_000),
+        _ if dice.percent(50) => dice.within(200, 4000),
+        // Longer than every lease.
+        _ if dice.percent(70) => dice.within(4000, 10_000),
+        _ => dice.within(10_000, 30_000),
+    }
+}
+
 /// One of the upgrades, and its phases, each as often as it weighs.
-fn one_of(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> (usize, Vec<&'static str>) {
+pub(super) fn one_of(
+    dice: &mut Dice,
+    upgrades: &[UpgradePlan],
+    services: &[ServicePlan],
+) -> (usize, Vec<&'static str>) {
     let upgrade = usize::try_from(dice.below(upgrades.len() as u64)).unwrap_or(0);
     let changes = services[upgrades[upgrade].service].schema.is_some();
     let each = WEIGHTS.into_iter().flat_map(|(phase, with_schema, without)| {
@@ -94,7 +105,8 @@ pub(super) fn operators(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[S
         faults.extend(roll_back(dice, upgrade, phase));
         let after = if phase == "roll" { dice.below(8_000) } else { 0 };
         let what = if dice.percent(50) { What::Person } else { What::TwoPersons };
-        faults.push(Fault { upgrade, phase: phase.to_owned(), after, lasts: dice.within(500, 15_000), what });
+        let lasts = length(dice, &what);
+        faults.push(Fault { upgrade, phase: phase.to_owned(), after, lasts, what });
     }
     faults
 }
@@ -115,7 +127,8 @@ pub(super) fn versions_put_back(dice: &mut Dice, world: &Scenario) -> Vec<Fault>
         "rolling-back" | COMPLETED => dice.below(3_000),
         _ => 0,
     };
-    faults.push(Fault { upgrade, phase: phase.to_owned(), after, lasts: dice.within(5_000, 10_000), what });
+    let lasts = length(dice, &what);
+    faults.push(Fault { upgrade, phase: phase.to_owned(), after, lasts, what });
     faults
 }
 
@@ -214,19 +227,28 @@ pub fn kind_named(text: &str) -> Result<String, String> {
 }
 
 fn what(dice: &mut Dice, service: &ServicePlan) -> What {
-    let node = usize::try_from(dice.below(40)).unwrap_or(0);
-    let can_happen = |what: &&What| match what {
+    let has_own_dice =
+        |what: &What| matches!(what, What::Person | What::TwoPersons | What::VersionPutBack(_));
+    one_that(dice, |what| can_happen(what, service) && !has_own_dice(what))
+}
+
+/// Whether there is in a service what it happens to.
+pub(super) fn can_happen(what: &What, service: &ServicePlan) -> bool {
+    match what {
         What::DatabaseAway | What::DatabaseSlow | What::DatabaseOlder | What::LateRow => {
             service.schema.is_some()
         }
         What::HooksHang(_) | What::HooksFail(_) | What::HooksLie(_) => service.hooks,
-        // Drawn from dice of their own.
-        What::Person | What::TwoPersons | What::VersionPutBack(_) => false,
         _ => true,
-    };
-    let all = kinds(node);
-    let possible: Vec<&What> = all.iter().filter(can_happen).collect();
-    dice.pick(&possible).map_or(What::Compaction, |what| (*what).clone())
+    }
+}
+
+/// One of the possible kinds, at some node.
+pub(super) fn one_that(dice: &mut Dice, is_possible: impl Fn(&What) -> bool) -> What {
+    let node = usize::try_from(dice.below(40)).unwrap_or(0);
+    let mut possible = kinds(node);
+    possible.retain(is_possible);
+    dice.pick(&possible).cloned().unwrap_or(What::Compaction)
 }
 
 #[cfg(test)]
