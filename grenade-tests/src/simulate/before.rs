@@ -90,10 +90,11 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
     }
     let ended = ended_at(world, current);
     let mut state = world.testbed.state();
-    let admissions = state.facts.rolled_back.get(&current.id).copied().unwrap_or(u64::MAX);
+    let then = state.facts.rolled_back.get(&current.id);
     // The window admits what it did before the upgrade: what was admitted only then came after the rollback, and so does what
-    // was not admitted until now, because its agent is cut off.
-    let came_later = |at: &At| state.facts.silent.came_after(*at, admissions);
+    // was not admitted until now, because its agent is cut off. That the store which rolled back did not know it is enough: an
+    // earlier one that was restored to before its admission may have known it.
+    let came_later = |at: &At| then.is_some_and(|then| state.facts.silent.came_after(*at, then));
     // What came back since, and was decommissioned, is moved to the former release by the order that waited for it.
     let is_moved = |at: &At, run: &Running| state.facts.is_being_moved(*at, run, ended, now);
     let others: Vec<String> = (state.slots.iter())

@@ -71,7 +71,7 @@ pub(super) fn judge(
         (PhaseName::RolledBack, Some(own)) => {
             if upgrade.schema.is_some() {
                 for (service, needs) in bound(upgrade, names) {
-                    facts.services[service].undone = Some((needs, facts.silent.admissions()));
+                    facts.services[service].undone = Some((needs, facts.silent.counted()));
                 }
             }
             all_serve(facts, slots, names, (own, upgrade.spec.from.get()), (10, now));

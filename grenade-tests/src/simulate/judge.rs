@@ -15,7 +15,7 @@ use super::document::Fall;
 use super::late_failures::LateFailures;
 use super::moves::Moves;
 use super::record_size::CommitSizes;
-use super::silence::SilentInstances;
+use super::silence::{Counted, SilentInstances};
 use super::slot::{At, Cause, Slot};
 use super::stream_facts::StreamFacts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,8 +73,8 @@ pub(super) struct Facts {
     pub taken_back: BTreeMap<At, u64>,
     /// The phase of each upgrade, and since when.
     pub phases: BTreeMap<String, (PhaseName, u64)>,
-    /// How many admissions there were when an upgrade was rolled back.
-    pub rolled_back: BTreeMap<String, u64>,
+    /// What counted when an upgrade was rolled back.
+    pub rolled_back: BTreeMap<String, Counted>,
     /// Upgrades that have left preflight, and not only to end: from there on the window is theirs.
     pub staged: BTreeSet<String>,
     /// Every phase that any upgrade reached.
@@ -289,8 +289,8 @@ impl Facts {
     /// An instance answers 200 again: its version is one that was admitted lately.
     pub(super) fn came_in(&mut self, now: u64, at: At, version: u32, name: &str) {
         let Some(service) = self.services.get(at.0) else { return };
-        let came_after = |ended| self.silent.came_after(at, ended);
-        if service.undone.is_some_and(|(needs, ended)| version >= needs && came_after(ended)) {
+        let undone = service.undone.as_ref();
+        if undone.is_some_and(|(needs, then)| version >= *needs && self.silent.came_after(at, then)) {
             self.late.insert(at);
         }
         let mut allowed = service.windows.iter().rev();

@@ -12,11 +12,22 @@ pub(super) struct SilentInstances {
     decommissioned: BTreeSet<At>,
     /// How many admissions there were, in all stores.
     admissions: u64,
-    /// Those that a store has admitted, also one that was lost; each with the number of its first admission.
-    known: BTreeMap<At, u64>,
+    /// Those that a store has admitted, also one that was lost.
+    known: BTreeSet<At>,
     silent: BTreeMap<At, Silence>,
     /// When those that had been silent were heard again.
     heard_again: BTreeMap<At, u64>,
+}
+
+/// What the store knew of instances at a moment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counted {
+    /// How many admissions there were, in all stores. Their number tells what came first within a millisecond.
+    admissions: u64,
+    /// Those that counted.
+    counts: BTreeSet<At>,
+    /// Those that a person had decommissioned.
+    decommissioned: BTreeSet<At>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +66,7 @@ impl SilentInstances {
     /// It was admitted.
     pub(super) fn admitted(&mut self, at: At) {
         self.admissions += 1;
-        self.known.entry(at).or_insert(self.admissions);
+        self.known.insert(at);
         self.decommissioned.remove(&at);
         self.admitted.entry(at).or_insert(self.admissions);
     }
@@ -76,21 +87,26 @@ impl SilentInstances {
         self.admitted.contains_key(&at)
     }
 
-    /// How many admissions there were. Their number tells what came first within a millisecond.
-    pub(super) fn admissions(&self) -> u64 {
-        self.admissions
+    /// What the store knows now.
+    pub(super) fn counted(&self) -> Counted {
+        Counted {
+            admissions: self.admissions,
+            counts: self.admitted.keys().copied().collect(),
+            decommissioned: self.decommissioned.clone(),
+        }
     }
 
     /// Whether a store has ever admitted it.
     pub(super) fn is_known(&self, at: At) -> bool {
-        self.known.contains_key(&at)
+        self.known.contains(&at)
     }
 
-    /// Whether it counts only since a moment at which there were so many admissions, or no store has admitted it yet. One
-    /// that was decommissioned, or admitted by a store that is lost, came with its first admission.
-    pub(super) fn came_after(&self, at: At, admissions: u64) -> bool {
-        let since = self.admitted.get(&at).or_else(|| self.known.get(&at));
-        since.is_none_or(|since| *since > admissions)
+    /// Whether it counts only since a moment, or does not count, and the store of that moment did not know it. One that was
+    /// decommissioned then was known for as long as it still is: it came after where that was lost with its store.
+    pub(super) fn came_after(&self, at: At, then: &Counted) -> bool {
+        let is_still_gone = then.decommissioned.contains(&at) && self.is_decommissioned(at);
+        let was_known = then.counts.contains(&at) || is_still_gone;
+        self.admitted.get(&at).map_or(!was_known, |since| *since > then.admissions)
     }
 
     /// The instances of a service that count and have been silent since before `then`, each with the rule that a version
@@ -131,9 +147,9 @@ mod tests {
     #[test]
     fn it_counts_from_its_first_admission_on() {
         let mut silent = SilentInstances::default();
-        assert!(silent.came_after((0, 1), silent.admissions()), "no store knows of it");
+        assert!(silent.came_after((0, 1), &silent.counted()), "no store knows of it");
         silent.admitted((0, 1));
-        let end = silent.admissions();
+        let end = &silent.counted();
         silent.admitted((0, 2));
         silent.admitted((0, 1));
         assert!(!silent.came_after((0, 1), end), "its second admission changes nothing");
@@ -150,7 +166,7 @@ mod tests {
     fn admission_by_a_lost_store_is_remembered() {
         let mut silent = SilentInstances::default();
         silent.admitted((0, 1));
-        let end = silent.admissions();
+        let end = &silent.counted();
         silent.begin_again();
         assert!(!silent.counts((0, 1)) && silent.is_known((0, 1)));
         assert!(!silent.came_after((0, 1), end), "a former store knew of it");
@@ -161,5 +177,31 @@ mod tests {
         silent.begin_again();
         assert!(!silent.came_after((0, 1), end), "the first store knew of it");
         assert!(silent.came_after((0, 3), end), "the first store that knew of it admitted it only then");
+    }
+
+    #[test]
+    fn what_a_restored_store_does_not_know_comes_after() {
+        let mut silent = SilentInstances::default();
+        silent.admitted((0, 1));
+        silent.begin_again();
+        let end = &silent.counted();
+        assert!(silent.is_known((0, 1)) && silent.came_after((0, 1), end), "this store never knew of it");
+        silent.decommissioned((0, 1));
+        assert!(silent.came_after((0, 1), end), "it was decommissioned only after the end");
+    }
+
+    #[test]
+    fn decommission_lost_with_its_store_binds_nothing() {
+        let mut silent = SilentInstances::default();
+        silent.admitted((0, 1));
+        silent.admitted((0, 2));
+        silent.decommissioned((0, 1));
+        let end = &silent.counted();
+        assert!(!silent.came_after((0, 1), end), "an order waits for it");
+        silent.begin_again();
+        assert!(silent.came_after((0, 1), end), "the order is lost");
+        assert!(!silent.came_after((0, 2), end), "it counted at the end");
+        silent.decommissioned((0, 1));
+        assert!(!silent.came_after((0, 1), end), "the copy has the order");
     }
 }

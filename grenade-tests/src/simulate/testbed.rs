@@ -157,6 +157,20 @@ impl Testbed {
         let built = state.releases.iter().filter(|(tag, _)| tag.starts_with(&prefix));
         lowest(runs, allowed).or_else(|| lowest(built, allowed)).cloned()
     }
+
+    /// The release that a person starts in the place of a version that they put back: of the version that it replaced, which
+    /// was in rotation there, else as for a node that is built again. Another one that runs may be a newcomer's, and its rows
+    /// not filled yet.
+    pub(super) fn started_again(
+        &self,
+        service: usize,
+        put_back: u32,
+        allowed: &RangeInclusive<u32>,
+    ) -> Option<String> {
+        let replaced = Some(put_back + 1).filter(|version| allowed.contains(version));
+        let release = replaced.and_then(|version| self.built_again(service, &(version..=version)));
+        release.or_else(|| self.built_again(service, allowed))
+    }
 }
 
 fn lowest<'a>(
@@ -198,6 +212,16 @@ mod tests {
         testbed.start((0, 0), "pantry-4-mended");
         assert_eq!(built(1, u32::MAX).as_deref(), Some("pantry-4-mended"), "it runs");
         assert_eq!(built(1, 3).as_deref(), Some("pantry-3"), "what runs is not allowed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn version_put_back_is_replaced_by_the_one_it_replaced() {
+        let testbed = testbed();
+        testbed.start((0, 0), "pantry-4-mended");
+        let started = |put_back, floor| testbed.started_again(0, put_back, &(floor..=4));
+        assert_eq!(started(2, 3).as_deref(), Some("pantry-3"), "a newcomer runs another one");
+        assert_eq!(started(2, 4).as_deref(), Some("pantry-4-mended"), "the window does not admit it");
+        assert_eq!(started(1, 2).as_deref(), Some("pantry-4-mended"), "no release has that version");
     }
 
     #[tokio::test(start_paused = true)]

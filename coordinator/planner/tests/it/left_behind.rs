@@ -87,11 +87,17 @@ fn failed_new_release_is_replaced_after_a_rollback() {
 
 /// One instance is replaced, falls silent and is decommissioned; then the upgrade is rolled back.
 fn decommissioned_before_the_rollback(order: Disposition) -> (World, usize) {
+    decommissioned_after(order, |_, _| ())
+}
+
+/// The same, where something happens to it before it falls silent.
+fn decommissioned_after(order: Disposition, before: fn(&mut World, usize)) -> (World, usize) {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
     let is_new = |world: &World| world.versions().contains(&2) && world.really_in_service() == 3;
     world.until("one is new", is_new);
     let n = world.versions().iter().position(|version| *version == 2).unwrap();
+    before(&mut world, n);
     world.fall_silent(n);
     let directive =
         world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap().directive.as_ref();
@@ -118,6 +124,31 @@ fn decommissioned_one_returns_to_the_former_release() {
         world.run();
         assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3), "{order:?}");
     }
+}
+
+#[test]
+fn new_release_under_a_version_put_back_returns_to_former() {
+    let put_back = |world: &mut World, n: usize| world.return_with(&node(n), 1);
+    let (mut world, n) = decommissioned_after(Disposition::Serve { returning: false }, put_back);
+    let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap();
+    assert_eq!(instance.inventory.as_ref().unwrap().version, release(1).version);
+    let order = &instance.directive.as_ref().unwrap().disposition;
+    assert_eq!(*order, Disposition::Replace { release: release(1) });
+    // Its machine starts what is installed.
+    world.return_with(&node(n), 2);
+    world.run();
+    assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3));
+}
+
+#[test]
+fn decommissioned_one_at_the_former_release_goes_on() {
+    let put_back = |world: &mut World, n: usize| world.return_with(&node(n), 1);
+    let (mut world, n) = decommissioned_after(Disposition::Serve { returning: false }, put_back);
+    world.return_with(&node(n), 1);
+    assert_eq!(world.really_in_service(), 3);
+    world.run();
+    assert_eq!(world.agents[&node(n)].report.step, Step::Serving);
+    assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3));
 }
 
 #[test]

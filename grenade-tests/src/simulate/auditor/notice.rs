@@ -123,7 +123,7 @@ fn upgraded(
         line = Some(format!("{id}: {phase:?}"));
         if revision.is_some() {
             if phase == PhaseName::RolledBack {
-                facts.rolled_back.insert(id.to_owned(), facts.silent.admissions());
+                facts.rolled_back.insert(id.to_owned(), facts.silent.counted());
             }
             ends::judge(facts, slots, testbed.names(), upgrade, now);
             if matches!(phase, PhaseName::Remove | PhaseName::Completed) {

@@ -46,13 +46,14 @@ pub(super) fn put_right(world: &World, service: usize) -> bool {
         let of_it = slots.iter().filter(|(at, _)| at.0 == service);
         let outside = of_it.filter_map(|(at, slot)| {
             let run = slot.running.as_ref().filter(is_outside)?;
-            Some((*at, is_to_be_replaced(slot, run, now)))
+            Some((*at, run.is.version, is_to_be_replaced(slot, run, now)))
         });
-        let outside: Vec<(At, bool)> = outside.collect();
+        let outside: Vec<(At, u32, bool)> = outside.collect();
         (admitted, outside)
     };
-    let Some(right) = world.testbed.built_again(service, &admitted) else { return true };
-    for (at, _) in outside.iter().filter(|(_, is_to_be_replaced)| *is_to_be_replaced) {
+    for (at, version, _) in outside.iter().filter(|(.., is_to_be_replaced)| *is_to_be_replaced) {
+        let right = world.testbed.started_again(service, *version, &admitted);
+        let Some(right) = right else { return true };
         world.testbed.reload(*at, &right, false);
     }
     outside.is_empty()
@@ -60,14 +61,14 @@ pub(super) fn put_right(world: &World, service: usize) -> bool {
 
 /// Where an answer says that a version which a person put back is outside of a window, they start one that is inside.
 pub(in crate::simulate) fn answered(world: &World, answer: &str) {
-    let put_back: Vec<At> = {
+    let put_back: Vec<(At, u32)> = {
         let (now, state) = (world.testbed.now(), world.testbed.state());
-        let is_put_back = |slot: &Slot| slot.alive(now).is_some_and(|run| run.put_back);
-        state.slots.iter().filter(|(_, slot)| is_put_back(slot)).map(|(at, _)| *at).collect()
+        let put_back = |slot: &Slot| slot.alive(now).filter(|run| run.put_back).map(|run| run.is.version);
+        state.slots.iter().filter_map(|(at, slot)| Some((*at, put_back(slot)?))).collect()
     };
-    for at in put_back {
+    for (at, version) in put_back {
         let admitted = window_in(answer, &world.testbed.names().instance(at));
-        let right = admitted.and_then(|admitted| world.testbed.built_again(at.0, &admitted));
+        let right = admitted.and_then(|admitted| world.testbed.started_again(at.0, version, &admitted));
         if let Some(right) = right {
             world.testbed.reload(at, &right, false);
         }

@@ -55,7 +55,8 @@ impl Facts {
     /// The same of the version before the one that uses what a rollback of an upgrade of the schema undoes.
     pub(in crate::simulate) fn is_taken_for_former(&self, at: At, slot: &Slot) -> bool {
         let Some(service) = self.services.get(at.0) else { return false };
-        let undone = [service.undoing.map(|(needs, _)| needs), service.undone.map(|(needs, _)| needs)];
+        let undone = service.undone.as_ref().map(|(needs, _)| *needs);
+        let undone = [service.undoing.map(|(needs, _)| needs), undone];
         undone.into_iter().flatten().any(|needs| self.is_taken_for(at, slot, needs.saturating_sub(1)))
     }
 }
@@ -64,6 +65,7 @@ impl Facts {
 mod tests {
     use super::super::ServiceFacts;
     use super::*;
+    use crate::simulate::silence::Counted;
     use crate::simulate::slot::Behaviour;
 
     const PLACE: At = (0, 0);
@@ -124,8 +126,10 @@ mod tests {
         };
         assert!(!is_excused(|_| (), Some(1)), "nothing is undone");
         assert!(is_excused(|service| service.undoing = Some((2, false)), Some(1)));
-        assert!(is_excused(|service| service.undone = Some((2, 0)), Some(1)));
-        assert!(!is_excused(|service| service.undone = Some((3, 0)), Some(1)), "what it uses is there");
-        assert!(!is_excused(|service| service.undone = Some((2, 0)), None), "it says what it is");
+        let undone = |service: &mut ServiceFacts| service.undone = Some((2, Counted::default()));
+        assert!(is_excused(undone, Some(1)));
+        assert!(!is_excused(undone, None), "it says what it is");
+        let later = |service: &mut ServiceFacts| service.undone = Some((3, Counted::default()));
+        assert!(!is_excused(later, Some(1)), "what it uses is there");
     }
 }

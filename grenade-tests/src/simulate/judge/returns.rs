@@ -16,10 +16,10 @@ impl Facts {
     /// last directive replaces it with another release, and it was started, or its agent was heard again, not `OLD` ago. While
     /// its agent is silent, nothing moves it.
     pub(in crate::simulate) fn is_returning(&self, at: At, run: &Running, now: u64) -> bool {
-        let undone = self.services.get(at.0).and_then(|service| service.undone);
-        let came_after = undone.is_some_and(|(needs, admissions)| {
-            let is_back = self.silent.is_decommissioned(at) || self.silent.came_after(at, admissions);
-            run.is.version >= needs && is_back
+        let undone = self.services.get(at.0).and_then(|service| service.undone.as_ref());
+        let came_after = undone.is_some_and(|(needs, then)| {
+            let is_back = self.silent.is_decommissioned(at) || self.silent.came_after(at, then);
+            run.is.version >= *needs && is_back
         });
         let heard_since = self.silent.heard_since(at);
         let is_new = heard_since.is_none_or(|since| now < since.max(run.since) + OLD);
@@ -52,7 +52,7 @@ mod tests {
     fn facts() -> Facts {
         let mut judged = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
         judged.silent.admitted(PLACE);
-        judged.services[0].undone = Some((2, judged.silent.admissions()));
+        judged.services[0].undone = Some((2, judged.silent.counted()));
         judged.replaced_by.insert(PLACE, "pantry-1".to_owned());
         judged
     }

@@ -1,6 +1,7 @@
 //! One service, as the judge knows it, and what the spec of its upgrade allows.
 
 use crate::simulate::scenario::UpgradePlan;
+use crate::simulate::silence::Counted;
 use std::ops::RangeInclusive;
 use tidegate_proto::record::window::Window;
 
@@ -42,9 +43,9 @@ pub(in crate::simulate) struct ServiceFacts {
     pub contracted: u32,
     /// Since when its database lacks the form of the upgrade under way, as far as the judge has looked.
     pub lacks_since: Option<u64>,
-    /// The lowest version that uses the form which the last rollback of an upgrade of its schema undid, and how many
-    /// admissions there were when that ended.
-    pub undone: Option<(u32, u64)>,
+    /// The lowest version that uses the form which the last rollback of an upgrade of its schema undid, and what counted when
+    /// that ended.
+    pub undone: Option<(u32, Counted)>,
     /// The same version from when a rollback begins until an upgrade of its schema goes on, and whether the rollback has ended.
     pub undoing: Option<(u32, bool)>,
     /// Drains that break rule 1 if the database still lacked the form, each with its time and what to say of it.

@@ -293,7 +293,7 @@ fn instance_admitted_after_a_rollback_is_late() {
     let mut judged = facts(1, 0);
     judged.services[0].windows = vec![(10_000, 1, u32::MAX)];
     judged.silent.admitted(PLACE);
-    judged.services[0].undone = Some((2, judged.silent.admissions()));
+    judged.services[0].undone = Some((2, judged.silent.counted()));
     judged.came_in(12_000, PLACE, 2, "pantry/n0");
     assert!(judged.late.is_empty(), "it was admitted before the end");
     judged.silent.decommissioned(PLACE);

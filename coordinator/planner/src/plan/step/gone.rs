@@ -1,6 +1,8 @@
 //! Decommissioned instances at the end of a rollback. Their last order may be the replacement with the new release, or their
-//! agents may start it as what ran there last; and the window, which is put back as it was, may admit it. Nothing moves them
-//! once the upgrade is over, so they are ordered before that to run the former release where they come back.
+//! agents or machines may start it; and the window, which is put back as it was, may admit it. Nothing moves them once the
+//! upgrade is over, so they are ordered before that to run the former release where they come back. That an instance ran the
+//! former version when it was last admitted decides nothing: a person may have put that in place of the new release, which
+//! the machine starts when it boots.
 //!
 //! # Invariants
 //! * The order costs no capacity: it presumes that the instance is out of rotation, and its agent declines it where that is
@@ -16,11 +18,11 @@ use tidegate_proto::{Release, UpgradeId};
 /// How many instances one turn orders; the next turn goes on.
 const AT_ONCE: usize = 10 * BATCH;
 
-/// Orders those that would run another release; returns whether it planned any.
+/// Orders those that may run another release; returns whether it planned any.
 pub(super) fn direct(draft: &mut Draft<'_>, former: &Release) -> bool {
     let id = draft.id;
     let all = draft.service().into_iter().flat_map(ServiceFleet::every_instance);
-    let gone = all.filter(|instance| may_run_another(instance, id, former)).take(AT_ONCE);
+    let gone = all.filter(|instance| may_start_another(instance, id, former)).take(AT_ONCE);
     let order =
         |instance| Order { as_reported: true, ..Order::replace_what_is_out(instance, former.clone()) };
     let orders: Vec<Order<'_>> = gone.map(order).collect();
@@ -29,19 +31,13 @@ pub(super) fn direct(draft: &mut Draft<'_>, former: &Release) -> bool {
     !orders.is_empty()
 }
 
-/// Whether a decommissioned instance was to be replaced with another release, or last ran one under this upgrade. A cordon
+/// Whether a decommissioned instance was to be replaced with another release, or has another order of this upgrade. A cordon
 /// keeps orders away from its node.
-fn may_run_another(instance: &Instance, upgrade: &UpgradeId, former: &Release) -> bool {
+fn may_start_another(instance: &Instance, upgrade: &UpgradeId, former: &Release) -> bool {
     let is_gone = instance.is_decommissioned() && instance.report.is_none() && !instance.cordoned;
     let Some(directive) = instance.directive.as_ref().filter(|_| is_gone) else { return false };
     match &directive.disposition {
         Disposition::Replace { release } => release != former,
-        _ => directive.upgrade == *upgrade && ran_another(instance, former),
+        _ => directive.upgrade == *upgrade,
     }
-}
-
-fn ran_another(instance: &Instance, former: &Release) -> bool {
-    instance.inventory.as_ref().is_some_and(|last| {
-        last.version != former.version || last.release.as_ref().is_some_and(|tag| *tag != former.tag)
-    })
 }
