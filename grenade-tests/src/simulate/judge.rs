@@ -305,8 +305,7 @@ impl Facts {
             }
         }
         let Some((floor, ceiling)) = outside else { return };
-        if service.has_no_window && !self.bound.contains(&at) {
-            // No component could know that the store which was lost had a window.
+        if self.knows_no_window(at) {
             self.unbound.insert(at);
             return;
         }

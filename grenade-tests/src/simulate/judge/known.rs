@@ -37,6 +37,22 @@ impl Facts {
         lasted_until(&self.byzantine, at.1, slot.release_since)
     }
 
+    /// Whether no component could know that the store which was lost had a window: this one has none, and the agent of the
+    /// instance acknowledged none, or has lost its journal since.
+    pub(super) fn knows_no_window(&self, at: At) -> bool {
+        self.services.get(at.0).is_some_and(|service| service.has_no_window) && !self.bound.contains(&at)
+    }
+
+    /// A release is started. Where no component could know of the window that does not admit it, a person may set one that
+    /// does before it comes into rotation.
+    pub(in crate::simulate) fn started(&mut self, at: At, version: u32) {
+        let is_outside =
+            self.services.get(at.0).is_some_and(|service| !service.admitted().contains(&version));
+        if is_outside && self.knows_no_window(at) {
+            self.unbound.insert(at);
+        }
+    }
+
     /// Whether a person showed an instance not `OLD` ago at a version that the window does not admit. Its agent hides it again,
     /// but does not run beside a second one of its node until the lease of that has ended.
     pub(in crate::simulate) fn is_shown_outside(&self, at: At, run: &Running, now: u64) -> bool {
@@ -93,6 +109,24 @@ mod tests {
         assert!(!judged.is_taken_for((0, 1), &release(Some(1)), 1), "the journal of another agent was lost");
         judged.journals_lost.clear();
         assert!(!judged.is_taken_for(PLACE, &release(Some(1)), 1), "its journal has what was started");
+    }
+
+    #[test]
+    fn only_what_starts_outside_a_lost_window_is_unbound() {
+        let unbound = |has_no_window: bool, is_bound: bool| {
+            let mut judged = facts(|service| {
+                service.windows = vec![(0, 1, 1)];
+                service.has_no_window = has_no_window;
+            });
+            judged.bound.extend(is_bound.then_some(PLACE));
+            [1, 2].map(|version| {
+                judged.started(PLACE, version);
+                judged.unbound.contains(&PLACE)
+            })
+        };
+        assert_eq!(unbound(true, false), [false, true]);
+        assert_eq!(unbound(false, false), [false; 2], "the store has the window");
+        assert_eq!(unbound(true, true), [false; 2], "its agent has acknowledged the window");
     }
 
     #[test]

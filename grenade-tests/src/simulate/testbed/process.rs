@@ -18,6 +18,7 @@ impl Testbed {
         state.next += 1;
         let pid = i32::try_from(state.next).unwrap_or(i32::MAX) + 1000;
         let Some(is) = state.releases.get(tag).cloned() else { return pid };
+        state.facts.started(at, is.version);
         let slot = state.slots.entry(at).or_default();
         let still = slot.alive(now).map(|run| run.tag.clone());
         slot.running = Some(Running { tag: tag.to_owned(), is, since: now, pid, put_back: false });

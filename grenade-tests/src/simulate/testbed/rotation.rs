@@ -164,6 +164,30 @@ mod tests {
         state.facts.breaches.iter().map(|breach| breach.rule).collect()
     }
 
+    /// Whether the judge has no window for a version that is started outside the last one and answers 200 only once another
+    /// admits it.
+    async fn is_unbound(has_no_window: bool) -> bool {
+        let windows = vec![(0, 1, 1)];
+        let service = ServiceFacts { instances: 1, windows, has_no_window, ..ServiceFacts::default() };
+        let facts = Facts { services: vec![service], ..Facts::default() };
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let releases = [("pantry-2".to_owned(), Behaviour::good(2, 8_000))].into();
+        let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
+        testbed.start(PLACE, "pantry-2");
+        testbed.state().facts.services[0].windows.push((0, 1, 2));
+        testbed.state().facts.services[0].has_no_window = false;
+        seconds_pass(&testbed, 10).await;
+        let state = testbed.state();
+        assert!(state.slots[&PLACE].serves, "it came in");
+        state.facts.unbound.contains(&PLACE)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn window_set_after_its_start_does_not_bind_a_newcomer() {
+        assert!(is_unbound(true).await);
+        assert!(!is_unbound(false).await, "the store had the window");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn put_back_outside_is_not_shown_by_the_agent_that_hid_it() {
         let hides = |testbed: &Testbed| {
