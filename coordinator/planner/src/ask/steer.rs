@@ -277,16 +277,17 @@ fn taken_out_again(
     body: &mut Directive,
     commit: Commit,
 ) -> Result<Commit, Refusal> {
+    // Where it is hidden or has ended, its agent declines the order once the instance is in rotation again.
+    let presumes_out = capacity::is_hidden(instance) || instance.runs_nothing();
     if is_counted_out(instance) {
         // It leaves the budget as it is. Where requests may reach it, it may be in rotation again at any moment.
-        body.presumes_out |= must_presume_out(fleet, stored, instance);
+        body.presumes_out |= presumes_out || must_presume_out(fleet, stored, instance);
         let service = &stored.spec.service;
         let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::budget_at);
         return Ok(commit.when(Precondition::At(Key::Budget(service.clone()), at)));
     }
-    // It costs no budget where it is hidden or has ended: its agent declines it where the instance is in rotation again.
-    body.presumes_out = capacity::is_hidden(instance) || instance.runs_nothing();
-    match body.presumes_out {
+    body.presumes_out = presumes_out;
+    match presumes_out {
         true => Ok(commit),
         false => taken_out(fleet, moment, stored, instance, commit),
     }

@@ -314,19 +314,24 @@ fn retry_of_an_unready_one_in_rotation_is_within_the_budget() {
     }
 }
 
+/// Its order counts it as out already where it runs no version.
 #[test]
 fn retry_of_a_hidden_instance_costs_no_budget_and_says_so() {
-    for rotation in [Rotation::Out, Rotation::Leaving, Rotation::Maintenance] {
+    let hidden = [Rotation::Out, Rotation::Leaving, Rotation::Maintenance];
+    let cases = hidden.into_iter().flat_map(|rotation| [(rotation, Some(two())), (rotation, None)]);
+    for (rotation, version) in cases {
         let (mut world, first) = with_room_for_one();
         fails(&mut world, &first[0], true, true);
         let report = &mut world.agents.get_mut(&first[0]).unwrap().report;
         report.step = Step::Failed { at: "verifying".into(), reason: "not ready".into() };
-        report.rotation = rotation;
+        (report.rotation, report.version) = (rotation, version);
         world.publish(&first[0]);
+        let with_room = retry(&world, &first[0]).unwrap();
         leaves(&mut world);
-        let commit = retry(&world, &first[0]).unwrap();
-        assert!(commit.writes.iter().any(presumes_out), "{rotation:?}: {:?}", commit.writes);
-        assert!(!commit.writes.iter().any(is_of_budget), "{rotation:?}");
+        for commit in [with_room, retry(&world, &first[0]).unwrap()] {
+            assert!(commit.writes.iter().any(presumes_out), "{rotation:?}, {version:?}: {:?}", commit.writes);
+            assert!(!commit.writes.iter().any(is_of_budget), "{rotation:?}, {version:?}");
+        }
     }
 }
 
@@ -343,6 +348,11 @@ fn retry_of_a_crashed_one_presumes_it_out_without_capacity() {
         !commit.writes.iter().any(|write| presumes_out(write) || is_of_budget(write)),
         "it counts already"
     );
+    let mut ended = world.clone();
+    ended.agents.get_mut(&first[0]).unwrap().report.nothing_runs = true;
+    ended.publish(&first[0]);
+    let commit = retry(&ended, &first[0]).unwrap();
+    assert!(commit.writes.iter().any(presumes_out), "its agent knows whether it runs: {:?}", commit.writes);
 
     leaves(&mut world);
     let commit = retry(&world, &first[0]).unwrap();
