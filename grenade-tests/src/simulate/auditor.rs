@@ -19,6 +19,9 @@ use tokio::task::JoinHandle;
 /// How often it is looked whether everything is followed.
 const CATCHES_UP: u32 = 20;
 
+/// The last directive of each instance, with the revision that wrote it: its generation.
+pub(super) type Directives = BTreeMap<Key, (i64, Value)>;
+
 /// The history of one store.
 pub(super) struct Auditor {
     trace: Arc<Mutex<Trace>>,
@@ -39,12 +42,13 @@ impl Auditor {
     }
 
     /// Follows a copy that was made earlier of the store with this history: up to where it was made, that is its own too,
-    /// which it may have compacted.
+    /// which it may have compacted. The store whose place it takes had these directives.
     ///
     /// # Errors
     /// None in practice: the store is reached in process.
     pub(super) async fn follow_copy(
         mut trace: Trace,
+        former: &Directives,
         copy: &Embedded,
         testbed: Testbed,
     ) -> Result<Self, etcd_client::Error> {
@@ -61,8 +65,16 @@ impl Auditor {
             facts.drains.begin_again();
             facts.late_failures.begin_again();
         }
+        // An agent reads the last directive only, and goes on under one that the former store had with the same generation.
+        let mut new = directives(&trace);
+        new.retain(|key, last| former.get(key) != Some(&*last));
         for revision in &trace.revisions {
-            revision.writes.iter().for_each(|written| notice(&testbed, written, None));
+            for written in &revision.writes {
+                let last = new.get(&written.key).map(|(number, _)| *number);
+                if !matches!(written.key, Key::Directive(..)) || last == Some(revision.number) {
+                    notice(&testbed, written, None);
+                }
+            }
         }
         Self::begin_after(copy, testbed, trace, made).await
     }
@@ -86,6 +98,11 @@ impl Auditor {
     /// The same, to be read at once.
     pub(super) fn trace(&self) -> MutexGuard<'_, Trace> {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last directive of each instance.
+    pub(super) fn directives(&self) -> Directives {
+        directives(&self.trace())
     }
 
     /// Every breach of a rule in the history, falsified where that is asked for.
@@ -189,6 +206,18 @@ impl Drop for Auditor {
     fn drop(&mut self) {
         self.follows.abort();
     }
+}
+
+fn directives(trace: &Trace) -> Directives {
+    let mut last = Directives::new();
+    for revision in &trace.revisions {
+        for written in &revision.writes {
+            if let (Key::Directive(..), Some(put)) = (&written.key, &written.put) {
+                last.insert(written.key.clone(), (revision.number, put.value.clone()));
+            }
+        }
+    }
+    last
 }
 
 /// Keys whose record cannot be read. An unreadable report counts as no report.

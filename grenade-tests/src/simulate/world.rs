@@ -211,7 +211,9 @@ impl World {
         let mut history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
         history.take_over_processes(&self.auditor.trace());
         self.testbed.state().facts.services.iter_mut().for_each(|service| service.has_no_window = true);
-        self.auditor = Auditor::follow_copy(history, &self.place.store(), self.testbed.clone()).await?;
+        let directives = self.auditor.directives();
+        self.auditor =
+            Auditor::follow_copy(history, &directives, &self.place.store(), self.testbed.clone()).await?;
         for (service, id) in self.auditor.begun_last() {
             let place = self.testbed.names().service(service.as_str());
             let plan = place_of(id.as_str()).and_then(|n| self.scenario.upgrades.get(n));

@@ -1,9 +1,10 @@
-//! What counts as written by a person, and which agents were started again.
+//! What counts as written by a person, which agents were started again, and what a copy of the store orders.
 
 use super::*;
 use crate::simulate::event_log::EventLog;
-use crate::simulate::judge::Facts;
+use crate::simulate::judge::{Facts, ServiceFacts};
 use crate::simulate::names::Names;
+use serde_json::json;
 
 const READABLE: &str = r#"{"schema":1,"upgrade":"u1"}"#;
 const UNREADABLE: &str = "{";
@@ -33,7 +34,7 @@ async fn by_hand(before: &[&str], after: &[&str], copied: &[(&str, &str)]) -> [B
     auditor.catch_up(&store).await.unwrap();
     let history = auditor.history();
     let of_the_store = history.by_hand.clone();
-    let auditor = Auditor::follow_copy(history, &copy, nowhere()).await.unwrap();
+    let auditor = Auditor::follow_copy(history, &auditor.directives(), &copy, nowhere()).await.unwrap();
     for (service, text) in copied {
         put(&copy, service, text).await;
     }
@@ -82,4 +83,50 @@ async fn agent_that_its_supervisor_started_again_is_noted() {
     auditor.catch_up(&store).await.unwrap();
     let restarts = auditor.history().restarts;
     assert_eq!(restarts, [("n00".parse().unwrap(), 2)], "before the larder's record");
+}
+
+/// Orders an instance to do this, a second after the order before.
+async fn direct(store: &Embedded, disposition: &str) {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let text = json!({
+        "schema": 1, "upgrade": "u0", "disposition": {"name": disposition},
+        "drain": {}, "health": {}, "term": "t1",
+    });
+    let key = Key::Directive("pantry".parse().unwrap(), "n00".parse().unwrap());
+    let mut client = store.client().await.unwrap();
+    client.put(Prefix::default().key(&key), text.to_string(), None).await.unwrap();
+}
+
+/// In which second an instance was ordered out, and in which its last directive was written, as the judge knows it once a copy
+/// has taken the store's place. The copy was made between these directives.
+async fn ordered(before: &[&str], after: &[&str]) -> [Option<u64>; 2] {
+    let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+    let facts = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
+    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), facts);
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+    for disposition in before {
+        direct(&store, disposition).await;
+    }
+    let copy = store.restored_in_memory();
+    for disposition in after {
+        direct(&store, disposition).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    auditor.catch_up(&store).await.unwrap();
+    let history = auditor.history();
+    Auditor::follow_copy(history, &auditor.directives(), &copy, testbed.clone()).await.unwrap();
+    let facts = &testbed.state().facts;
+    [&facts.ordered_out, &facts.directed].map(|times| times.get(&(0, 0)).map(|at| at / 1_000))
+}
+
+#[tokio::test(start_paused = true)]
+async fn directive_that_a_copy_has_too_is_no_new_order() {
+    assert_eq!(ordered(&["serve", "drain"], &[]).await, [Some(2), Some(2)]);
+    let older = ordered(&["serve", "drain"], &["stop"]).await;
+    assert_eq!(older, [Some(2), Some(4)], "the copy has another directive, which takes it out too");
+    let again = ordered(&["drain"], &["serve", "drain"]).await;
+    assert_eq!(again, [Some(3), Some(4)], "the copy has the drain before, which was taken back");
+    assert_eq!(ordered(&["drain"], &["serve"]).await, [Some(3), Some(3)], "the drain was taken back");
+    assert_eq!(ordered(&["serve"], &["drain"]).await, [None, Some(3)], "it was not ordered out yet");
 }
