@@ -153,7 +153,9 @@ impl Instance {
             self.writer.mark_changed();
         }
         self.writer.flush_first(&self.journal).await?;
-        if seen.store && self.store.link.is_lease_overdue() {
+        // A new lease says nothing of what was admitted under the former one.
+        let must_readmit = self.store.must_readmit(&self.journal, self.store.epoch());
+        if seen.store && (must_readmit || self.store.link.is_lease_overdue()) {
             self.reporter.warn(&LeaseOverdue);
             return Ok(false);
         }
@@ -228,7 +230,16 @@ mod tests {
         let identity = Identity { nonce: "nonce".into(), boot: "boot".into() };
         let mut instance = Instance::open(&Machine::shared(), &node, &service, &identity, &link).unwrap();
         let seen = Story::serving().seen;
+        let held = instance.store.epoch();
         assert!(instance.put_disable_file().await.unwrap());
+        for under in [None, held.map(|epoch| epoch + 1)] {
+            instance.store.admitted_under = under;
+            assert!(
+                !instance.enable(&seen).await.unwrap(),
+                "nothing is admitted under the lease {held:?}: {under:?}"
+            );
+        }
+        instance.store.admitted_under = held;
         assert!(instance.enable(&seen).await.unwrap());
         assert!(!service.disable_file.exists(), "its lease is held");
         assert!(instance.put_disable_file().await.unwrap());
