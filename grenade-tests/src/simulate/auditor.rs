@@ -55,15 +55,18 @@ impl Auditor {
         trace.go_back_to(made);
         // As they are in the copy: what could not be read when it was made is unreadable again, and nothing else is.
         trace.spoilt = unreadable(&prefix, found.kvs().iter().map(|kv| (kv.key(), kv.value())));
-        {
+        let ordered_before = {
             let facts = &mut testbed.state().facts;
             facts.silent.begin_again();
             facts.drains.begin_again();
             facts.late_failures.begin_again();
-        }
+            facts.forget_copied();
+            facts.ordered_out.clone()
+        };
         for revision in &trace.revisions {
             revision.writes.iter().for_each(|written| notice(&testbed, written, None));
         }
+        testbed.state().facts.note_copied(&ordered_before);
         Self::begin_after(copy, testbed, trace, made).await
     }
 

@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::simulate::event_log::EventLog;
-use crate::simulate::judge::Facts;
+use crate::simulate::judge::{Facts, ServiceFacts};
 use crate::simulate::names::Names;
 
 const READABLE: &str = r#"{"schema":1,"upgrade":"u1"}"#;
 const UNREADABLE: &str = "{";
+
+/// A directive that replaces an instance.
+const REPLACES: &str = include_str!("../../../../proto/tests/golden/directives.1.json");
 
 fn nowhere() -> Testbed {
     Testbed::new(Names::default(), BTreeMap::new(), EventLog::new(false), Facts::default())
@@ -82,4 +85,25 @@ async fn agent_that_its_supervisor_started_again_is_noted() {
     auditor.catch_up(&store).await.unwrap();
     let restarts = auditor.history().restarts;
     assert_eq!(restarts, [("n00".parse().unwrap(), 2)], "before the larder's record");
+}
+
+#[tokio::test(start_paused = true)]
+async fn order_that_only_a_copy_has_is_lost_with_it() {
+    let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+    let facts = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
+    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), facts);
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+    let mut client = store.client().await.unwrap();
+    let key = Key::Directive("pantry".parse().unwrap(), "n00".parse().unwrap());
+    client.put(Prefix::default().key(&key), REPLACES, None).await.unwrap();
+    auditor.catch_up(&store).await.unwrap();
+    let (history, copy) = (auditor.history(), store.restored_in_memory());
+    let is_ordered_out = || testbed.state().facts.ordered_out.contains_key(&(0, 0));
+    assert!(is_ordered_out());
+    testbed.state().facts.stopped((0, 0));
+    Auditor::follow_copy(history.clone(), &copy, testbed.clone()).await.unwrap();
+    assert!(is_ordered_out(), "its agent may obey the copy's order");
+    Auditor::follow_copy(history, &Embedded::in_memory(), testbed.clone()).await.unwrap();
+    assert!(!is_ordered_out(), "a blank store took the place of the copy");
 }
