@@ -59,12 +59,14 @@ impl Auditor {
         trace.go_back_to(made);
         // As they are in the copy: what could not be read when it was made is unreadable again, and nothing else is.
         trace.spoilt = unreadable(&prefix, found.kvs().iter().map(|kv| (kv.key(), kv.value())));
-        {
+        let ordered_before = {
             let facts = &mut testbed.state().facts;
             facts.silent.begin_again();
             facts.drains.begin_again();
             facts.late_failures.begin_again();
-        }
+            facts.forget_copied();
+            facts.ordered_out.clone()
+        };
         // An agent reads the last directive only, and goes on under one that the former store had with the same generation.
         let mut new = directives(&trace);
         new.retain(|key, last| former.get(key) != Some(&*last));
@@ -76,6 +78,7 @@ impl Auditor {
                 }
             }
         }
+        testbed.state().facts.note_copied(&ordered_before);
         Self::begin_after(copy, testbed, trace, made).await
     }
 

@@ -1,6 +1,7 @@
 //! The judge: what a client, a database administrator and an auditor see, and whether it may be so. Nothing of the planner
 //! is asked.
 
+mod copied;
 mod drains;
 mod known;
 mod put_back;
@@ -60,6 +61,8 @@ pub(super) struct Facts {
     pub directed: BTreeMap<At, u64>,
     /// When a directive first took an instance out, of those that its agent has not carried out by a stop.
     pub ordered_out: BTreeMap<At, u64>,
+    /// Those of them that are ordered out only by the copy which the store is now, and whose agents were not seen to obey.
+    pub copied: BTreeSet<At>,
     /// What the spec of each upgrade allows, by its place in the scenario.
     pub limits: Vec<Limits>,
     /// What the upgrade allowed that ordered an instance out, until that is withdrawn or carried out by a stop: the store may
@@ -170,6 +173,7 @@ impl Facts {
 
     /// An upgrade, by its place in the scenario, has written this directive. A copy of the store that has it is no new order.
     pub(super) fn orders(&mut self, at: At, disposition: &Disposition, upgrade: Option<usize>) {
+        self.copied.remove(&at);
         let takes_out = !matches!(disposition, Disposition::Serve { .. });
         let limits = upgrade.filter(|_| takes_out).and_then(|place| self.limits.get(place)).copied();
         match limits {

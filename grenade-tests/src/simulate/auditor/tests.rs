@@ -9,6 +9,9 @@ use serde_json::json;
 const READABLE: &str = r#"{"schema":1,"upgrade":"u1"}"#;
 const UNREADABLE: &str = "{";
 
+/// A directive that replaces an instance.
+const REPLACES: &str = include_str!("../../../../proto/tests/golden/directives.1.json");
+
 fn nowhere() -> Testbed {
     Testbed::new(Names::default(), BTreeMap::new(), EventLog::new(false), Facts::default())
 }
@@ -129,4 +132,25 @@ async fn directive_that_a_copy_has_too_is_no_new_order() {
     assert_eq!(again, [Some(3), Some(4)], "the copy has the drain before, which was taken back");
     assert_eq!(ordered(&["drain"], &["serve"]).await, [Some(3), Some(3)], "the drain was taken back");
     assert_eq!(ordered(&["serve"], &["drain"]).await, [None, Some(3)], "it was not ordered out yet");
+}
+
+#[tokio::test(start_paused = true)]
+async fn order_that_only_a_copy_has_is_lost_with_it() {
+    let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+    let facts = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
+    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), facts);
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+    let mut client = store.client().await.unwrap();
+    let key = Key::Directive("pantry".parse().unwrap(), "n00".parse().unwrap());
+    client.put(Prefix::default().key(&key), REPLACES, None).await.unwrap();
+    auditor.catch_up(&store).await.unwrap();
+    let (history, copy) = (auditor.history(), store.restored_in_memory());
+    let is_ordered_out = || testbed.state().facts.ordered_out.contains_key(&(0, 0));
+    assert!(is_ordered_out());
+    testbed.state().facts.stopped((0, 0));
+    Auditor::follow_copy(history.clone(), &Directives::new(), &copy, testbed.clone()).await.unwrap();
+    assert!(is_ordered_out(), "its agent may obey the copy's order");
+    Auditor::follow_copy(history, &Directives::new(), &Embedded::in_memory(), testbed.clone()).await.unwrap();
+    assert!(!is_ordered_out(), "a blank store took the place of the copy");
 }

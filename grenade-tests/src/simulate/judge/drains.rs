@@ -45,6 +45,7 @@ impl Facts {
         ended: Option<u64>,
         name: &str,
     ) {
+        self.obeys_copied(at, step);
         let is_late = self.drains.end_by_deadline(at, step);
         let asks = self.services.get(at.0).is_some_and(|service| service.asks_balancer);
         if let Some(ended) = ended.filter(|ended| ended + COUNTED <= now)
