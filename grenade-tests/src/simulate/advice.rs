@@ -247,7 +247,25 @@ async fn reconcile(world: &World, taken_up: Vec<String>) {
     if let Err(why) = &done {
         put_back(world, why).await;
         version::answered(world, why);
+        rolled_back(world, why).await;
     }
+}
+
+/// Rolls back the upgrades that a refused plan names: the store was restored to before their rollback.
+async fn rolled_back(world: &World, answer: &str) {
+    for command in rollbacks_in(answer) {
+        let done = within(Operator::new(&world.coordinators).act(&command)).await;
+        world.testbed.log(format!("{command:?}: {done:?}"));
+    }
+}
+
+/// The rollbacks that an answer names; one for all instances of a service.
+fn rollbacks_in(answer: &str) -> Vec<Command> {
+    let commands = answer.split('`').map(understood);
+    let mut rollbacks: Vec<Command> =
+        commands.filter(|command| matches!(command, Command::RollBack(_))).collect();
+    rollbacks.dedup();
+    rollbacks
 }
 
 /// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, its
@@ -305,7 +323,8 @@ fn begun_undo(answer: &str) -> Option<(&str, Option<&str>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{begun_undo, included_by, is_disregarded};
+    use super::{begun_undo, included_by, is_disregarded, rollbacks_in};
+    use crate::simulate::operator::Command;
     use crate::simulate::slot::{Behaviour, Running, Slot};
     use tidegate_proto::wire::v1::RunningInstance;
 
@@ -340,6 +359,20 @@ mod tests {
         assert_eq!(begun_undo(&said(" --made-by u0")), Some(("0002_pantry", Some("u0"))));
         assert_eq!(begun_undo(&said("")), Some(("0002_pantry", None)));
         assert_eq!(begun_undo("`tidegate schema migrate --to 2 --migrations DIR` fills them"), None);
+    }
+
+    #[test]
+    fn each_rollback_that_a_refused_plan_names_is_read_once() {
+        let refused = |node: &str, id: &str| {
+            format!(
+                "pantry/{node}: it runs version 1, outside the new window [2, 2]; if upgrade {id} was rolled \
+                 back in the former store, roll it back first: `tidegate upgrade rollback {id} --why …`"
+            )
+        };
+        let answer = [refused("n00", "u0"), refused("n01", "u0"), refused("n00", "u1")].join("; ");
+        let named = ["u0", "u1"].map(|id| Command::RollBack(id.to_owned()));
+        assert_eq!(rollbacks_in(&answer), named);
+        assert!(rollbacks_in("`tidegate fleet reconcile` shows the plan").is_empty());
     }
 
     #[test]

@@ -13,6 +13,7 @@
 mod listed;
 mod proposal;
 mod propose;
+mod refused;
 
 pub use proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 

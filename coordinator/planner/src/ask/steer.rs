@@ -148,7 +148,12 @@ fn no_path(id: &UpgradeId, refused: &Refused) -> Refusal {
 
 /// On a store that is contradicted, the record of the upgrade may be older than what was done: it is not rolled back
 /// below what an instance obeyed, or what its database has contracted.
-fn beyond_former(fleet: &Fleet, moment: &Moment, id: &UpgradeId, upgrade: &Upgrade) -> Result<(), Refusal> {
+pub(super) fn beyond_former(
+    fleet: &Fleet,
+    moment: &Moment,
+    id: &UpgradeId,
+    upgrade: &Upgrade,
+) -> Result<(), Refusal> {
     if fleet.contradiction(&moment.schemas) != Contradiction::Supported {
         return Ok(());
     }

@@ -3,13 +3,13 @@
 use super::Refusal;
 use super::listed::listed;
 use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
+use super::refused::{MOST_WINDOWS, for_the_next_plan, lost_rollback, outside};
 use crate::contracted;
 use crate::fleet::{Against, Contradiction, Fleet, Instance, Stored};
 use crate::gate::store::awaited;
 use crate::gate::store::running::{Running, is_out, unknown};
 use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_proto::commit::MAX_COMMIT_OPERATIONS;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::reconciliation::{AcceptedState, Claim, Reconciliation};
 use tidegate_proto::record::report::{Report, Rotation};
@@ -17,10 +17,6 @@ use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, ServiceVers
 
 /// The most instances that one record disregards.
 const MOST_DISREGARDED: usize = 1_000;
-
-/// The most windows that one plan changes: they are written in one transaction with the record and its event. A window
-/// written before the record would hide the claim of an agent that obeyed a later window than the store has.
-const MOST_WINDOWS: usize = MAX_COMMIT_OPERATIONS - 2;
 
 /// A plan, with the record that it would write, without who applies it and why.
 pub(super) struct Planned {
@@ -81,11 +77,6 @@ fn demand_readable(fleet: &Fleet, services: &BTreeSet<&ServiceName>) -> Result<(
     }
 }
 
-/// Why a plan that changes too many windows is refused because of an instance whose window is one too many.
-fn for_the_next_plan() -> String {
-    format!("one plan changes at most {MOST_WINDOWS} windows: disregard it, and include it in the next")
-}
-
 fn names(instances: &BTreeSet<InstanceId>, service: &ServiceName, node: &NodeId) -> bool {
     instances.contains(&InstanceId::new(service.clone(), node.clone()))
 }
@@ -143,6 +134,7 @@ fn check(fleet: &Fleet, choices: &Choices) -> Result<(), Refusal> {
 /// What was said, by whom.
 struct Claims<'a> {
     fleet: &'a Fleet,
+    moment: &'a Moment,
     choices: &'a Choices,
     databases: Vec<(TermId, Revision)>,
     against: Vec<(InstanceId, &'a Instance, &'a Report, &'a Against)>,
@@ -182,7 +174,7 @@ impl<'a> Claims<'a> {
                 }
             }
         }
-        Self { fleet, choices, databases, against, terms, floors }
+        Self { fleet, moment, choices, databases, against, terms, floors }
     }
 
     /// The part of a claim that no database and no other node makes; none = it is supported.
@@ -375,6 +367,7 @@ impl<'a> Claims<'a> {
                 || service.window().map(|window| (window.floor, window.ceiling)),
                 |window| window.then,
             );
+            let lost = lost_rollback(self.fleet, self.moment, name, witnesses);
             for instance in service.instances() {
                 let id = InstanceId::new(name.clone(), instance.node.clone());
                 let running = Running::of(instance);
@@ -386,9 +379,7 @@ impl<'a> Claims<'a> {
                     (Running::At(version), Some((floor, ceiling)))
                         if version < floor || version > ceiling =>
                     {
-                        Some(format!(
-                            "it runs version {version}, outside the new window [{floor}, {ceiling}]"
-                        ))
+                        Some(outside(version, (floor, ceiling), lost))
                     }
                     _ => None,
                 };

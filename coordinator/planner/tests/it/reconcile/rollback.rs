@@ -1,8 +1,9 @@
 //! Rollbacks beside a reconciliation, and on a store that agents contradict.
 
-use super::{asker, elect, version};
+use super::{apply, asker, elect, publish, testify, version, window};
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
+use tidegate_planner::ask::reconcile::Choices;
 use tidegate_planner::gate::StoreGate;
 use tidegate_planner::{Reason, SchemaFacts, ask, plan};
 use tidegate_proto::record::report::Witness;
@@ -77,4 +78,49 @@ fn contradicted_store_refuses_a_rollback_below_an_obeyed_floor() {
     }
     let refused = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap_err();
     assert!(refused.message.contains("obeyed a floor of 2"), "{refused}");
+}
+
+/// The store is restored to remove, and the former one had rolled the upgrade back.
+fn rolled_back_after_the_backup() -> World {
+    let mut world = World::at_version_1(3);
+    elect(&mut world, 1);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    world.until("it removes", |world| world.phase() == Phase::Remove);
+    let backup = world.store.clone();
+    world.roll_back();
+    let serve = |world: &World| world.really_in_service() == 3;
+    world.until("all are back", |world| world.versions().iter().all(|v| *v == 1) && serve(world));
+    testify(&mut world);
+    world.store = backup;
+    publish(&mut world);
+    elect(&mut world, 9);
+    assert_eq!((world.phase(), window(&world)), (Phase::Remove, Some((2, 2))));
+    world
+}
+
+#[test]
+fn refused_plan_names_the_rollback_that_the_store_lost() {
+    let mut world = rolled_back_after_the_backup();
+    let refused = apply(&mut world, &Choices::default()).unwrap_err();
+    let first = "n0: it runs version 1, outside the new window [2, 2]; if upgrade u1 was rolled back in the \
+                 former store, roll it back first: `tidegate upgrade rollback u1 --why …`";
+    assert!(refused.message.contains(first), "{refused}");
+    world.roll_back();
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 2)), "it admits what runs");
+    let last = world.run();
+    assert_eq!(world.phase().name().word(), "rolled-back", "{:?}", last.waiting);
+    assert_eq!(world.versions(), [1, 1, 1]);
+}
+
+#[test]
+fn refused_plan_names_no_rollback_below_an_obeyed_floor() {
+    let mut world = rolled_back_after_the_backup();
+    world.agents.get_mut(&node(0)).unwrap().report.witness.floor = Some(version(2));
+    world.publish(&node(0));
+    let refused = apply(&mut world, &Choices::default()).unwrap_err();
+    assert!(refused.message.contains("outside the new window [2, 2]"), "{refused}");
+    assert!(!refused.message.contains("upgrade rollback"), "{refused}");
+    let barred = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap_err();
+    assert!(barred.message.contains("obeyed a floor of 2"), "{barred}");
 }
