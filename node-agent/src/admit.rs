@@ -199,9 +199,10 @@ fn window_admits(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Resul
     if window.admits(candidate.version) || mutant::is("window-is-not-asked") {
         return Ok(entry.mod_revision);
     }
-    let (side, bound) = match candidate.version < window.floor {
-        true => ("below the floor", window.floor),
-        false => ("above the ceiling", window.ceiling),
+    let above = candidate.version >= window.floor;
+    let (side, bound) = match above {
+        true => ("above the ceiling", window.ceiling),
+        false => ("below the floor", window.floor),
     };
     let reason = format!(
         "version {} of {} is {side} {bound}: the window {window} was set by upgrade {}",
@@ -210,7 +211,8 @@ fn window_admits(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Resul
     let (version, bears) = (candidate.version, window.bears(candidate.version));
     let [.., inventory_key] = keys(candidate.instance);
     let overtaken = window.follows_needs() && held(read, &inventory_key, candidate).is_some();
-    Err(NotAdmitted::Refused(Refusal { version, reason, window: entry.mod_revision, bears, overtaken }))
+    let at = entry.mod_revision;
+    Err(NotAdmitted::Refused(Refusal { version, reason, window: at, bears, overtaken, above }))
 }
 
 fn report_allows(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {

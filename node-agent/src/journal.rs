@@ -103,7 +103,7 @@ pub struct Admitted {
 }
 
 /// An admission that was refused.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The version that was refused.
     pub version: ServiceVersion,
@@ -118,6 +118,9 @@ pub struct Refusal {
     /// upgrade has moved this instance.
     #[serde(default)]
     pub overtaken: bool,
+    /// Whether it is above the ceiling of that window; else it is below the floor.
+    #[serde(default)]
+    pub above: bool,
 }
 
 impl State for Journal {
@@ -333,8 +336,7 @@ mod tests {
         journal.accept(order(7, Disposition::Drain));
         assert_eq!(journal.standing_admission(), Revision(5), "nothing was refused");
         let reason = "below the floor".to_owned();
-        journal.refusal =
-            Some(Refusal { version, window: Revision(8), reason, bears: false, overtaken: false });
+        journal.refusal = Some(Refusal { version, window: Revision(8), reason, ..Refusal::default() });
         assert_eq!(journal.standing_admission(), Revision::ABSENT);
         for generation in [9, 10] {
             journal.accept(order(generation, Disposition::Serve { returning: true }));

@@ -66,6 +66,17 @@ async fn only_what_is_within_the_window_is_admitted() {
     }
 }
 
+#[tokio::test]
+async fn refusal_names_the_bound_that_refuses() {
+    let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
+    let n1 = Asker::n1();
+    set_window(&store, &n1.instance.service, 2, 3).await;
+    for (n, is_above, bound) in [(1, false, "below the floor 2"), (4, true, "above the ceiling 3")] {
+        let Err(NotAdmitted::Refused(refusal)) = admit(&store, &n1.asks(n)).await else { panic!("{n}") };
+        assert_eq!((refusal.above, refusal.reason.contains(bound)), (is_above, true), "{}", refusal.reason);
+    }
+}
+
 /// The revision of the record that shows that the store fell back.
 fn fell_back(answer: Result<Admission, NotAdmitted>) -> Revision {
     match answer {

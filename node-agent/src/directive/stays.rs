@@ -2,7 +2,9 @@
 //! reconciled window does not admit, or that served while the floor rose above it to what compute releases need. How many
 //! others serve is known to the coordinator only, so it stays until the coordinator drains it, unless a contracted schema
 //! forbids its version. That holds whether it is verified or not, also under an order to replace it, which has brought it into
-//! rotation by then: what answers is not the release that is verified. Every other refused instance is disabled by its agent.
+//! rotation by then: what answers is not the release that is verified. An agent without a journal that finds an instance in
+//! rotation cannot tell whether a former store had admitted it: above the ceiling, it stays until a window is set after the
+//! reconciliation. Every other refused instance is disabled by its agent.
 
 use super::timers::Timers;
 use crate::config::Service;
@@ -25,6 +27,8 @@ pub(crate) fn is_still_in(
     let was_in = match &journal.phase {
         // What a boot has started came into rotation.
         Phase::Serving => journal.admitted_boot.as_deref() == Some(boot) && timers.has_no_gap(),
+        // Its agent has just begun, and has no journal of it.
+        Phase::Fresh => timers.has_no_gap(),
         Phase::Refused { stays, .. } => stays.is_some(),
         _ => false,
     };
@@ -42,7 +46,12 @@ pub(crate) fn stays(journal: &Journal, boot: &str, refusal: &Refusal, still_in: 
     let is_another = journal.admitted.as_ref().is_some_and(|a| a.version != refusal.version);
     let is_unadmitted = former || is_another;
     let stays_unverified = is_unadmitted && !mutant::is("changed-while-verified-is-disabled");
+    // Only a former store may have admitted it: its agent has admitted nothing since its journal began. Below the floor, what
+    // it needs may be gone.
+    let is_found = journal.admitted.is_none() && refusal.above;
     let served = match &journal.phase {
+        // No window was set since the store was reconciled, and the plan may have lacked this instance.
+        Phase::Fresh => is_found && refusal.window <= journal.witness.reconciled,
         Phase::Serving => is_unadmitted || refusal.overtaken,
         // The coordinator counts it as in rotation, whichever order brought it there.
         Phase::Verifying => stays_unverified,
@@ -53,8 +62,8 @@ pub(crate) fn stays(journal: &Journal, boot: &str, refusal: &Refusal, still_in: 
     };
     // A reconciled window does not say what was contracted: nothing was above the floor that was obeyed.
     let above_floor = journal.witness.floor.is_none_or(|floor| floor <= refusal.version);
-    let borne =
-        refusal.bears || former && above_floor || mutant::is("contracted-is-not-asked-of-what-serves");
+    let by_former = former && above_floor || is_found;
+    let borne = refusal.bears || by_former || mutant::is("contracted-is-not-asked-of-what-serves");
     served && still_in && borne && !mutant::is("changed-version-is-disabled-at-once")
 }
 
@@ -70,7 +79,7 @@ mod tests {
 
     fn refusal(bears: bool, overtaken: bool) -> Refusal {
         let reason = "below the floor".to_owned();
-        Refusal { version: version(1), window: Revision(7), reason, bears, overtaken }
+        Refusal { version: version(1), window: Revision(7), reason, bears, overtaken, above: false }
     }
 
     #[test]
@@ -165,6 +174,39 @@ mod tests {
             story.pass(0).pass(10);
             assert!(!still_in(&story), "{phase:?}: it has left rotation");
         }
+    }
+
+    /// Its store and its journal are lost, and it was not in the plan by which a person reconciled the store at revision 6.
+    fn found() -> Story {
+        let mut story = Story::serving();
+        story.journal = Journal::default();
+        story.journal.reconcile(Revision(6));
+        story.timers = Timers::new(story.seen.now, false);
+        story
+    }
+
+    fn is_left(story: &Story, window: i64, above: bool) -> bool {
+        let refusal = Refusal { window: Revision(window), above, ..refusal(false, false) };
+        stays(&story.journal, "boot", &refusal, still_in(story))
+    }
+
+    #[test]
+    fn instance_found_above_a_reconciled_window_stays() {
+        let mut story = found();
+        story.pass(0);
+        assert!(is_left(&story, 6, true), "how many others serve is not known to it");
+        assert!(is_left(&story, 5, true), "the reconciliation left the window as it was");
+        assert!(!is_left(&story, 6, false), "what it needs may be contracted");
+        assert!(!is_left(&story, 7, true), "the window was set later, as by an upgrade");
+        let mut hidden = found();
+        assert!(!is_left(hidden.disabled(), 6, true), "it is out of rotation");
+        let mut refuses = found();
+        refuses.seen.url = Url::Unavailable;
+        assert!(!is_left(refuses.pass(0), 6, true), "it comes into rotation");
+        story.enter(Phase::Refused { reason: "above".to_owned(), stays: Some("boot".to_owned()) });
+        assert!(is_left(&story, 7, true), "it is asked for again");
+        story.journal = Journal::default();
+        assert!(!is_left(&story, 6, true), "no person has reconciled the store");
     }
 
     /// A later window admits it, as that of a rollback does, on each node in the same moment.

@@ -72,7 +72,7 @@ fn refused_version_is_asked_again_when_the_window_moves() {
     assert!(matches!(story.act(), Act::AdmitRunning(..)));
     let reason = "below".to_owned();
     story.journal.refusal =
-        Some(Refusal { version: version(1), window: Revision(7), reason, bears: false, overtaken: false });
+        Some(Refusal { version: version(1), window: Revision(7), reason, ..Refusal::default() });
     story.seen.readmit = false;
     story.enter(Phase::refused("below"));
     assert_eq!(story.act(), Act::Disable, "it runs out of rotation");

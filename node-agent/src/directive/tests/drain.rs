@@ -344,7 +344,7 @@ fn refused_instance_drains_again_once_it_is_admitted() {
     assert_eq!(story.pass(0).act(), Act::AdmitRunning(version(3), None));
     let reason = "above the ceiling".to_owned();
     story.journal.refusal =
-        Some(Refusal { version: version(3), window: Revision(7), reason, bears: false, overtaken: false });
+        Some(Refusal { version: version(3), window: Revision(7), reason, ..Refusal::default() });
     story.enter(Phase::refused("above the ceiling"));
     assert_eq!(story.act(), Act::Disable);
     story.seen.probe = Probed::Version(version(1));

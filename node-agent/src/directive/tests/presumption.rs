@@ -174,8 +174,7 @@ fn directive_before_a_lost_journal_takes_nothing_out() {
 #[test]
 fn older_directive_is_obeyed_where_it_takes_nothing_out() {
     let reason = "outside".to_owned();
-    let refusal =
-        Refusal { version: version(1), window: Revision(3), reason, bears: false, overtaken: false };
+    let refusal = Refusal { version: version(1), window: Revision(3), reason, ..Refusal::default() };
     let mut hidden = with_a_new_journal();
     hidden.disabled();
     let mut refused = with_a_new_journal();

@@ -211,7 +211,7 @@ fn unanswering_service_is_stopped_first_under_a_former_order() {
 /// The window of revision 70 refuses this version.
 fn refusal(number: i64) -> Option<Refusal> {
     let reason = "outside".to_owned();
-    Some(Refusal { version: version(number), window: Revision(70), reason, bears: false, overtaken: false })
+    Some(Refusal { version: version(number), window: Revision(70), reason, ..Refusal::default() })
 }
 
 #[test]

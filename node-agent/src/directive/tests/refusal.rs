@@ -18,7 +18,7 @@ const BOOT: &str = "this boot";
 
 fn refusal(bears: bool) -> Refusal {
     let reason = "below the floor".to_owned();
-    Refusal { version: version(1), window: Revision(7), reason, bears, overtaken: false }
+    Refusal { version: version(1), window: Revision(7), reason, bears, ..Refusal::default() }
 }
 
 /// Version 2 was admitted and serves; now version 1 answers.

@@ -29,7 +29,7 @@ fn refused(since: fn(&mut Journal)) -> Story {
     let mut story = away();
     let reason = "below the floor".to_owned();
     story.journal.refusal =
-        Some(Refusal { version: version(1), window: Revision(7), reason, bears: false, overtaken: false });
+        Some(Refusal { version: version(1), window: Revision(7), reason, ..Refusal::default() });
     since(&mut story.journal);
     story
 }
