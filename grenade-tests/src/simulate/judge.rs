@@ -305,7 +305,12 @@ impl Facts {
             }
         }
         let Some((floor, ceiling)) = outside else { return };
-        if service.has_no_window && !self.bound.contains(&at) {
+        let is_bound = self.bound.contains(&at);
+        if is_bound && service.is_admitted_by_former(version, now) {
+            // Its agent does not obey the window of a copy before a person has reconciled that.
+            return;
+        }
+        if service.has_no_window && !is_bound {
             // No component could know that the store which was lost had a window.
             self.unbound.insert(at);
             return;

@@ -1,12 +1,13 @@
-//! What counts as written by a person, and which agents were started again.
+//! What counts as written by a person, which agents were started again, and when a copy is obeyed.
 
 use super::*;
 use crate::simulate::event_log::EventLog;
-use crate::simulate::judge::Facts;
+use crate::simulate::judge::{Facts, ServiceFacts};
 use crate::simulate::names::Names;
 
 const READABLE: &str = r#"{"schema":1,"upgrade":"u1"}"#;
 const UNREADABLE: &str = "{";
+const RECONCILED: &str = r#"{"schema":1,"who":"op","why":"restored","at":1,"terms":["former"]}"#;
 
 fn nowhere() -> Testbed {
     Testbed::new(Names::default(), BTreeMap::new(), EventLog::new(false), Facts::default())
@@ -59,9 +60,8 @@ async fn store_knows_its_own_terms_and_those_it_is_reconciled_with() {
     let store = Embedded::in_memory();
     let auditor = Auditor::begin(&store, nowhere(), 0).await.unwrap();
     let mut client = store.client().await.unwrap();
-    let reconciled = r#"{"schema":1,"who":"op","why":"restored","at":1,"terms":["former"]}"#;
     let given = r#"{"schema":1,"address":"http://c0:1","at":1}"#;
-    for (key, text) in [(Key::Term("own".parse().unwrap()), given), (Key::Reconciliation, reconciled)] {
+    for (key, text) in [(Key::Term("own".parse().unwrap()), given), (Key::Reconciliation, RECONCILED)] {
         client.put(Prefix::default().key(&key), text, None).await.unwrap();
     }
     auditor.catch_up(&store).await.unwrap();
@@ -82,4 +82,26 @@ async fn agent_that_its_supervisor_started_again_is_noted() {
     auditor.catch_up(&store).await.unwrap();
     let restarts = auditor.history().restarts;
     assert_eq!(restarts, [("n00".parse().unwrap(), 2)], "before the larder's record");
+}
+
+#[tokio::test(start_paused = true)]
+async fn copy_is_obeyed_once_it_is_reconciled_itself() {
+    let reconcile = async |store: &Embedded| {
+        let mut client = store.client().await.unwrap();
+        client.put(Prefix::default().key(&Key::Reconciliation), RECONCILED, None).await.unwrap();
+    };
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, nowhere(), 0).await.unwrap();
+    reconcile(&store).await;
+    auditor.catch_up(&store).await.unwrap();
+    let copy = store.restored_in_memory();
+    let testbed = nowhere();
+    let service = ServiceFacts { former: Some((u64::MAX, 2..=2)), ..ServiceFacts::default() };
+    testbed.state().facts.services.push(service);
+    let obeys_former = || testbed.state().facts.services[0].is_admitted_by_former(2, u64::MAX - 1);
+    let auditor = Auditor::follow_copy(auditor.history(), &copy, testbed.clone()).await.unwrap();
+    assert!(obeys_former(), "its former store was reconciled");
+    reconcile(&copy).await;
+    auditor.catch_up(&copy).await.unwrap();
+    assert!(!obeys_former());
 }
