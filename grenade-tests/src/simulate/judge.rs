@@ -309,6 +309,10 @@ impl Facts {
             }
         }
         let Some((floor, ceiling)) = outside else { return };
+        if self.bound.contains(&at) && service.is_admitted_by_former(version, now) {
+            // Its agent does not obey the window of a copy before a person has reconciled that.
+            return;
+        }
         if self.knows_no_window(at) {
             self.unbound.insert(at);
             return;

@@ -24,6 +24,10 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
             line = Some(format!("window of {service}: {body}"));
             if let Some(facts) = place.and_then(|place| state.facts.services.get_mut(place)) {
                 facts.goes_by(body, now);
+                // What a copy has was committed to another store.
+                if revision.is_some() {
+                    facts.is_obeyed_again(now);
+                }
             }
         }
         (Key::Directive(service, node), Some(Value::Directive(directive))) => {
@@ -55,6 +59,9 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
         (Key::Inventory(service, node), Some(_)) => {
             let at = place(testbed, service.as_str(), node.as_str());
             at.into_iter().for_each(|at| admitted(&mut state, at, now));
+        }
+        (Key::Reconciliation, Some(_)) if revision.is_some() => {
+            state.facts.services.iter_mut().for_each(|service| service.is_obeyed_again(now));
         }
         (Key::Exception(id, node), value) => {
             let exempt = matches!(value, Some(Value::Exception(found)) if is_exempt(&found.body));

@@ -1,4 +1,5 @@
-//! What counts as written by a person, which agents were started again, and what a copy of the store orders.
+//! What counts as written by a person, which agents were started again, and what a copy of the store orders and when it is
+//! obeyed.
 
 use super::*;
 use crate::simulate::event_log::EventLog;
@@ -8,6 +9,7 @@ use serde_json::json;
 
 const READABLE: &str = r#"{"schema":1,"upgrade":"u1"}"#;
 const UNREADABLE: &str = "{";
+const RECONCILED: &str = r#"{"schema":1,"who":"op","why":"restored","at":1,"terms":["former"]}"#;
 
 /// A directive that replaces an instance.
 const REPLACES: &str = include_str!("../../../../proto/tests/golden/directives.1.json");
@@ -63,9 +65,8 @@ async fn store_knows_its_own_terms_and_those_it_is_reconciled_with() {
     let store = Embedded::in_memory();
     let auditor = Auditor::begin(&store, nowhere(), 0).await.unwrap();
     let mut client = store.client().await.unwrap();
-    let reconciled = r#"{"schema":1,"who":"op","why":"restored","at":1,"terms":["former"]}"#;
     let given = r#"{"schema":1,"address":"http://c0:1","at":1}"#;
-    for (key, text) in [(Key::Term("own".parse().unwrap()), given), (Key::Reconciliation, reconciled)] {
+    for (key, text) in [(Key::Term("own".parse().unwrap()), given), (Key::Reconciliation, RECONCILED)] {
         client.put(Prefix::default().key(&key), text, None).await.unwrap();
     }
     auditor.catch_up(&store).await.unwrap();
@@ -153,4 +154,27 @@ async fn order_that_only_a_copy_has_is_lost_with_it() {
     assert!(is_ordered_out(), "its agent may obey the copy's order");
     Auditor::follow_copy(history, &Directives::new(), &Embedded::in_memory(), testbed.clone()).await.unwrap();
     assert!(!is_ordered_out(), "a blank store took the place of the copy");
+}
+
+#[tokio::test(start_paused = true)]
+async fn copy_is_obeyed_once_it_is_reconciled_itself() {
+    let reconcile = async |store: &Embedded| {
+        let mut client = store.client().await.unwrap();
+        client.put(Prefix::default().key(&Key::Reconciliation), RECONCILED, None).await.unwrap();
+    };
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, nowhere(), 0).await.unwrap();
+    reconcile(&store).await;
+    auditor.catch_up(&store).await.unwrap();
+    let copy = store.restored_in_memory();
+    let testbed = nowhere();
+    let service = ServiceFacts { former: Some((u64::MAX, 2..=2)), ..ServiceFacts::default() };
+    testbed.state().facts.services.push(service);
+    let obeys_former = || testbed.state().facts.services[0].is_admitted_by_former(2, u64::MAX - 1);
+    let auditor =
+        Auditor::follow_copy(auditor.history(), &Directives::new(), &copy, testbed.clone()).await.unwrap();
+    assert!(obeys_former(), "its former store was reconciled");
+    reconcile(&copy).await;
+    auditor.catch_up(&copy).await.unwrap();
+    assert!(!obeys_former());
 }

@@ -1,5 +1,6 @@
 //! One service, as the judge knows it, and what the spec of its upgrade allows.
 
+use super::OLD;
 use crate::simulate::scenario::UpgradePlan;
 use crate::simulate::silence::Counted;
 use std::ops::RangeInclusive;
@@ -39,6 +40,9 @@ pub(in crate::simulate) struct ServiceFacts {
     pub windows: Vec<(u64, u32, u32)>,
     /// Whether the store took the place of another and has no window.
     pub has_no_window: bool,
+    /// What the last window of a store admitted that another one took the place of, and until when agents may obey it, in
+    /// milliseconds: `u64::MAX` until the other store is reconciled or gets a window.
+    pub former: Option<(u64, RangeInclusive<u32>)>,
     /// The lowest version that can serve with what was contracted, by the windows.
     pub contracted: u32,
     /// Since when its database lacks the form of the upgrade under way, as far as the judge has looked.
@@ -66,6 +70,27 @@ impl ServiceFacts {
         self.contracted = window.contracted.map_or(window.floor.get(), |version| version.get());
     }
 
+    /// Another store takes the place of its own. Where that is replaced too before agents obey it, they still obey the window
+    /// from before it.
+    pub(in crate::simulate) fn loses_its_store(&mut self) {
+        self.has_no_window = true;
+        if self.former.as_ref().is_none_or(|(until, _)| *until < u64::MAX) {
+            self.former = self.windows.last().map(|(_, floor, ceiling)| (u64::MAX, *floor..=*ceiling));
+        }
+    }
+
+    /// The store is reconciled, or a window is committed to it: agents obey it, once they have seen that.
+    pub(in crate::simulate) fn is_obeyed_again(&mut self, now: u64) {
+        if let Some((until, _)) = &mut self.former {
+            *until = (*until).min(now + OLD);
+        }
+    }
+
+    /// Whether agents may still obey the window of a former store, and that admits this version.
+    pub(in crate::simulate) fn is_admitted_by_former(&self, version: u32, now: u64) -> bool {
+        self.former.as_ref().is_some_and(|(until, admitted)| now < *until && admitted.contains(&version))
+    }
+
     /// The versions that the last committed window admits: all, where none was ever committed.
     pub(in crate::simulate) fn admitted(&self) -> RangeInclusive<u32> {
         self.windows.last().map_or(1..=u32::MAX, |(_, floor, ceiling)| *floor..=*ceiling)
@@ -87,7 +112,43 @@ impl ServiceFacts {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Facts;
     use super::*;
+    use crate::simulate::slot::At;
+
+    const PLACE: At = (0, 0);
+
+    /// The rules that are broken where version 2 comes in, its agent has acknowledged a window, and 30 s ago a copy with a
+    /// window that does not admit it took the place of a store with one that does.
+    fn broken_in_a_copy(change: impl FnOnce(&mut Facts)) -> Vec<u8> {
+        let service = ServiceFacts { windows: vec![(10_000, 2, 2)], ..ServiceFacts::default() };
+        let mut judged = Facts { services: vec![service], bound: [PLACE].into(), ..Facts::default() };
+        judged.services[0].loses_its_store();
+        judged.services[0].windows.push((30_000, 1, 1));
+        judged.services[0].has_no_window = false;
+        change(&mut judged);
+        judged.came_in(60_000, PLACE, 2, "pantry/n0");
+        judged.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    #[test]
+    fn copy_binds_no_agent_of_a_later_window_until_reconciled() {
+        let none = Vec::<u8>::new();
+        assert_eq!(broken_in_a_copy(|_| ()), none, "its agent obeys the former window");
+        let replaced_again = |judged: &mut Facts| judged.services[0].loses_its_store();
+        assert_eq!(broken_in_a_copy(replaced_again), none, "its agent never obeyed the first copy");
+        let reconciled = |at: u64| broken_in_a_copy(|judged| judged.services[0].is_obeyed_again(at));
+        assert_eq!(reconciled(60_001 - OLD), none, "its agent may not have seen that");
+        assert_eq!(reconciled(60_000 - OLD), [2], "its agent obeys the copy");
+        let reconciled_twice = |judged: &mut Facts| {
+            [40_000, 50_000].into_iter().for_each(|at| judged.services[0].is_obeyed_again(at));
+        };
+        assert_eq!(broken_in_a_copy(reconciled_twice), [2], "the first one counts");
+        let without_journal = |judged: &mut Facts| judged.starts_without_journal(PLACE);
+        assert_eq!(broken_in_a_copy(without_journal), [2], "its agent obeys no former window");
+        let outside_both = |judged: &mut Facts| judged.services[0].former = Some((u64::MAX, 3..=3));
+        assert_eq!(broken_in_a_copy(outside_both), [2], "the former window did not admit it");
+    }
 
     #[test]
     fn floor_is_that_of_the_last_window_committed_by_then() {
