@@ -11,6 +11,7 @@ use crate::gate::person::rollback;
 use crate::gate::roll::none_failed_to_stage;
 use crate::gate::version::all_at;
 use crate::upgrade::is_unseen;
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::{Release, ServiceVersion, mutant};
@@ -94,6 +95,8 @@ fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
 /// seconds (a journal may be lost); or it is not healthy or stopped, and was last admitted as another version, or by no
 /// record of this store: its agent and its own supervisor may not start that version, and its directive may not name it;
 /// or it failed verifying, and another program has admitted the version since: its agent knows of no such release to start.
+/// So is one that failed verifying under an order to serve, which starts nothing: a person may have put the version in place
+/// of another release, which its machine starts when it boots and the window refuses.
 fn is_not_started(instance: &Instance, version: ServiceVersion) -> bool {
     let Some(report) = &instance.report else { return false };
     let last = instance.inventory.as_ref();
@@ -107,6 +110,9 @@ fn is_not_started(instance: &Instance, version: ServiceVersion) -> bool {
     // Under a directive that it has had for long it is not verified again, so that no failure is reported.
     let ails = has_failed || lasts && unhealthy;
     let is_stopped = report.step == Step::Stopped;
-    let starts_nothing = was_elsewhere && (ails || is_stopped) || is_anothers && has_failed;
+    let serves =
+        instance.directive.as_ref().is_some_and(|d| matches!(d.disposition, Disposition::Serve { .. }));
+    let was_not_started = is_anothers || serves && unhealthy;
+    let starts_nothing = was_elsewhere && (ails || is_stopped) || was_not_started && has_failed;
     is_new || starts_nothing && instance.unreadable.is_empty()
 }

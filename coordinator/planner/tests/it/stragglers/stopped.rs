@@ -4,7 +4,7 @@ use super::{nothing_runs, one_is_decommissioned_in_roll};
 use crate::sim::{World, node, release, service, spec};
 use serde_json::json;
 use tidegate_proto::record::report::{Health, Rotation, Step};
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 use tidegate_proto::{Key, Value};
 
 /// It was away until its wave was over. What ran there has ended, and its directive names only the new release, so that its
@@ -77,4 +77,56 @@ fn failed_one_admitted_beside_its_agent_is_moved() {
     let last = world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
     assert_eq!(world.versions(), [2; 3]);
+}
+
+/// A person had put the former version in place of the new release. Its machine starts the new one, which the window refuses
+/// as the ceiling is lowered; its agent is ordered to serve, and starts nothing.
+fn with_a_refused_release_under_the_former_version() -> (World, usize) {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"max_unavailable": 1, "min_in_service": 1}))).unwrap();
+    let n = one_is_decommissioned_in_roll(&mut world);
+    world.roll_back();
+    let is_lowering =
+        |world: &World| matches!(world.phase(), Phase::RollingBack { step: RollbackStep::Lower, .. });
+    world.until("the ceiling is lowered", is_lowering);
+    let agent = world.agents.get_mut(&node(n)).unwrap();
+    assert_eq!(agent.release, release(1));
+    (agent.alive, agent.unready) = (true, true);
+    nothing_runs(&mut world, n, Step::Verifying, Health::Unknown);
+    world.publish(&node(n));
+    world.run();
+    assert!(is_lowering(&world), "it may be on its way up");
+    world.agents.get_mut(&node(n)).unwrap().unready = false;
+    (world, n)
+}
+
+fn fails_verifying(world: &mut World, n: usize) {
+    let failed = Step::Failed { at: "verifying".into(), reason: "nothing listens".into() };
+    nothing_runs(world, n, failed, Health::Unhealthy).rotation = Rotation::Out;
+    world.publish(&node(n));
+}
+
+#[test]
+fn failed_one_last_admitted_at_the_former_version_is_moved() {
+    let (mut world, n) = with_a_refused_release_under_the_former_version();
+    fails_verifying(&mut world, n);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
+    assert_eq!((world.agents[&node(n)].report.step.clone(), world.really_in_service()), (Step::Serving, 3));
+}
+
+#[test]
+fn failed_replacement_with_the_former_release_is_left() {
+    let (mut world, n) = with_a_refused_release_under_the_former_version();
+    world.agents.get_mut(&node(n)).unwrap().broken_at = Some(1);
+    let ordered = |world: &World| world.store.keys[&Key::Directive(service(), node(n))].1;
+    let before = ordered(&world);
+    fails_verifying(&mut world, n);
+    world.run();
+    let replaced = ordered(&world);
+    assert!(replaced > before, "it is replaced once");
+    fails_verifying(&mut world, n);
+    world.run();
+    assert_eq!(ordered(&world), replaced);
+    assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
 }
