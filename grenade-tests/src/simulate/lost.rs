@@ -14,8 +14,10 @@ pub(super) enum Refused {
 }
 
 /// Does what the refusal names, and says how it goes on.
-pub(super) async fn refused(world: &World, service: usize, to: u32, why: &str) -> Refused {
-    set_window(world, why).await;
+pub(super) async fn refused(world: &mut World, service: usize, to: u32, why: &str) -> Refused {
+    if has_form(world, service, why).await {
+        set_window(world, why).await;
+    }
     if !world.store_lost {
         return Refused::Again;
     }
@@ -34,6 +36,25 @@ pub(super) async fn refused(world: &World, service: usize, to: u32, why: &str) -
 fn has_floor(facts: &ServiceFacts, version: u32) -> bool {
     let window = facts.windows.last().filter(|_| !facts.has_no_window);
     window.is_some_and(|(_, floor, _)| *floor >= version)
+}
+
+/// Whether the database has what a version uses, where the refusal says that it must before a window admits that version
+/// alone.
+async fn has_form(world: &mut World, service: usize, why: &str) -> bool {
+    let schema = world.scenario.owned_schema(service);
+    let Some((version, schema)) = form_in(why).zip(schema) else { return true };
+    let unfilled = world.scenario.schemas[schema].meets_unfilled(version);
+    let read = world.databases[schema].read_all(version, unfilled).await;
+    if let Err(wrong) = &read {
+        world.testbed.log(format!("the database lacks what version {version} uses: {}", wrong.0));
+    }
+    read.is_ok()
+}
+
+/// The version whose form a refusal says that the database must have.
+fn form_in(why: &str) -> Option<u32> {
+    let (_, version) = why.split_once("the database has what version ")?;
+    version.split_once(' ')?.0.parse().ok()
 }
 
 /// Sets the window as the refusal says: `tidegate fleet window …`.
@@ -66,6 +87,14 @@ mod tests {
         assert_eq!(window_in(cut_off, true), set(2));
         assert_eq!(window_in(cut_off, false), None, "no upgrade was cut off");
         assert_eq!([true, false].map(|lost| window_in(open, lost)), [set(1), set(1)]);
+    }
+
+    #[test]
+    fn version_whose_form_must_be_there_is_read_from_the_refusal() {
+        let ends = "where the database has what version 3 uses, `tidegate fleet window pantry --floor 3 \
+                    --ceiling 3 --why …` ends the hop; otherwise start a release of version 2 there";
+        assert_eq!(form_in(ends), Some(3));
+        assert_eq!(form_in("`tidegate fleet window pantry --floor 3 --ceiling 3` ends the hop"), None);
     }
 
     #[test]

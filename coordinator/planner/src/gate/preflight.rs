@@ -11,7 +11,7 @@ mod verdict;
 pub(crate) use cut_off::has_begun;
 use cut_off::is_cut_off;
 pub use finding::Finding;
-use finding::{blocker, ended_by, warning};
+use finding::{blocker, ended_by, has_form, warning};
 
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, Known, NO_DOMAIN, ServiceFleet};
@@ -178,18 +178,19 @@ fn hop(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
 /// Why the window does not allow the hop: the service is at another version, or between two.
 fn unsettled(name: &ServiceName, window: &Window, spec: &Spec) -> String {
     let from = spec.from;
-    let set_by_hand = format!("`tidegate fleet window {name} --floor {from} --ceiling {from} --why …`");
+    let form = has_form(spec, from).map(|form| format!(", and {form}")).unwrap_or_default();
+    let by_hand = format!("{form}: `tidegate fleet window {name} --floor {from} --ceiling {from} --why …`");
     if window.floor == window.ceiling && window.floor == spec.to {
         return format!("{name} is at version {} already: only that version is admitted", spec.to);
     }
     if window.floor == window.ceiling {
         return format!(
-            "{name} is at version {}, not at `from` ({from}): only that version is admitted. If it has to start at {from}, as after a store was reconciled: {set_by_hand}",
+            "{name} is at version {}, not at `from` ({from}): only that version is admitted. If it has to start at {from}, as after a store was reconciled{by_hand}",
             window.floor
         );
     }
     format!(
-        "the window of {name} is {window}, not [{from}, {from}]: the hop before this one has not completed. If no upgrade is to complete it, as after a store was reconciled: {set_by_hand}"
+        "the window of {name} is {window}, not [{from}, {from}]: the hop before this one has not completed. If no upgrade is to complete it, as after a store was reconciled{by_hand}"
     )
 }
 

@@ -151,6 +151,33 @@ fn hop_with_every_instance_at_its_end_is_ended_by_its_window() {
     assert!(!found.contains("which release runs"), "{found}");
 }
 
+/// The store was lost in migrate, and only a node that joined with the next version reports: no row is filled.
+#[test]
+fn window_that_ends_a_hop_presumes_what_its_version_uses() {
+    let mut world = World::at_version_1(2);
+    let set_by = "operator".parse().unwrap();
+    let between = Window { floor: version(1), ceiling: version(2), set_by, contracted: None };
+    world.store.put(Key::Window(service()), between);
+    for n in [node(0), node(1)] {
+        world.return_with(&n, 2);
+    }
+    world.agents_step();
+    let blocks = |spec: &Spec, words: &str| {
+        let found = tidegate_planner::gate::preflight::findings(world.store.fleet(), spec, None);
+        found.iter().any(|finding| finding.blocks && finding.what.contains(words))
+    };
+    let form = "the database has what";
+    let ends = "where the database has what version 2 uses, `tidegate fleet window pantry-api --floor 2 \
+                --ceiling 2 --why …` ends the hop; otherwise start a release of version 1 there, or stop it";
+    assert!(blocks(&with_schema(), ends));
+    assert!(!blocks(&spec(json!({"min_in_service": 1})), form), "a service without a schema has no form");
+
+    let schema = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry"});
+    let next = spec(json!({"from": 2, "to": 3, "schema": schema}));
+    assert!(blocks(&next, "store was reconciled, and the database has what version 2 uses: `tidegate"));
+    assert!(blocks(&spec(json!({"from": 2, "to": 3})), "store was reconciled: `tidegate fleet window"));
+}
+
 #[test]
 fn instances_ahead_without_a_window_are_named_with_the_way_on() {
     let mut world = World::at_version_1(2);

@@ -2,7 +2,7 @@
 //! same upgrade goes on from there: instances at `to` that run its release are done. Where there is none, nothing had
 //! reached `to`, or a person set that window: the upgrade begins as any other.
 
-use super::finding::{Finding, blocker, ended_by, named_by, warning};
+use super::finding::{Finding, blocker, ended_by, has_form, named_by, warning};
 use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::gate::Sample;
 use tidegate_proto::mutant;
@@ -29,9 +29,16 @@ pub(super) fn findings(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
     }
     let (name, to) = (service.name(), spec.to);
     if count == service.len() {
+        let (form, otherwise) = match has_form(spec, to) {
+            Some(form) => {
+                let former = ended_by(name, &format!("a release of version {}", spec.from));
+                (format!("where {form}, "), format!("; otherwise {former}"))
+            }
+            None => (String::new(), String::new()),
+        };
         return vec![blocker(format!(
             "every instance of {name} runs `to` ({to}) already, so that nothing is left to roll and the release before it is \
-             not known: `tidegate fleet window {name} --floor {to} --ceiling {to} --why …` ends the hop"
+             not known: {form}`tidegate fleet window {name} --floor {to} --ceiling {to} --why …` ends the hop{otherwise}"
         ))];
     }
     let is_unnamed = |i: &&Instance| i.report.as_ref().is_some_and(|report| report.release.is_none());

@@ -1,5 +1,6 @@
 //! What preflight finds.
 
+use tidegate_proto::spec::Spec;
 use tidegate_proto::{ServiceName, ServiceVersion};
 
 /// One thing that preflight found.
@@ -35,6 +36,12 @@ pub(super) fn ended_by(name: &ServiceName, what: &str) -> String {
         "start {what} there, or stop it and its agent, and decommission it: `tidegate fleet decommission \
          {name}/NODE --why …`"
     )
+}
+
+/// What a person makes sure of before a window admits this version alone; none without a schema. A migration of the version
+/// may be unfinished, and no upgrade finishes it then.
+pub(super) fn has_form(spec: &Spec, version: ServiceVersion) -> Option<String> {
+    spec.schema.as_ref().map(|_| format!("the database has what version {version} uses"))
 }
 
 /// What a person does where an agent cannot say which release of a version runs.
