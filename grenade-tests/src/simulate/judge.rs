@@ -317,6 +317,9 @@ impl Facts {
             self.unbound.insert(at);
             return;
         }
+        if self.precedes_first_window(at, now) {
+            return;
+        }
         // What a person shows again answers before its agent can see that they removed their file.
         let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + 100);
         // No agent refuses what runs while something lies in its place, nor before the next one can see it.

@@ -53,6 +53,13 @@ impl Facts {
         }
     }
 
+    /// Whether an instance was started, or came in, while no component could know of the window that was lost, and the first one
+    /// after that was set not `OLD` ago: its agent may not have seen it yet.
+    pub(super) fn precedes_first_window(&self, at: At, now: u64) -> bool {
+        let is_new = self.services.get(at.0).is_some_and(|service| now < service.windowless_until);
+        is_new && self.unbound.contains(&at)
+    }
+
     /// Whether a person showed an instance not `OLD` ago at a version that the window does not admit. Its agent hides it again,
     /// but does not run beside a second one of its node until the lease of that has ended.
     pub(in crate::simulate) fn is_shown_outside(&self, at: At, run: &Running, now: u64) -> bool {
@@ -83,6 +90,8 @@ mod tests {
     use super::*;
     use crate::simulate::silence::Counted;
     use crate::simulate::slot::Behaviour;
+    use tidegate_proto::ServiceVersion;
+    use tidegate_proto::record::window::{BY_RECONCILIATION, Window};
 
     const PLACE: At = (0, 0);
 
@@ -127,6 +136,30 @@ mod tests {
         assert_eq!(unbound(true, false), [false, true]);
         assert_eq!(unbound(false, false), [false; 2], "the store has the window");
         assert_eq!(unbound(true, true), [false; 2], "its agent has acknowledged the window");
+    }
+
+    /// Its agent acknowledges the first window before the release answers, and a second window follows.
+    #[test]
+    fn first_window_does_not_bind_at_once_what_started_before() {
+        let broken = |has_no_window: bool, started: u32, at: u64| {
+            let mut judged = facts(|service| {
+                service.windows = vec![(0, 1, 1)];
+                service.has_no_window = has_no_window;
+            });
+            judged.started(PLACE, started);
+            let set_by = BY_RECONCILIATION.parse().unwrap();
+            let first = ServiceVersion::new(1).unwrap();
+            let window = Window { floor: first, ceiling: first, set_by, contracted: None };
+            judged.services[0].goes_by(&window, 60_000);
+            judged.services[0].goes_by(&window, 70_000);
+            judged.bound.insert(PLACE);
+            judged.came_in(at, PLACE, 2, "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(true, 2, 60_000 + OLD - 1), None);
+        assert_eq!(broken(true, 2, 60_000 + OLD), Some(2), "its agent has had time to see the first one");
+        assert_eq!(broken(false, 2, 60_000 + OLD - 1), Some(2), "the store had the window");
+        assert_eq!(broken(true, 1, 60_000 + OLD - 1), Some(2), "it was started inside the lost window");
     }
 
     #[test]

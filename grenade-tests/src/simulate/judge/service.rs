@@ -40,6 +40,8 @@ pub(in crate::simulate) struct ServiceFacts {
     pub windows: Vec<(u64, u32, u32)>,
     /// Whether the store took the place of another and has no window.
     pub has_no_window: bool,
+    /// Until when agents may not have seen the first window of a store that had none, in milliseconds.
+    pub windowless_until: u64,
     /// What the last window of a store admitted that another one took the place of, and until when agents may obey it, in
     /// milliseconds: `u64::MAX` until the other store is reconciled or gets a window.
     pub former: Option<(u64, RangeInclusive<u32>)>,
@@ -66,7 +68,9 @@ impl ServiceFacts {
     /// A window is committed.
     pub(in crate::simulate) fn goes_by(&mut self, window: &Window, now: u64) {
         self.windows.push((now, window.floor.get(), window.ceiling.get()));
-        self.has_no_window = false;
+        if std::mem::take(&mut self.has_no_window) {
+            self.windowless_until = now + OLD;
+        }
         self.contracted = window.contracted.map_or(window.floor.get(), |version| version.get());
     }
 
