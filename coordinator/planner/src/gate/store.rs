@@ -6,13 +6,14 @@ pub(crate) mod running;
 pub use inclusion::Inclusion;
 
 use super::description::{Description, RECONCILE, Waits, first};
+use super::person::rollback::begins;
 use super::{Answer, Reason};
 use crate::fleet::{Contradiction, Fleet, Instance, Known, Sample};
 use crate::moment::{Moment, SchemaFacts};
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tidegate_proto::{Commit, Key, NodeId, ServiceName, Span, UpgradeId, mutant};
+use tidegate_proto::{Commit, Key, NodeId, ServiceName, ServiceVersion, Span, UpgradeId, mutant};
 
 /// A gate on the store itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -53,7 +54,7 @@ pub enum StoreGate {
 }
 
 impl StoreGate {
-    pub(super) fn describe(&self, _: Waits<'_>) -> Description {
+    pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         match self {
             Self::Unreadable { key, why } => Description::new(
                 format!("the record {key} {why}"),
@@ -98,7 +99,7 @@ impl StoreGate {
                 ),
                 inclusion.owner(),
             )
-            .next_step(first(nodes).map(|node| inclusion.next_step(service, node))),
+            .next_step(first(nodes).map(|node| inclusion.next_step(waits, service, node))),
             Self::StoreRefused { what, why } => Description::new(
                 format!("the store refused the transaction {what:?}: {why}"),
                 "a person who administers the store: limits, permissions, space",
@@ -152,30 +153,45 @@ pub(crate) fn former_store(fleet: &Fleet, service: &ServiceName) -> Answer {
 
 /// Names the instances whose claim a person disregarded; they block nothing by themselves.
 pub(crate) fn disregarded(fleet: &Fleet, service: &ServiceName) -> Answer {
-    Answer { is_open: true, reasons: named_disregarded(fleet, service, |_| true) }
+    Answer { is_open: true, reasons: named_disregarded(fleet, service, None, |_| true) }
+}
+
+/// The same of the service of an upgrade that has left preflight. The store may have been restored to before its rollback,
+/// where that can begin and no applied claim has a higher floor than it leads to.
+pub(crate) fn disregarded_in_upgrade(view: &View<'_>) -> Answer {
+    let (fleet, service, from) = (view.fleet, &view.spec().service, view.spec().from);
+    if fleet.disregarded_of(service).next().is_none() {
+        return Answer::open();
+    }
+    let applied = fleet.reconciliation().and_then(|by| by.floors.get(service));
+    let may_be_lost = applied.is_none_or(|floor| *floor <= from) && begins(view, "").is_open;
+    let back_to = may_be_lost.then_some(from);
+    Answer { is_open: true, reasons: named_disregarded(fleet, service, back_to, |_| true) }
 }
 
 /// Names the instances whose version is not known and whose claim a person disregarded: they are admitted only after a plan
 /// includes them.
 pub(crate) fn unknown_and_disregarded(fleet: &Fleet, service: &ServiceName) -> Vec<Reason> {
-    named_disregarded(fleet, service, |instance| instance.known() == Known::Unknown)
+    named_disregarded(fleet, service, None, |instance| instance.known() == Known::Unknown)
 }
 
 /// The same of those whose version was never seen, and that requests may reach.
 pub(crate) fn unseen_and_disregarded(fleet: &Fleet, service: &ServiceName) -> Vec<Reason> {
-    named_disregarded(fleet, service, Instance::may_serve_unseen)
+    named_disregarded(fleet, service, None, Instance::may_serve_unseen)
 }
 
-/// Disregarded instances of a service, by whether a plan may include them.
+/// Disregarded instances of a service, by whether a plan may include them; `back_to` is the version to which a rollback
+/// leads that may have been lost.
 fn named_disregarded(
     fleet: &Fleet,
     service: &ServiceName,
+    back_to: Option<ServiceVersion>,
     is_named: impl Fn(&Instance) -> bool,
 ) -> Vec<Reason> {
     let Some(of) = fleet.service(service) else { return Vec::new() };
     let mut found: BTreeMap<Inclusion, Vec<&NodeId>> = BTreeMap::new();
     for instance in fleet.disregarded_of(service).filter(|instance| is_named(instance)) {
-        found.entry(Inclusion::of(fleet, of, instance)).or_default().push(&instance.node);
+        found.entry(Inclusion::of(fleet, of, instance, back_to)).or_default().push(&instance.node);
     }
     let reason = |(inclusion, nodes): (Inclusion, Vec<&NodeId>)| {
         let (service, nodes) = (service.clone(), Sample::of(nodes.iter().copied(), nodes.len()));

@@ -197,14 +197,16 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
         gate(Some("fail".into()), Digest::ABSENT),
         disregarded(Inclusion::Open),
         disregarded(Inclusion::Widens(release(3).version)),
-        disregarded(Inclusion::Outside {
-            version: release(3).version,
-            floor: release(1).version,
-            ceiling: release(2).version,
-        }),
+        disregarded(outside_and_disregarded(3, 1, false)),
+        disregarded(outside_and_disregarded(1, 2, true)),
         disregarded(Inclusion::NeedsVersion),
         disregarded(Inclusion::Impossible),
     ]
+}
+
+fn outside_and_disregarded(runs: i64, floor: i64, rolled_back: bool) -> Inclusion {
+    let (version, floor, ceiling) = (release(runs).version, release(floor).version, release(2).version);
+    Inclusion::Outside { version, floor, ceiling, rolled_back }
 }
 
 fn disregarded(inclusion: Inclusion) -> Reason {

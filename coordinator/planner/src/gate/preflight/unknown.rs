@@ -49,7 +49,7 @@ pub(super) fn answers<'a>(unknown: impl Iterator<Item = &'a Instance>) -> Option
 /// What a person does about an instance, where its claim was disregarded.
 pub(super) fn to_include(fleet: &Fleet, service: &ServiceFleet, instance: &Instance) -> Option<String> {
     let id = InstanceId::new(service.name().clone(), instance.node.clone());
-    instance.disregarded.then(|| disregarded(&id, Inclusion::of(fleet, service, instance)))
+    instance.disregarded.then(|| disregarded(&id, Inclusion::of(fleet, service, instance, None)))
 }
 
 /// What a person does about a disregarded instance.
@@ -62,7 +62,7 @@ fn disregarded(id: &InstanceId, inclusion: Inclusion) -> String {
              had admitted it; otherwise {}",
             ended_by(&id.service, "a version inside the window")
         ),
-        Inclusion::Outside { version, floor, ceiling } => format!(
+        Inclusion::Outside { version, floor, ceiling, .. } => format!(
             ", which is refused while version {version} runs there, outside the new window \
              [{floor}, {ceiling}]: {}",
             ended_by(&id.service, "a version inside it")

@@ -3,7 +3,8 @@
 
 use super::running::{Running, is_out};
 use crate::fleet::{Fleet, Instance, ServiceFleet};
-use crate::gate::description::RECONCILE;
+use crate::gate::description::{RECONCILE, Waits};
+use crate::gate::roll::rollback;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::{NodeId, ServiceName, ServiceVersion};
 
@@ -24,6 +25,9 @@ pub enum Inclusion {
         floor: ServiceVersion,
         /// Its ceiling, unless that is raised to what another instance runs.
         ceiling: ServiceVersion,
+        /// Whether the store may have been restored to before a rollback of the upgrade: that admits what runs there, and
+        /// the claim has no floor above the version to which it leads.
+        rolled_back: bool,
     },
     /// It is refused: the version that runs is not known, and the instance may be in rotation.
     NeedsVersion,
@@ -32,19 +36,28 @@ pub enum Inclusion {
 }
 
 impl Inclusion {
-    /// Of an instance of this service.
-    pub(crate) fn of(fleet: &Fleet, service: &ServiceFleet, instance: &Instance) -> Self {
+    /// Of an instance of this service; `back_to` is the version to which a rollback leads that may have been lost.
+    pub(crate) fn of(
+        fleet: &Fleet,
+        service: &ServiceFleet,
+        instance: &Instance,
+        back_to: Option<ServiceVersion>,
+    ) -> Self {
         let claimed = instance.report.as_ref().map(|report| report.obeyed());
         let (window, raised) = (service.window(), claimed.and_then(|claim| claim.floor));
         let floor = window.map(|window| window.floor).max(raised).unwrap_or(ServiceVersion::ABSENT);
         let is_above = |version: ServiceVersion| window.is_some_and(|window| version > window.ceiling);
+        let was_rolled_back = |version: ServiceVersion| {
+            let from = back_to.filter(|from| raised.is_some_and(|raised| raised <= *from));
+            from.is_some_and(|from| (from..floor).contains(&version))
+        };
         match Running::of(instance) {
             _ if claimed.is_some_and(|claim| !fleet.revision().may_follow(claim.revision)) => {
                 Self::Impossible
             }
             Running::At(version) if version < floor || is_above(version) && raised.is_none() => {
                 let ceiling = window.map_or(floor, |window| window.ceiling.max(floor));
-                Self::Outside { version, floor, ceiling }
+                Self::Outside { version, floor, ceiling, rolled_back: was_rolled_back(version) }
             }
             Running::At(version) if is_above(version) => Self::Widens(version),
             Running::Unknown if !is_out(instance) => Self::NeedsVersion,
@@ -59,7 +72,7 @@ impl Inclusion {
             Self::Widens(version) => {
                 format!(", which may widen the window to version {version} that runs there")
             }
-            Self::Outside { version, floor, ceiling } => format!(
+            Self::Outside { version, floor, ceiling, .. } => format!(
                 ", which is refused while version {version} runs there, outside the new window \
                  [{floor}, {ceiling}]"
             ),
@@ -80,6 +93,11 @@ impl Inclusion {
                 "a person, who includes the claim where the former store had admitted that version; \
                  otherwise starts a version inside the window there, or decommissions the instance"
             }
+            Self::Outside { rolled_back: true, .. } => {
+                "a person, who rolls the upgrade back where the former store had rolled it back, or else \
+                 starts a version there that the new window admits, then includes the claim; or decommissions \
+                 the instance"
+            }
             Self::Outside { .. } => {
                 "a person, who starts a version there that the new window admits, then includes the claim; \
                  or decommissions the instance"
@@ -91,13 +109,17 @@ impl Inclusion {
         }
     }
 
-    pub(super) fn next_step(self, service: &ServiceName, node: &NodeId) -> String {
+    pub(super) fn next_step(self, waits: Waits<'_>, service: &ServiceName, node: &NodeId) -> String {
         let include = format!("{RECONCILE} --include {service}/{node}");
         let decommission = format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …");
         match self {
             Self::Open => include,
             Self::Widens(_) => format!("{include}, or {decommission}"),
             Self::NeedsVersion => format!("tidegate-agent check (on {node})"),
+            Self::Outside { rolled_back: true, .. } => match waits.upgrade(rollback) {
+                Some(rollback) => format!("{rollback}, or {decommission}"),
+                None => decommission,
+            },
             Self::Outside { .. } | Self::Impossible => decommission,
         }
     }

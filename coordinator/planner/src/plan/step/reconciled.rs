@@ -21,7 +21,7 @@ pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     }
     let obeying: Vec<&Instance> = draft.fleet.of_a_former_store(service).collect();
     let accepted = draft.passes(store::former_store(draft.fleet, service));
-    draft.passes(store::disregarded(draft.fleet, service));
+    draft.passes(store::disregarded_in_upgrade(&draft.view()));
     let orders = obeying.into_iter().filter(|instance| awaits_new_directive(instance));
     let orders: Vec<Order<'_>> = orders
         .map(|instance| Order {

@@ -1,6 +1,7 @@
 //! Rollbacks beside a reconciliation, and on a store that agents contradict.
 
-use super::{apply, asker, elect, publish, testify, version, window};
+use super::disregarded::next_steps;
+use super::{apply, asker, disregard, elect, include, publish, testify, version, window};
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::Choices;
@@ -123,4 +124,31 @@ fn refused_plan_names_no_rollback_below_an_obeyed_floor() {
     assert!(!refused.message.contains("upgrade rollback"), "{refused}");
     let barred = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap_err();
     assert!(barred.message.contains("obeyed a floor of 2"), "{barred}");
+}
+
+const DECOMMISSION: &str = "tidegate fleet decommission pantry-api/n0 --why … --stopped-how …";
+
+/// A plan that includes them is refused until the rollback has withdrawn the floor.
+#[test]
+fn disregarded_instances_are_included_after_a_rollback() {
+    let mut world = rolled_back_after_the_backup();
+    apply(&mut world, &disregard(&[0, 1, 2])).unwrap();
+    apply(&mut world, &include(&[0, 1, 2])).unwrap_err();
+    assert_eq!(next_steps(&world), [format!("tidegate upgrade rollback u1 --why …, or {DECOMMISSION}")]);
+    world.roll_back();
+    assert_eq!(next_steps(&world), ["tidegate fleet reconcile --include pantry-api/n0"]);
+    apply(&mut world, &include(&[0, 1, 2])).unwrap();
+    let last = world.run();
+    assert_eq!(world.phase().name().word(), "rolled-back", "{:?}", last.waiting);
+    assert_eq!(world.versions(), [1, 1, 1]);
+}
+
+#[test]
+fn disregarded_instances_name_no_rollback_below_a_floor() {
+    let mut world = rolled_back_after_the_backup();
+    let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
+    (report.version, report.witness.floor) = (Some(version(2)), Some(version(2)));
+    world.publish(&node(2));
+    apply(&mut world, &disregard(&[0, 1])).unwrap();
+    assert_eq!(next_steps(&world), [DECOMMISSION], "the claim of n2 was applied");
 }
