@@ -9,12 +9,14 @@
 use super::timers::Timers;
 use crate::config::Service;
 use crate::journal::{Journal, Phase, Refusal};
+use std::time::Duration;
 use tidegate_proto::mutant;
 use tokio::time::Instant;
 
 /// Whether it never left rotation, as far as balancers can see. What was refused there before, what the floor has risen
 /// above, and what served in this boot of the machine (`boot`) and has answered 200 in each look, is in until it is seen to have
-/// left: its agent may have begun a moment ago, and has not seen it in rotation for long.
+/// left: its agent may have begun a moment ago, and has not seen it in rotation for long. What is back by the word of a former
+/// store is in from the first look that shows it: looks are too seldom to see since when.
 pub(crate) fn is_still_in(
     service: &Service,
     journal: &Journal,
@@ -23,7 +25,8 @@ pub(crate) fn is_still_in(
     refusal: &Refusal,
     now: Instant,
 ) -> bool {
-    let (rise, fall) = (service.rise_time(), service.fall_time());
+    let fall = service.fall_time();
+    let rise = if is_back_by_former(journal, boot, refusal) { Duration::ZERO } else { service.rise_time() };
     let was_in = match &journal.phase {
         // What a boot has started came into rotation.
         Phase::Serving => journal.admitted_boot.as_deref() == Some(boot) && timers.has_no_gap(),
@@ -36,6 +39,14 @@ pub(crate) fn is_still_in(
         true => !timers.has_left(now, fall),
         false => timers.is_still_in(now, rise, fall),
     }
+}
+
+/// Whether a former store admitted the version in this boot of the machine, and its agent has acknowledged no window since this
+/// store was reconciled: whatever came back until then did so by the window of the former one.
+fn is_back_by_former(journal: &Journal, boot: &str, refusal: &Refusal) -> bool {
+    let admitted = journal.admitted.as_ref();
+    let is_of_former = admitted.is_some_and(|a| a.version == refusal.version && !a.revision.exists());
+    is_of_former && journal.window.is_none() && journal.admitted_boot.as_deref() == Some(boot)
 }
 
 /// Whether an instance stays in rotation although its version is refused. `boot`: of the machine, now; `still_in`: see
@@ -207,6 +218,48 @@ mod tests {
         assert!(is_left(&story, 7, true), "it is asked for again");
         story.journal = Journal::default();
         assert!(!is_left(&story, 6, true), "no person has reconciled the store");
+    }
+
+    /// Its store was lost while it hung, and it was not in the plan by which a person reconciled the store at revision 6. By
+    /// then it answers again.
+    fn back() -> Story {
+        let mut story = Story::serving();
+        story.journal.admitted_boot = Some("boot".to_owned());
+        story.seen.url = Url::Other;
+        story.pass(1).pass(60);
+        story.journal.reconcile(Revision(6));
+        assert!(!is_left(&story, 6, true), "it has left rotation");
+        story.seen.url = Url::Good;
+        story.pass(1);
+        story
+    }
+
+    #[test]
+    fn instance_back_before_its_store_is_reconciled_stays() {
+        let mut story = back();
+        for phase in [Phase::Serving, Phase::Verifying, Phase::failed("verifying", "not healthy", false)] {
+            story.enter(phase.clone());
+            assert!(is_left(&story, 6, true), "{phase:?}: balancers may have seen it before its agent");
+        }
+        let others: [(&str, fn(&mut Story)); 4] = [
+            ("it is hidden", |story| {
+                story.disabled();
+            }),
+            ("its agent knew the window before", |story| {
+                story.window(2, 2, 6);
+            }),
+            ("the machine was booted", |story| {
+                story.journal.admitted_boot = Some("an earlier boot".to_owned());
+            }),
+            ("the former store admitted another version", |story| {
+                story.journal.admitted.as_mut().unwrap().version = version(2);
+            }),
+        ];
+        for (why, other) in others {
+            let mut story = back();
+            other(&mut story);
+            assert!(!is_left(&story, 6, true), "{why}");
+        }
     }
 
     /// A later window admits it, as that of a rollback does, on each node in the same moment.
