@@ -58,8 +58,8 @@ pub struct Journal {
     /// machine in which it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unidentified: Option<ReleaseTag>,
-    /// The machine was booted before that one was identified: what runs may be another release. The hook that is run next takes
-    /// away what shows that.
+    /// The machine was booted before that one was identified, or during a start: what runs may be another release. The hook
+    /// that is run next takes away what shows that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_doubt: bool,
     /// It was shown before its readiness could be known; while it verifies.

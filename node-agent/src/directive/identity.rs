@@ -7,12 +7,14 @@ use crate::host::{Alive, HookState, Target};
 use crate::journal::{Journal, Phase};
 use tidegate_proto::{Release, ReleaseTag, ServiceVersion, mutant};
 
-/// Journals what is being started as what runs, where it was started: the service may answer later.
+/// Journals what is being started as what runs, where it was started: the service may answer later. Where the machine was
+/// booted meanwhile, it may be that or what ran last, and the journal notes a doubt.
 pub(crate) fn note_started(journal: &mut Journal, seen: &Seen) {
-    if let Phase::Starting { target } = &journal.phase
-        && was_started(journal, seen, target)
-    {
+    let Phase::Starting { target } = &journal.phase else { return };
+    if was_started(journal, seen, target) {
         journal.note_started();
+    } else if seen.hook == HookState::EarlierBoot {
+        journal.in_doubt = true;
     }
 }
 
@@ -31,11 +33,11 @@ pub(crate) fn note_doubt(journal: &mut Journal, seen: &Seen) -> bool {
     is_new
 }
 
-/// Whether what runs may be another release than the one that was started last, whichever version it answers: the machine was
-/// booted before that one was identified. Its start hook may have put nothing in place, however it ended.
+/// Whether what runs may be another release than the journal names, whichever version it answers: the machine was booted before
+/// what was started last was identified, or during its start. That start hook may have put nothing in place, however it ended.
 pub(super) fn may_be_another(journal: &Journal, seen: &Seen) -> bool {
-    let booted = journal.in_doubt || seen.hook == HookState::EarlierBoot;
-    journal.unidentified.is_some() && booted && !mutant::is("boot-raises-no-doubt")
+    let booted = journal.unidentified.is_some() && seen.hook == HookState::EarlierBoot;
+    (journal.in_doubt || booted) && !mutant::is("boot-raises-no-doubt")
 }
 
 /// Whether what is being started was. Its start hook may have worked, however it ended. Where that was not begun, what answers

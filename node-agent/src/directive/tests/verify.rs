@@ -2,7 +2,7 @@
 
 use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
-use crate::directive::identity::{note_admitted, note_doubt};
+use crate::directive::identity::{note_admitted, note_doubt, note_started};
 use crate::directive::seen::{Balancers, DisableFile, InFlight, Probed, Url};
 use crate::directive::timers::Timers;
 use crate::host::{Alive, HookState, Target};
@@ -379,4 +379,19 @@ fn doubt_after_a_boot_outlasts_a_failed_stop_hook() {
     assert_eq!(story.journal.phase, Phase::Draining, "what answers may be release 2");
     story.journal.enter(Phase::Stopped);
     assert!(!story.journal.in_doubt, "a confirmed stop ends it");
+}
+
+/// The machine was booted during the start of release 2. What it has started answers version 1, as release 2 does too.
+#[test]
+fn start_cut_off_by_a_boot_is_in_doubt_until_stopped() {
+    let mut story = Story::serving().by_hooks();
+    story.disabled().ordered(order(9, replace(2)));
+    story.enter(Phase::Starting { target: Target::from(&release(2)) });
+    story.seen.hook = HookState::EarlierBoot;
+    assert_eq!(story.act(), Act::Enter(Phase::Stopping));
+    note_started(&mut story.journal, &story.seen);
+    story.seen.hook = HookState::NotBegun;
+    story.enter(Phase::failed("stopping", "the stop hook failed: exit status: 1", true));
+    story.ordered(order(10, replace(1)));
+    assert_eq!(story.journal.phase, Phase::Draining, "what answers may be release 2");
 }
