@@ -2,6 +2,7 @@
 
 use crate::sim::{World, node, release, service, spec};
 use serde_json::json;
+use tidegate_proto::commit::Commit;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::maintenance::Maintenance;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
@@ -136,6 +137,24 @@ fn new_release_under_a_version_put_back_returns_to_former() {
     assert_eq!(*order, Disposition::Replace { release: release(1) });
     // Its machine starts what is installed.
     world.return_with(&node(n), 2);
+    world.run();
+    assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3));
+}
+
+#[test]
+fn decommissioned_one_on_a_cordoned_node_returns_to_former() {
+    let cordon = |world: &mut World, n: usize| {
+        let word = Maintenance { who: "op".into(), why: "disk".into(), at: Default::default() };
+        world.store.put(Key::Maintenance(node(n)), word);
+    };
+    let (mut world, n) = decommissioned_after(Disposition::Serve { returning: false }, cordon);
+    let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap();
+    let order = &instance.directive.as_ref().unwrap().disposition;
+    assert_eq!(*order, Disposition::Replace { release: release(1) });
+    world.return_with(&node(n), 2);
+    world.run();
+    assert_eq!(world.versions()[n], 2, "it is in rotation, and its node is cordoned");
+    assert!(world.store.commit(&Commit::new().delete(Key::Maintenance(node(n)))));
     world.run();
     assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3));
 }

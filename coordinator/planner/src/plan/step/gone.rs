@@ -7,6 +7,7 @@
 //! # Invariants
 //! * The order costs no capacity: it presumes that the instance is out of rotation, and its agent declines it where that is
 //!   not so, and `left_behind.rs` replaces it within capacity. One that reports meanwhile is moved as the others are.
+//! * A cordon of its node does not keep the order away: nothing runs there to be left as it is, and nothing orders it later.
 
 use super::super::Draft;
 use super::super::draft::BATCH;
@@ -31,10 +32,9 @@ pub(super) fn direct(draft: &mut Draft<'_>, former: &Release) -> bool {
     !orders.is_empty()
 }
 
-/// Whether a decommissioned instance was to be replaced with another release, or has another order of this upgrade. A cordon
-/// keeps orders away from its node.
+/// Whether a decommissioned instance was to be replaced with another release, or has another order of this upgrade.
 fn may_start_another(instance: &Instance, upgrade: &UpgradeId, former: &Release) -> bool {
-    let is_gone = instance.is_decommissioned() && instance.report.is_none() && !instance.cordoned;
+    let is_gone = instance.is_decommissioned() && instance.report.is_none();
     let Some(directive) = instance.directive.as_ref().filter(|_| is_gone) else { return false };
     match &directive.disposition {
         Disposition::Replace { release } => release != former,
