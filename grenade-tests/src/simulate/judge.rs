@@ -175,7 +175,7 @@ impl Facts {
     pub(super) fn orders(&mut self, at: At, disposition: &Disposition, upgrade: Option<usize>) {
         self.copied.remove(&at);
         let takes_out = !matches!(disposition, Disposition::Serve { .. });
-        let limits = upgrade.filter(|_| takes_out).and_then(|place| self.limits.get(place)).copied();
+        let limits = upgrade.filter(|_| takes_out).and_then(|place| self.limits_of(at.0, place));
         match limits {
             Some(limits) => {
                 self.ordered_under.insert(at, limits);

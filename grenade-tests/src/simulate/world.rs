@@ -135,10 +135,8 @@ impl World {
     pub(super) async fn make(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::Result<Self> {
         let services: Vec<String> = scenario.services.iter().map(|service| service.name.clone()).collect();
         let nodes: Vec<String> = (0..scenario.zones.len()).map(|n| format!("n{n:02}")).collect();
-        let known = |service: &super::scenario::ServicePlan| ServiceFacts {
-            instances: service.nodes.len() as u64,
-            asks_balancer: service.asks_balancer,
-            ..ServiceFacts::default()
+        let known = |service: &super::scenario::ServicePlan| {
+            ServiceFacts::before_upgrades(service.nodes.len() as u64, service.asks_balancer)
         };
         let facts = Facts {
             services: scenario.services.iter().map(known).collect(),

@@ -92,8 +92,11 @@ fn directed(testbed: &Testbed, state: &mut State, at: At, directive: &Directive,
     if revision.is_none() {
         return;
     }
-    let drains = *disposition == Disposition::Drain;
-    state.facts.orders(at, disposition, place_of(id));
+    let upgrade = place_of(id);
+    // What is drained outside a window that the upgrade of another service has set is no step of that one.
+    let is_of_it = upgrade.is_some_and(|place| state.facts.limits_of(at.0, place).is_some());
+    let drains = is_of_it && *disposition == Disposition::Drain;
+    state.facts.orders(at, disposition, upgrade);
     if drains && ends::drains(&mut state.facts, testbed.names(), at, id, now) {
         testbed.changed().notify_one();
     }

@@ -3,9 +3,10 @@
 
 use super::*;
 use crate::simulate::event_log::EventLog;
-use crate::simulate::judge::{Facts, ServiceFacts};
+use crate::simulate::judge::{Facts, Limits, ServiceFacts};
 use crate::simulate::names::Names;
 use serde_json::json;
+use tidegate_proto::record::upgrade::PhaseName;
 
 const READABLE: &str = r#"{"schema":1,"upgrade":"u1"}"#;
 const UNREADABLE: &str = "{";
@@ -133,6 +134,32 @@ async fn directive_that_a_copy_has_too_is_no_new_order() {
     assert_eq!(again, [Some(3), Some(4)], "the copy has the drain before, which was taken back");
     assert_eq!(ordered(&["drain"], &["serve"]).await, [Some(3), Some(3)], "the drain was taken back");
     assert_eq!(ordered(&["serve"], &["drain"]).await, [None, Some(3)], "it was not ordered out yet");
+}
+
+/// The rules that are broken where an instance of the pantry is drained on behalf of an upgrade of this service, which rolls and
+/// has not written down what failed in it.
+async fn broken_by_a_drain_of(service: usize) -> Vec<u8> {
+    let services = ["pantry", "larder"].map(str::to_owned).to_vec();
+    let names = Names { services, nodes: vec!["n00".to_owned()] };
+    let limits = vec![Limits { service, min_in_service: 0, drain_deadline: 5_000 }];
+    let mut facts = Facts { services: vec![ServiceFacts::default(); 2], limits, ..Facts::default() };
+    facts.enters("u0", PhaseName::Roll, 0);
+    facts.late_failures.goes_to("u0", service, 2);
+    facts.late_failures.reported((service, 0), Some(2), 0);
+    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), facts);
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+    for disposition in ["serve", "drain"] {
+        direct(&store, disposition).await;
+    }
+    auditor.catch_up(&store).await.unwrap();
+    testbed.state().facts.breaches.iter().map(|breach| breach.rule).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn drain_in_another_service_is_no_step_of_a_roll() {
+    assert_eq!(broken_by_a_drain_of(0).await, [12]);
+    assert_eq!(broken_by_a_drain_of(1).await, Vec::<u8>::new(), "the roll did not go on");
 }
 
 #[tokio::test(start_paused = true)]

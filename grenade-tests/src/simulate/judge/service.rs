@@ -1,6 +1,6 @@
 //! One service, as the judge knows it, and what the spec of its upgrade allows.
 
-use super::OLD;
+use super::{Facts, OLD};
 use crate::simulate::scenario::UpgradePlan;
 use crate::simulate::silence::Counted;
 use std::ops::RangeInclusive;
@@ -9,6 +9,8 @@ use tidegate_proto::record::window::Window;
 /// What the spec of an upgrade allows.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::simulate) struct Limits {
+    /// The service that it upgrades.
+    pub service: usize,
     /// How many health URLs must answer 200.
     pub min_in_service: u64,
     /// How long a drain may last, in milliseconds.
@@ -19,7 +21,15 @@ impl Limits {
     /// As people write it.
     pub(in crate::simulate) fn of(plan: &UpgradePlan) -> Self {
         let drain_deadline = if plan.fails_on_deadline { u64::MAX } else { plan.drain_deadline };
-        Self { min_in_service: plan.min_in_service, drain_deadline }
+        Self { service: plan.service, min_in_service: plan.min_in_service, drain_deadline }
+    }
+}
+
+impl Facts {
+    /// What an upgrade, by its place in the scenario, allows for a service: nothing where it upgrades another one. An instance
+    /// outside a window is drained on behalf of the upgrade that set it, which may be one of a service that shares the schema.
+    pub(in crate::simulate) fn limits_of(&self, service: usize, upgrade: usize) -> Option<Limits> {
+        self.limits.get(upgrade).filter(|limits| limits.service == service).copied()
     }
 }
 
@@ -59,6 +69,11 @@ pub(in crate::simulate) struct ServiceFacts {
 }
 
 impl ServiceFacts {
+    /// A service of so many instances that was never upgraded: its limits are those of a spec that leaves them out.
+    pub(in crate::simulate) fn before_upgrades(instances: u64, asks_balancer: bool) -> Self {
+        Self { instances, asks_balancer, min_in_service: 1, drain_deadline: 60_000, ..Self::default() }
+    }
+
     /// An upgrade begins.
     pub(in crate::simulate) fn begins(&mut self, plan: &UpgradePlan) {
         self.is_bound_by(plan);
@@ -116,9 +131,9 @@ impl ServiceFacts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Facts;
     use super::*;
-    use crate::simulate::slot::At;
+    use crate::simulate::slot::{At, Cause, Slot};
+    use tidegate_proto::record::directive::Disposition;
 
     const PLACE: At = (0, 0);
 
@@ -152,6 +167,31 @@ mod tests {
         assert_eq!(broken_in_a_copy(without_journal), [2], "its agent obeys no former window");
         let outside_both = |judged: &mut Facts| judged.services[0].former = Some((u64::MAX, 3..=3));
         assert_eq!(broken_in_a_copy(outside_both), [2], "the former window did not admit it");
+    }
+
+    /// The rules that are broken where the only instance of a service is drained on behalf of this upgrade, and is stopped after
+    /// 5 s while it still works.
+    fn broken_by_a_drain(service: ServiceFacts, by: Limits) -> Vec<u8> {
+        let mut judged = Facts { services: vec![service], limits: vec![by], ..Facts::default() };
+        judged.directs(PLACE, &Disposition::Drain, 100);
+        judged.orders(PLACE, &Disposition::Drain, Some(0));
+        let drained = Slot { out: Some((101, Cause::Order)), ..Slot::default() };
+        judged.taken_out(101, PLACE, &[(PLACE, drained)].into(), "larder/n0");
+        judged.stopped_at_work(5_101, PLACE, Some(101), false, "larder/n0");
+        judged.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    #[test]
+    fn upgrade_of_another_service_gives_no_limits() {
+        let none = Vec::<u8>::new();
+        let strict = |service| Limits { service, min_in_service: 1, drain_deadline: 60_000 };
+        let lax = |service| Limits { service, min_in_service: 0, drain_deadline: 5_000 };
+        let new = || ServiceFacts::before_upgrades(1, false);
+        let upgraded = || ServiceFacts { min_in_service: 0, drain_deadline: 5_000, ..new() };
+        assert_eq!(broken_by_a_drain(upgraded(), strict(1)), none, "its own last upgrade allows it");
+        assert_eq!(broken_by_a_drain(upgraded(), strict(0)), [4, 6], "its own upgrade orders it");
+        assert_eq!(broken_by_a_drain(new(), lax(0)), none, "its own upgrade allows it");
+        assert_eq!(broken_by_a_drain(new(), lax(1)), [4, 6], "it was never upgraded: one must stay");
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn instance_taken_out_beyond_the_budget_breaks_rule_4() {
 /// two in service, and drains for a minute.
 fn with_orders_of_a_lost_upgrade() -> (Facts, BTreeMap<At, Slot>) {
     let mut judged = facts(3, 2);
-    judged.limits = vec![Limits { min_in_service: 1, drain_deadline: 5_000 }];
+    judged.limits = vec![Limits { service: 0, min_in_service: 1, drain_deadline: 5_000 }];
     for at in [PLACE, (0, 1)] {
         judged.directs(at, &Disposition::Drain, 100);
         judged.orders(at, &Disposition::Drain, Some(0));
