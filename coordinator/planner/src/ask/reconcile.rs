@@ -4,7 +4,8 @@
 //! # Invariants
 //! * A claim of one node alone is applied only where a person includes it.
 //! * No floor is left below one that was applied.
-//! * An instance that is out of rotation and whose claim is not applied raises no ceiling.
+//! * An instance that is out of rotation, or refused and hidden by its agent, and whose claim is not applied raises no
+//!   ceiling.
 //! * Every instance that is not disregarded runs a known version inside the new window, so that no instance is refused
 //!   because of it. One that is out of rotation, and that a person includes, may run an unknown version: it is taken out
 //!   already, counts as unknown, and is admitted before it comes back.

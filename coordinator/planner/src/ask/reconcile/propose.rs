@@ -7,7 +7,7 @@ use super::refused::{MOST_WINDOWS, for_the_next_plan, lost_rollback, outside};
 use crate::contracted;
 use crate::fleet::{Against, Contradiction, Fleet, Instance, Stored};
 use crate::gate::store::awaited;
-use crate::gate::store::running::{Running, is_out, unknown};
+use crate::gate::store::running::{Running, is_kept_out, is_out, unknown};
 use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::Timestamp;
@@ -300,8 +300,9 @@ impl<'a> Claims<'a> {
     }
 
     /// A window is raised to what this plan applies, and leaves room for what runs. An earlier plan raised it to what it
-    /// applied, and a rollback may have lowered it since. An instance that is out of rotation gets room only where its claim
-    /// is applied: the former store admitted what it runs. One without a claim may have joined this store without a window.
+    /// applied, and a rollback may have lowered it since. An instance that is out of rotation, or refused and hidden by its
+    /// agent, gets room only where its claim is applied: the former store admitted what it runs. One without a claim may have
+    /// joined this store without a window.
     fn window(&self, service: &ServiceName, witnesses: &[Witness]) -> WindowChange {
         let of = self.fleet.service(service);
         let stored = of.and_then(|of| of.window());
@@ -318,7 +319,7 @@ impl<'a> Claims<'a> {
         let counted: Vec<&Instance> = counted
             .filter(|i| {
                 !names(&self.choices.disregard, service, &i.node)
-                    && (!i.contradicts && !is_out(i) || applied(&i.node))
+                    && (!i.contradicts && !is_kept_out(i) || applied(&i.node))
             })
             .collect();
         let highest = counted.iter().filter_map(|i| Running::of(i).known()).max();

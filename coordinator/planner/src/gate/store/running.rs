@@ -1,6 +1,7 @@
 //! What an instance is known to run, for a plan to reconcile.
 
 use crate::fleet::{Fleet, Instance};
+use crate::gate::budget::capacity::is_hidden;
 use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::{InstanceId, ServiceVersion};
 
@@ -35,6 +36,13 @@ impl Running {
 pub(crate) fn is_out(instance: &Instance) -> bool {
     let is_out = instance.report.as_ref().is_some_and(|report| report.rotation == Rotation::Out);
     is_out && instance.unreadable.is_empty()
+}
+
+/// Whether its agent keeps it out before anything is applied: it is out, or its agent has refused what it runs and hides it,
+/// although balancers may not have noticed that yet. Only an admission brings it back.
+pub(crate) fn is_kept_out(instance: &Instance) -> bool {
+    let is_refused = instance.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
+    is_out(instance) || is_refused && is_hidden(instance)
 }
 
 /// Why the running version of an instance is not known.

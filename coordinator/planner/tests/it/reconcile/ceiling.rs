@@ -47,6 +47,30 @@ fn newcomer_that_may_be_in_rotation_gets_room() {
     }
 }
 
+/// Its agent hid it only a moment before, or a person hides it as well.
+#[test]
+fn refused_newcomer_that_is_hidden_raises_no_ceiling() {
+    let refused_in = |rotation: Rotation| {
+        let mut world = with_a_newcomer(rotation);
+        let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
+        report.step = Step::Refused { reason: "above the ceiling".into() };
+        report.probed = report.version.take();
+        world.publish(&node(2));
+        world
+    };
+    for rotation in [Rotation::Leaving, Rotation::Maintenance] {
+        let mut world = refused_in(rotation);
+        let refused = apply(&mut world, &Choices::default()).unwrap_err();
+        let outside = "n2: it runs version 2, outside the new window [1, 1]";
+        assert!(refused.message.contains(outside), "{rotation:?}: {refused}");
+        apply(&mut world, &disregard(&[2])).unwrap();
+        assert_eq!(window(&world), Some((1, 1)), "{rotation:?}");
+    }
+    let mut world = refused_in(Rotation::In);
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 2)), "no disable-file keeps it out");
+}
+
 /// The roll had replaced three of four, and nothing is verified.
 #[test]
 fn applied_claim_gets_room_also_out_of_rotation() {
