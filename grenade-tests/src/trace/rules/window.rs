@@ -6,16 +6,27 @@ use tidegate_proto::{ServiceVersion, UpgradeId};
 
 use super::{Judge, RECONCILIATION};
 use crate::trace::instance::At;
-use crate::trace::seen::{BY_RELEASES, follows_needs};
+use crate::trace::seen::follows_needs;
 
 /// Who sets a window by hand.
 const BY_HAND: &str = "operator";
 
 impl Judge<'_> {
-    /// Whether a window has the floor that compute releases need, and nothing above.
-    fn is_needed(&self, window: &Window) -> bool {
-        let mut holders = self.after.needs.values().flat_map(|need| need.streams.values());
-        window.ceiling == ServiceVersion::MAX && holders.any(|holder| holder.minimum == window.floor)
+    /// Whether the end of a rollback leaves the window as it was before the upgrade, or open where there was none, with the
+    /// floor that compute releases need by now, up to the one that the rollback found. The commit compares the needs only
+    /// where it lowers the floor: one that follows them may also be that of a need which has fallen since it was planned.
+    fn is_put_back(&self, upgrade: &Upgrade) -> bool {
+        let service = &upgrade.spec.service;
+        let former = upgrade.former.as_ref().and_then(|former| former.window);
+        let Some(now) = self.after.windows.get(service) else { return former.is_none() };
+        let now = &now.body;
+        let (floor, ceiling) = former.unwrap_or((ServiceVersion::ABSENT, ServiceVersion::MAX));
+        let found = self.before.windows.get(service).map_or(floor, |window| window.body.floor);
+        let need = self.after.needs.get(service);
+        let highest = need.and_then(|need| need.highest());
+        let lowest = highest.map_or(floor, |(_, holder)| floor.max(holder.minimum.min(found)));
+        let was_needed = need.is_some() && follows_needs(now) && (lowest..=found).contains(&now.floor);
+        now.ceiling == ceiling && (now.floor == lowest || was_needed)
     }
 
     /// A floor above the former version, which a reconciliation raised to what agents had obeyed, stays when the roll is
@@ -79,16 +90,7 @@ impl Judge<'_> {
             Phase::RollingBack { .. } if set_by == Some(RECONCILIATION) => return,
             Phase::RollingBack { step: RollbackStep::Lower | RollbackStep::Undo, .. } => (10, is(from, from)),
             Phase::RollingBack { .. } => (10, stored.is_some_and(|window| window.floor == from)),
-            Phase::RolledBack { .. } => match upgrade.former.as_ref().and_then(|former| former.window) {
-                Some((floor, ceiling)) => (10, is(floor, ceiling)),
-                // A release that went out meanwhile has a floor of its own.
-                None => (
-                    10,
-                    stored.is_none_or(|window| {
-                        window.is_open() || set_by == Some(BY_RELEASES) || self.is_needed(window)
-                    }),
-                ),
-            },
+            Phase::RolledBack { .. } => (10, self.is_put_back(upgrade)),
         };
         self.holds(rule, good, || format!("{id} is in {}, the window is {stored:?}", upgrade.phase));
     }
@@ -154,6 +156,48 @@ mod tests {
     fn breaks(phase: &str, set_by: &str, limits: (u32, u32)) -> bool {
         let phase = format!(r#""name":"{phase}""#);
         last_breaks(2, vec![vec![upgrade(&phase)], vec![window(set_by, limits)]])
+    }
+
+    /// Whether rule 10 is broken where a rollback to version 2 ends with a window: `former` is the one before the upgrade,
+    /// `needed` what a compute release needs at the end.
+    fn ends_wrong(former: Option<(u32, u32)>, needed: Option<u32>, set_by: &str, limits: (u32, u32)) -> bool {
+        let mut ended = upgrade(r#""name":"rolled-back","because":"it is bad""#);
+        if let Some(Put { value: Value::Upgrade(record), .. }) = &mut ended.put {
+            let (window, digest) = (serde_json::to_string(&former).unwrap(), "0".repeat(64));
+            let release = format!(r#"{{"tag":"pantry-2","sha256":"{digest}","version":2}}"#);
+            let text = format!(r#"{{"release":{release},"window":{window}}}"#);
+            record.body.former = Some(serde_json::from_str(&text).unwrap());
+            record.body.spec.from = ServiceVersion::new(2).unwrap();
+            record.body.spec.to = ServiceVersion::new(3).unwrap();
+        }
+        let need = needed.map(|minimum| {
+            let of = r#""revision":1,"tag":"compute-1","version":1,"hold":"deployed""#;
+            let text = format!(r#"{{"schema":1,"streams":{{"compute":{{"minimum":{minimum},{of}}}}}}}"#);
+            written("needs/pantry", &text)
+        });
+        let before = [window("u1", (2, 2))].into_iter().chain(need).collect();
+        last_breaks(10, vec![before, vec![ended, window(set_by, limits)]])
+    }
+
+    #[test]
+    fn rollback_leaves_the_floor_that_releases_need() {
+        let max = ServiceVersion::MAX.get();
+        for former in [None, Some((1, max))] {
+            assert!(!ends_wrong(former, None, "u1", (1, max)), "{former:?}: as it was");
+            for needed in [2, 3] {
+                assert!(!ends_wrong(former, Some(needed), BY_RELEASES, (2, max)), "{former:?}: {needed}");
+            }
+            assert!(!ends_wrong(former, Some(1), BY_RELEASES, (2, max)), "{former:?}: the need has fallen");
+            assert!(ends_wrong(former, Some(2), "u1", (1, max)), "{former:?}: below the need");
+            assert!(ends_wrong(former, Some(2), BY_RELEASES, (1, max)), "{former:?}: that follows needs");
+            assert!(ends_wrong(former, Some(1), "u1", (2, max)), "{former:?}: no need has that floor");
+            assert!(ends_wrong(former, None, BY_RELEASES, (2, max)), "{former:?}: nothing is needed");
+            assert!(ends_wrong(former, Some(3), BY_RELEASES, (3, max)), "{former:?}: what runs is refused");
+            assert!(ends_wrong(former, Some(2), "u1", (2, 2)), "{former:?}: the ceiling stays");
+        }
+        assert!(!ends_wrong(Some((1, 2)), None, "operator", (1, 2)), "a person had set it");
+        assert!(!ends_wrong(Some((1, 2)), Some(2), "operator", (2, 2)), "with the floor that is needed");
+        assert!(ends_wrong(Some((1, 2)), None, "operator", (2, 2)), "no need has that floor");
     }
 
     #[test]
