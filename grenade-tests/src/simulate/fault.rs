@@ -131,7 +131,7 @@ pub(super) async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> 
     world.testbed.log(format!("it is over: {what}"));
     match undo {
         Undo::Weather => network::each_line(world, |line| line.set_weather(Weather::default())),
-        Undo::AgentLine(n) => world.agents[*n].iter().for_each(|agent| agent.line.set_cut(false)),
+        Undo::AgentLine(n) => network::reconnect_agent(world, *n),
         Undo::CoordinatorLine(n) => world.coordinators[*n].iter().for_each(|one| one.line.set_cut(false)),
         Undo::StartCoordinator(n) => world.start_coordinator(*n).await?,
         Undo::ThawCoordinator(n) => process::resume_coordinator(world, *n),

@@ -100,6 +100,8 @@ pub(super) struct Facts {
     pub journals_lost: BTreeMap<usize, u64>,
     /// Until when the agent of a node was last stopped, and looked at nothing; it still is where that is `u64::MAX`.
     pub agents_stalled: BTreeMap<usize, u64>,
+    /// Until when the agent of a node was last cut off from the store; it still is where that is `u64::MAX`.
+    pub agents_cut: BTreeMap<usize, u64>,
     /// What failed after it was verified.
     pub late_failures: LateFailures,
     /// Release streams.
@@ -317,7 +319,7 @@ impl Facts {
             self.unbound.insert(at);
             return;
         }
-        if self.precedes_first_window(at, now) {
+        if self.precedes_first_window(at, now) || self.is_cut_off_unbound(at, now) {
             return;
         }
         // What a person shows again answers before its agent can see that they removed their file.

@@ -311,6 +311,8 @@ impl World {
         if self.agents[node].is_none() && !self.off.contains(&node) {
             let nonce = format!("nonce-{node}");
             self.auditor.note_restart(&self.testbed.names().nodes[node]);
+            let now = self.testbed.now();
+            self.testbed.state().facts.reconnected(node, now);
             for service in self.services_on(node) {
                 if self.without_journal.remove(&(service, node)) {
                     self.note_lost_journal((service, node));

@@ -164,6 +164,7 @@ impl Context<'_> {
                 (None, Some(_)) if self.journal.admitted.is_some() && !self.seen.readmit => {
                     Act::Enter(self.phase_once_admitted())
                 }
+                (_, None) if self.hangs_unadmitted() => self.keep_disabled(),
                 _ => Act::Wait,
             },
             // Only the store shows that no other agent manages this instance.
@@ -242,11 +243,7 @@ impl Context<'_> {
                 self.journal.phase,
                 Phase::Fresh | Phase::Verifying | Phase::Serving | Phase::Failed { hidden: false, .. }
             );
-        // What has ended is admitted before it is started again.
-        let hangs = self.seen.probe.version().is_none()
-            && matches!(self.seen.alive, Alive::Yes | Alive::Unknown)
-            && self.timers.has_left(self.seen.now, self.service.fall_time());
-        if !is_shown || !hangs || !self.seen.readmit || !self.seen.store {
+        if !is_shown || !self.hangs_while_out() || !self.seen.readmit || !self.seen.store {
             return None;
         }
         let version = self.journal.admitted.as_ref()?.version;
@@ -254,6 +251,20 @@ impl Context<'_> {
         let reason =
             format!("it hangs, and version {version}, admitted last, is outside the window {window}");
         (!window.admits(version)).then(|| Act::Enter(Phase::refused(reason)))
+    }
+
+    /// Whether a window is acknowledged, and what hangs and has left rotation was never admitted: its version is unknown, and
+    /// it would come into rotation before its probe answers.
+    fn hangs_unadmitted(&self) -> bool {
+        let is_bound = self.journal.window.is_some() && self.seen.store;
+        is_bound && self.journal.admitted.is_none() && self.hangs_while_out()
+    }
+
+    /// Whether what runs does not say its version, and has left rotation. What has ended is admitted before it is started again.
+    fn hangs_while_out(&self) -> bool {
+        self.seen.probe.version().is_none()
+            && matches!(self.seen.alive, Alive::Yes | Alive::Unknown)
+            && self.timers.has_left(self.seen.now, self.service.fall_time())
     }
 
     /// Whether another release than the refused one is started instead of what ran last.

@@ -17,8 +17,17 @@ pub(super) fn degrade(world: &World) -> Vec<Undo> {
 }
 
 pub(super) fn cut_agent(world: &World, node: usize) -> Vec<Undo> {
-    world.agents[node].iter().for_each(|agent| agent.line.set_cut(true));
+    if let Some(agent) = &world.agents[node] {
+        world.testbed.state().facts.agents_cut.insert(node, u64::MAX);
+        agent.line.set_cut(true);
+    }
     vec![Undo::AgentLine(node)]
+}
+
+pub(super) fn reconnect_agent(world: &World, node: usize) {
+    let now = world.testbed.now();
+    world.testbed.state().facts.reconnected(node, now);
+    world.agents[node].iter().for_each(|agent| agent.line.set_cut(false));
 }
 
 pub(super) fn cut_coordinator(world: &World, n: usize) -> Vec<Undo> {

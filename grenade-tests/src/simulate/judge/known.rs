@@ -60,6 +60,20 @@ impl Facts {
         is_new && self.unbound.contains(&at)
     }
 
+    /// The agent of a node reaches the store again, or is started with a line that does.
+    pub(in crate::simulate) fn reconnected(&mut self, node: usize, now: u64) {
+        if let Some(until) = self.agents_cut.get_mut(&node) {
+            *until = now.min(*until);
+        }
+    }
+
+    /// Whether no component could refuse an instance: no store has ever admitted it, and its agent, which has acknowledged no
+    /// window, is cut off from the store, or was `SEEN` ago.
+    pub(super) fn is_cut_off_unbound(&self, at: At, now: u64) -> bool {
+        let is_cut = self.agents_cut.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
+        is_cut && !self.bound.contains(&at) && !self.silent.is_known(at)
+    }
+
     /// Whether a person showed an instance not `OLD` ago at a version that the window does not admit. Its agent hides it again,
     /// but does not run beside a second one of its node until the lease of that has ended.
     pub(in crate::simulate) fn is_shown_outside(&self, at: At, run: &Running, now: u64) -> bool {
@@ -160,6 +174,27 @@ mod tests {
         assert_eq!(broken(true, 2, 60_000 + OLD), Some(2), "its agent has had time to see the first one");
         assert_eq!(broken(false, 2, 60_000 + OLD - 1), Some(2), "the store had the window");
         assert_eq!(broken(true, 1, 60_000 + OLD - 1), Some(2), "it was started inside the lost window");
+    }
+
+    /// A rollback moves the window while the release of a new node hangs, before its agent has read any.
+    #[test]
+    fn cut_off_agent_of_an_unadmitted_instance_refuses_nothing() {
+        let broken = |until: Option<u64>, change: fn(&mut Facts)| {
+            let mut judged = facts(|service| service.windows = vec![(0, 1, 1)]);
+            judged.agents_cut.extend(until.map(|until| (PLACE.1, until)));
+            change(&mut judged);
+            judged.came_in(60_000, PLACE, 2, "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(Some(u64::MAX), |_| ()), None);
+        let reconnected = |judged: &mut Facts| judged.reconnected(PLACE.1, 60_000 - SEEN);
+        assert_eq!(broken(Some(u64::MAX), reconnected), Some(2), "it has reached the store for long enough");
+        assert_eq!(broken(Some(60_001 - SEEN), |_| ()), None, "its agent cannot have read the window yet");
+        assert_eq!(broken(None, |_| ()), Some(2), "it was never cut off");
+        let bound = |judged: &mut Facts| judged.bound.extend([PLACE]);
+        assert_eq!(broken(Some(u64::MAX), bound), Some(2), "its agent has acknowledged a window");
+        let admitted = |judged: &mut Facts| judged.silent.admitted(PLACE);
+        assert_eq!(broken(Some(u64::MAX), admitted), Some(2), "a store has admitted it");
     }
 
     #[test]

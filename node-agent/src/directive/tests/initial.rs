@@ -1,9 +1,10 @@
 //! The first release of all, and what runs when the agent has no journal.
 
-use super::super::seen::DisableFile;
+use super::super::seen::{DisableFile, Probed, Url};
+use super::super::timers::Timers;
 use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
-use crate::host::Target;
+use crate::host::{Alive, Target};
 use crate::journal::{Admitted, Journal, Phase};
 use tidegate_proto::Revision;
 
@@ -72,4 +73,56 @@ fn release_on_record_outlives_a_lost_journal() {
     story.seen.readmit = false;
     story.ordered(order(9, replace(1)));
     assert_eq!(story.journal.phase, Phase::Draining, "another release of that version is replaced");
+}
+
+/// What runs on a new node answers nothing. Its agent has read a window.
+fn found_hanging() -> Story {
+    let mut story = Story::serving();
+    story.journal = Journal::default();
+    story.timers = Timers::new(story.seen.now, false);
+    story.window(1, 1, 7).seen.readmit = true;
+    (story.seen.probe, story.seen.ready, story.seen.url) = (Probed::Late, false, Url::Other);
+    story.pass(0);
+    story
+}
+
+#[test]
+fn unadmitted_instance_that_hangs_is_hidden_once_out() {
+    let mut story = found_hanging();
+    assert_eq!(story.act(), Act::Wait, "balancers may still send requests to it");
+    story.pass(60);
+    assert_eq!(story.act(), Act::Disable, "before it comes back");
+    story.seen.alive = Alive::Unknown;
+    assert_eq!(story.act(), Act::Disable, "no lock shows whether it runs");
+    story.disabled();
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.probe = Probed::Version(version(1));
+    assert!(matches!(story.act(), Act::AdmitRunning(..)), "{:?}", story.act());
+    story.journal.admit(Admitted { version: version(1), release: None, revision: Revision(8) });
+    story.seen.readmit = false;
+    assert_eq!(story.act(), Act::Enter(Phase::Verifying), "it is shown once it is verified");
+}
+
+#[test]
+fn unadmitted_instance_that_hangs_may_return_without_a_window() {
+    let others: [(&str, fn(&mut Story)); 4] = [
+        ("its agent knows no window", |story| {
+            (story.journal.window, story.seen.window) = (None, Some(None));
+        }),
+        ("the store is away", |story| story.seen.store = false),
+        ("it was admitted inside the window", |story| {
+            let admitted = Admitted { version: version(1), release: None, revision: Revision(8) };
+            story.journal.admitted = Some(admitted);
+        }),
+        ("it answers 200", |story| {
+            story.seen.url = Url::Good;
+            story.pass(0);
+        }),
+    ];
+    for (why, other) in others {
+        let mut story = found_hanging();
+        story.pass(60);
+        other(&mut story);
+        assert_eq!(story.act(), Act::Wait, "{why}");
+    }
 }
