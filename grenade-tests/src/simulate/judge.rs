@@ -292,19 +292,21 @@ impl Facts {
         }
     }
 
-    /// An instance answers 200 again: its version is one that was admitted lately.
-    pub(super) fn came_in(&mut self, now: u64, at: At, version: u32, name: &str) {
+    /// An instance answers 200 again: its version is one that was admitted lately, or it is taken for one that was.
+    pub(super) fn came_in(&mut self, now: u64, at: At, (version, taken_for): (u32, Option<u32>), name: &str) {
         let Some(service) = self.services.get(at.0) else { return };
         let undone = service.undone.as_ref();
         if undone.is_some_and(|(needs, then)| version >= *needs && self.silent.came_after(at, then)) {
             self.late.insert(at);
         }
         let mut allowed = service.windows.iter().rev();
-        let mut outside = None;
+        let (mut outside, mut is_taken_inside) = (None, false);
         for (since, floor, ceiling) in allowed.by_ref() {
-            if (*floor..=*ceiling).contains(&version) {
+            let admitted = *floor..=*ceiling;
+            if admitted.contains(&version) {
                 return;
             }
+            is_taken_inside |= taken_for.is_some_and(|says| admitted.contains(&says));
             outside.get_or_insert((*floor, *ceiling));
             if since + OLD < now {
                 break;
@@ -326,7 +328,7 @@ impl Facts {
         let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + 100);
         // No agent refuses what runs while something lies in its place, nor before the next one can see it.
         let is_unseen = self.byzantine.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
-        if !is_shown && !is_unseen {
+        if !is_shown && !is_unseen && !is_taken_inside {
             self.breach(
                 now,
                 2,

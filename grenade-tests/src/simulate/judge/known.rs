@@ -89,6 +89,14 @@ impl Facts {
         says_it && lasted_until(&self.journals_lost, at.1, slot.release_since)
     }
 
+    /// The version for which an agent that lost its journal takes a release that was started before this store was obeyed: no
+    /// admission in it names the release.
+    pub(in crate::simulate) fn taken_for(&self, at: At, slot: &Slot) -> Option<u32> {
+        let (until, _) = self.services.get(at.0)?.former.as_ref()?;
+        let says = slot.running.as_ref()?.is.says?;
+        (slot.release_since < *until && self.is_taken_for(at, slot, says)).then_some(says)
+    }
+
     /// The same of the version before the one that uses what a rollback of an upgrade of the schema undoes.
     pub(in crate::simulate) fn is_taken_for_former(&self, at: At, slot: &Slot) -> bool {
         let Some(service) = self.services.get(at.0) else { return false };
@@ -135,6 +143,31 @@ mod tests {
     }
 
     #[test]
+    fn lying_release_of_a_lost_store_comes_in_as_what_it_says() {
+        let broken = |change: fn(&mut Facts), says: Option<u32>| {
+            let mut judged = facts(|service| {
+                service.windows = vec![(20_000, 1, 1)];
+                service.former = Some((35_000, 1..=2));
+            });
+            change(&mut judged);
+            let taken_for = judged.taken_for(PLACE, &release(says));
+            judged.came_in(60_000, PLACE, (2, taken_for), "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(|_| (), Some(1)), None);
+        assert_eq!(broken(|_| (), None), Some(2), "it says what it is");
+        let others: [(&str, fn(&mut Facts)); 4] = [
+            ("no store was lost", |judged| judged.services[0].former = None),
+            ("it was started in this store", |judged| judged.services[0].former = Some((10_000, 1..=2))),
+            ("its journal has what was started", |judged| judged.journals_lost.clear()),
+            ("what it says is outside, too", |judged| judged.services[0].windows[0] = (20_000, 3, 3)),
+        ];
+        for (why, other) in others {
+            assert_eq!(broken(other, Some(1)), Some(2), "{why}");
+        }
+    }
+
+    #[test]
     fn only_what_starts_outside_a_lost_window_is_unbound() {
         let unbound = |has_no_window: bool, is_bound: bool| {
             let mut judged = facts(|service| {
@@ -167,7 +200,7 @@ mod tests {
             judged.services[0].goes_by(&window, 60_000);
             judged.services[0].goes_by(&window, 70_000);
             judged.bound.insert(PLACE);
-            judged.came_in(at, PLACE, 2, "pantry/n0");
+            judged.came_in(at, PLACE, (2, None), "pantry/n0");
             judged.breaches.first().map(|breach| breach.rule)
         };
         assert_eq!(broken(true, 2, 60_000 + OLD - 1), None);
@@ -183,7 +216,7 @@ mod tests {
             let mut judged = facts(|service| service.windows = vec![(0, 1, 1)]);
             judged.agents_cut.extend(until.map(|until| (PLACE.1, until)));
             change(&mut judged);
-            judged.came_in(60_000, PLACE, 2, "pantry/n0");
+            judged.came_in(60_000, PLACE, (2, None), "pantry/n0");
             judged.breaches.first().map(|breach| breach.rule)
         };
         assert_eq!(broken(Some(u64::MAX), |_| ()), None);

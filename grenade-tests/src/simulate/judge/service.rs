@@ -146,7 +146,7 @@ mod tests {
         judged.services[0].windows.push((30_000, 1, 1));
         judged.services[0].has_no_window = false;
         change(&mut judged);
-        judged.came_in(60_000, PLACE, 2, "pantry/n0");
+        judged.came_in(60_000, PLACE, (2, None), "pantry/n0");
         judged.breaches.iter().map(|breach| breach.rule).collect()
     }
 

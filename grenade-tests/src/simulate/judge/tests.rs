@@ -217,15 +217,15 @@ fn version_below_what_is_contracted_may_be_disabled_at_once() {
 fn version_outside_the_window_that_comes_in_breaks_rule_2() {
     let mut judged = facts(1, 0);
     judged.services[0].windows = vec![(0, 1, 2), (10_000, 2, 2)];
-    judged.came_in(12_000, PLACE, 1, "pantry/n0");
+    judged.came_in(12_000, PLACE, (1, None), "pantry/n0");
     assert_eq!(rules(&judged), NONE, "it was admitted a moment ago");
     judged.services[0].windows.push((30_000, 2, 2));
-    judged.came_in(60_000, PLACE, 2, "pantry/n0");
+    judged.came_in(60_000, PLACE, (2, None), "pantry/n0");
     assert_eq!(rules(&judged), NONE);
     judged.shown_again(60_000, PLACE);
-    judged.came_in(60_001, PLACE, 1, "pantry/n0");
+    judged.came_in(60_001, PLACE, (1, None), "pantry/n0");
     assert_eq!(rules(&judged), NONE, "its agent cannot have seen that yet");
-    judged.came_in(61_000, PLACE, 1, "pantry/n0");
+    judged.came_in(61_000, PLACE, (1, None), "pantry/n0");
     assert_eq!(rules(&judged), [2]);
 }
 
@@ -235,7 +235,7 @@ fn version_comes_in_outside_the_window_while_its_agent_lies() {
         let mut judged = facts(1, 0);
         judged.services[0].windows = vec![(0, 2, 2)];
         judged.byzantine.insert(node, until);
-        judged.came_in(60_000, PLACE, 1, "pantry/n0");
+        judged.came_in(60_000, PLACE, (1, None), "pantry/n0");
         rules(&judged)
     };
     assert_eq!(judged(0, u64::MAX), NONE, "no agent refuses it");
@@ -257,11 +257,11 @@ fn blank_store_binds_only_who_has_acknowledged_a_window() {
     let mut judged = facts(1, 0);
     judged.services[0].windows = vec![(0, 2, 2)];
     judged.services[0].has_no_window = true;
-    judged.came_in(60_000, PLACE, 3, "pantry/n0");
+    judged.came_in(60_000, PLACE, (3, None), "pantry/n0");
     assert_eq!((rules(&judged), judged.unbound.contains(&PLACE)), (vec![], true));
     judged.bound.insert(PLACE);
     judged.starts_without_journal((0, 1));
-    judged.came_in(61_000, PLACE, 3, "pantry/n0");
+    judged.came_in(61_000, PLACE, (3, None), "pantry/n0");
     assert_eq!(rules(&judged), [2]);
 }
 
@@ -271,7 +271,7 @@ fn lost_window_does_not_bind_what_a_person_shows() {
     judged.services[0].windows = vec![(0, 2, 2)];
     judged.services[0].has_no_window = true;
     judged.shown_again(60_000, PLACE);
-    judged.came_in(60_000, PLACE, 3, "pantry/n0");
+    judged.came_in(60_000, PLACE, (3, None), "pantry/n0");
     assert_eq!((rules(&judged), judged.unbound.contains(&PLACE)), (vec![], true));
 }
 
@@ -281,10 +281,10 @@ fn lost_journal_binds_to_no_window_of_a_lost_store() {
     judged.services[0].windows = vec![(0, 2, 2)];
     judged.bound.insert(PLACE);
     judged.starts_without_journal(PLACE);
-    judged.came_in(60_000, PLACE, 3, "pantry/n0");
+    judged.came_in(60_000, PLACE, (3, None), "pantry/n0");
     assert_eq!(rules(&judged), [2], "the store has the window");
     judged.services[0].has_no_window = true;
-    judged.came_in(61_000, PLACE, 3, "pantry/n0");
+    judged.came_in(61_000, PLACE, (3, None), "pantry/n0");
     assert_eq!((rules(&judged), judged.unbound.contains(&PLACE)), (vec![2], true));
 }
 
@@ -294,16 +294,16 @@ fn instance_admitted_after_a_rollback_is_late() {
     judged.services[0].windows = vec![(10_000, 1, u32::MAX)];
     judged.silent.admitted(PLACE);
     judged.services[0].undone = Some((2, judged.silent.counted()));
-    judged.came_in(12_000, PLACE, 2, "pantry/n0");
+    judged.came_in(12_000, PLACE, (2, None), "pantry/n0");
     assert!(judged.late.is_empty(), "it was admitted before the end");
     judged.silent.decommissioned(PLACE);
     judged.silent.admitted(PLACE);
-    judged.came_in(12_000, PLACE, 1, "pantry/n0");
+    judged.came_in(12_000, PLACE, (1, None), "pantry/n0");
     assert!(judged.late.is_empty(), "version 1 does not use the form");
-    judged.came_in(12_000, PLACE, 2, "pantry/n0");
+    judged.came_in(12_000, PLACE, (2, None), "pantry/n0");
     assert!(judged.late.contains(&PLACE));
     judged.services[0].windows.push((13_000, 1, 1));
-    judged.came_in(60_000, PLACE, 2, "pantry/n0");
+    judged.came_in(60_000, PLACE, (2, None), "pantry/n0");
     assert_eq!(rules(&judged), [2], "a window that does not admit it still counts");
 }
 

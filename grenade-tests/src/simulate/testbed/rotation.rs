@@ -67,6 +67,7 @@ impl Testbed {
                 let stayed = slot.stayed_in_rotation();
                 (slot.out, slot.came_at) = (None, now);
                 slot.out_before = out.clone().map(|(_, cause)| (slot.went_at, cause));
+                let taken_for = state.facts.taken_for(at, slot);
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 at version {}", version.unwrap_or(0)));
                 // What a person put back was in before, and comes in again where it failed by itself. Its agent, which hid it,
@@ -74,7 +75,7 @@ impl Testbed {
                 let was_hidden =
                     matches!(&out, Some((since, Cause::Order)) if state.facts.is_calm_since(*since));
                 if !stayed && (!put_back || was_hidden) {
-                    state.facts.came_in(now, at, version.unwrap_or(0), &name);
+                    state.facts.came_in(now, at, (version.unwrap_or(0), taken_for), &name);
                 }
             }
             (true, false) => {
