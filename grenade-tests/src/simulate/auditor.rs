@@ -64,6 +64,7 @@ impl Auditor {
             facts.silent.begin_again();
             facts.drains.begin_again();
             facts.late_failures.begin_again();
+            facts.obeyed.begin_again();
             facts.forget_copied();
             facts.ordered_out.clone()
         };

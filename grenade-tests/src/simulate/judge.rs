@@ -7,11 +7,13 @@ mod known;
 mod put_back;
 mod returns;
 mod service;
+mod uncovered;
 
 pub(super) use drains::COUNTED;
 pub(super) use service::{Limits, ServiceFacts};
 
 use self::drains::Drains;
+use self::uncovered::Obeyed;
 use super::document::Fall;
 use super::late_failures::LateFailures;
 use super::moves::Moves;
@@ -108,6 +110,8 @@ pub(super) struct Facts {
     pub streams: StreamFacts,
     /// Instances whose agents have acknowledged a window, and have not lost their journal since.
     pub bound: BTreeSet<At>,
+    /// What agents have obeyed, of whichever store.
+    pub obeyed: Obeyed,
     /// Instances outside a window that was lost with its store, whose agents knew of none: until an upgrade of the service
     /// rolls, what they do with the rows is not judged.
     pub unbound: BTreeSet<At>,
@@ -313,8 +317,8 @@ impl Facts {
             }
         }
         let Some((floor, ceiling)) = outside else { return };
-        if self.bound.contains(&at) && service.is_admitted_by_former(version, now) {
-            // Its agent does not obey the window of a copy before a person has reconciled that.
+        if self.obeys_former(at, version, now) {
+            // Its agent does not obey the store before a person has reconciled it, and had before them what it obeyed.
             return;
         }
         if self.knows_no_window(at) {
@@ -345,11 +349,6 @@ impl Facts {
         let undoing = self.services.get(at.0).and_then(|service| service.undoing);
         let uses_it = undoing.is_some_and(|(needs, _)| version >= needs);
         self.late.contains(&at) || uses_it && !self.silent.is_known(at)
-    }
-
-    /// The agent of an instance starts without its journal: it knows of no window that the one before it acknowledged.
-    pub(super) fn starts_without_journal(&mut self, at: At) {
-        self.bound.remove(&at);
     }
 
     /// An instance is in again, or may be, without its agent: a person removed the disable-file, or nothing heeds it.

@@ -10,7 +10,7 @@ use crate::simulate::upgrade_id::place_of;
 use crate::trace::Written;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::upgrade::{Phase, PhaseName, Upgrade};
-use tidegate_proto::{Key, Value};
+use tidegate_proto::{InstanceId, Key, Revision, Value};
 
 /// Takes in what was written; without a revision it is known already, and the current state is set back to it.
 pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>) {
@@ -28,6 +28,9 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
                 if revision.is_some() {
                     facts.is_obeyed_again(now);
                 }
+            }
+            if let Some((place, revision)) = place.zip(revision) {
+                state.facts.obeyed.window_set(place, Revision(revision), now);
             }
         }
         (Key::Directive(service, node), Some(Value::Directive(directive))) => {
@@ -53,6 +56,7 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
             // What a copy has was reported to another store.
             if let Some(at) = at.filter(|_| revision.is_some()) {
                 moved_on(testbed, &mut state, at, value, now);
+                obeyed(&mut state.facts, at, written);
             }
             line = value.is_none().then(|| format!("{service}/{node} falls silent"));
         }
@@ -60,8 +64,11 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
             let at = place(testbed, service.as_str(), node.as_str());
             at.into_iter().for_each(|at| admitted(&mut state, at, now));
         }
-        (Key::Reconciliation, Some(_)) if revision.is_some() => {
-            state.facts.services.iter_mut().for_each(|service| service.is_obeyed_again(now));
+        (Key::Reconciliation, Some(Value::Reconciliation(word))) => {
+            if let Some(revision) = revision {
+                state.facts.services.iter_mut().for_each(|service| service.is_obeyed_again(now));
+                state.facts.obeyed.reconciled(&word.body, Revision(revision), now);
+            }
         }
         (Key::Exception(id, node), value) => {
             let exempt = matches!(value, Some(Value::Exception(found)) if is_exempt(&found.body));
@@ -181,6 +188,16 @@ fn reported(facts: &mut Facts, at: At, written: &Written, now: u64) {
         if report.body.window.exists() {
             facts.bound.insert(at);
         }
+    }
+}
+
+/// The report of an instance says what its agent has obeyed, unless something lies in place of that.
+fn obeyed(facts: &mut Facts, at: At, written: &Written) {
+    let value = written.put.as_ref().map(|put| &put.value);
+    if let (Key::Report(service, node), Some(Value::Report(report))) = (&written.key, value)
+        && !facts.byzantine.contains_key(&at.1)
+    {
+        facts.obeyed.reported(at, InstanceId::new(service.clone(), node.clone()), &report.body);
     }
 }
 

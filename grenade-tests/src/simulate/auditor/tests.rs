@@ -15,6 +15,9 @@ const RECONCILED: &str = r#"{"schema":1,"who":"op","why":"restored","at":1,"term
 /// A directive that replaces an instance.
 const REPLACES: &str = include_str!("../../../../proto/tests/golden/directives.1.json");
 
+/// A report of an instance that has obeyed revision 30.
+const REPORTS: &str = include_str!("../../../../proto/tests/golden/reports.1.json");
+
 fn nowhere() -> Testbed {
     Testbed::new(Names::default(), BTreeMap::new(), EventLog::new(false), Facts::default())
 }
@@ -204,4 +207,29 @@ async fn copy_is_obeyed_once_it_is_reconciled_itself() {
     reconcile(&copy).await;
     auditor.catch_up(&copy).await.unwrap();
     assert!(!obeys_former());
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_is_reconciled_without_an_agent_does_not_bind_it() {
+    let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), Facts::default());
+    let put = async |store: &Embedded, key: &Key, text: &str| {
+        let mut client = store.client().await.unwrap();
+        client.put(Prefix::default().key(key), text, None).await.unwrap();
+    };
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+    put(&store, &Key::Report("pantry".parse().unwrap(), "n00".parse().unwrap()), REPORTS).await;
+    auditor.catch_up(&store).await.unwrap();
+    let (directives, blank) = (auditor.directives(), Embedded::in_memory());
+    let auditor =
+        Auditor::follow_copy(auditor.history(), &directives, &blank, testbed.clone()).await.unwrap();
+    let is_uncovered = || testbed.state().facts.obeyed.is_uncovered((0, 0), u64::MAX - 1);
+    put(&blank, &Key::Reconciliation, RECONCILED).await;
+    auditor.catch_up(&blank).await.unwrap();
+    assert!(is_uncovered(), "its claim is not among those that were applied");
+    let covers = RECONCILED.replace("\"terms\"", "\"revision\":30,\"terms\"");
+    put(&blank, &Key::Reconciliation, covers.as_str()).await;
+    auditor.catch_up(&blank).await.unwrap();
+    assert!(!is_uncovered());
 }
