@@ -3,7 +3,7 @@
 use super::{nothing_runs, one_is_decommissioned_in_roll};
 use crate::sim::{World, node, release, service, spec};
 use serde_json::json;
-use tidegate_proto::record::report::{Health, Rotation, Step};
+use tidegate_proto::record::report::{Fault, Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 use tidegate_proto::{Key, Value};
 
@@ -129,4 +129,28 @@ fn failed_replacement_with_the_former_release_is_left() {
     world.run();
     assert_eq!(ordered(&world), replaced);
     assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
+}
+
+/// It was in rotation when its machine lost its power, so that it is not verified again, and reports a fault.
+fn has_a_lasting_fault(world: &mut World, n: usize, recent: bool) {
+    let report = nothing_runs(world, n, Step::Serving, Health::Unhealthy);
+    let reason = "nothing listens where it should answer".to_owned();
+    report.fault = Some(Box::new(Fault { reason, lasting: true, recent }));
+    world.set_unready(&node(n), true);
+}
+
+#[test]
+fn faulty_one_last_admitted_at_the_former_version_is_moved() {
+    let (mut world, n) = with_a_refused_release_under_the_former_version();
+    let ordered = |world: &World| world.store.keys[&Key::Directive(service(), node(n))].1;
+    let before = ordered(&world);
+    has_a_lasting_fault(&mut world, n, true);
+    world.run();
+    assert_eq!(ordered(&world), before, "it may be on its way up");
+    has_a_lasting_fault(&mut world, n, false);
+    world.run();
+    world.set_unready(&node(n), false);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
+    assert_eq!((world.agents[&node(n)].report.step.clone(), world.really_in_service()), (Step::Serving, 3));
 }
