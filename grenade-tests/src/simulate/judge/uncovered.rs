@@ -114,9 +114,8 @@ mod tests {
         let covered = |at: u64| broken(|judged| judged.obeyed.reconciled(&word(55), Revision(12), at));
         assert_eq!(covered(88_001 - OLD), none, "its agent may not have seen that");
         assert_eq!(covered(88_000 - OLD), [2], "its agent obeys the store");
-        let window_set = |revision: i64| {
-            broken(|judged| judged.obeyed.window_set(0, Revision(revision), 88_000 - OLD))
-        };
+        let window_set =
+            |revision: i64| broken(|judged| judged.obeyed.window_set(0, Revision(revision), 88_000 - OLD));
         assert_eq!(window_set(55), none, "its agent takes in no such window");
         assert_eq!(window_set(56), [2], "the window is later than what its agent obeyed");
         let others: [(&str, fn(&mut Facts)); 3] = [

@@ -95,9 +95,9 @@ fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
 /// seconds (a journal may be lost); or it is not healthy or stopped, and was last admitted as another version, or by no
 /// record of this store: its agent and its own supervisor may not start that version, and its directive may not name it;
 /// or it failed verifying, and another program has admitted the version since: its agent knows of no such release to start.
-/// So is one under an order to serve, which starts nothing, that failed verifying or has had its fault for some time: its
-/// machine may start another release when it boots, which the window refuses. A person may have put the version in place of
-/// that release, or that release answered the version.
+/// So is one under an order to serve, which starts nothing, whose machine was booted since it was admitted, and that failed
+/// verifying or has had its fault for some time: the machine may start another release, which the window refuses. A person may
+/// have put the version in place of that release, or that release answered the version.
 fn is_not_started(instance: &Instance, version: ServiceVersion) -> bool {
     let Some(report) = &instance.report else { return false };
     let last = instance.inventory.as_ref();
@@ -115,7 +115,8 @@ fn is_not_started(instance: &Instance, version: ServiceVersion) -> bool {
         instance.directive.as_ref().is_some_and(|d| matches!(d.disposition, Disposition::Serve { .. }));
     // One of the version may be on its way up while its fault is recent.
     let is_down = has_failed && unhealthy || fault.is_some_and(|fault| !fault.recent);
-    let was_not_started = is_anothers && has_failed || serves && is_down;
+    let was_booted = last.is_some_and(|last| last.identity.boot != report.identity.boot);
+    let was_not_started = is_anothers && has_failed || serves && was_booted && is_down;
     let starts_nothing = was_elsewhere && (ails || is_stopped) || was_not_started;
     is_new || starts_nothing && instance.unreadable.is_empty()
 }

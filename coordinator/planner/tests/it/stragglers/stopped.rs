@@ -92,6 +92,7 @@ fn with_a_refused_release_under_the_former_version() -> (World, usize) {
     let agent = world.agents.get_mut(&node(n)).unwrap();
     assert_eq!(agent.release, release(1));
     (agent.alive, agent.unready) = (true, true);
+    agent.report.identity.boot = "the next boot".into();
     nothing_runs(&mut world, n, Step::Verifying, Health::Unknown);
     world.publish(&node(n));
     world.run();
@@ -153,4 +154,19 @@ fn faulty_one_last_admitted_at_the_former_version_is_moved() {
     let last = world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
     assert_eq!((world.agents[&node(n)].report.step.clone(), world.really_in_service()), (Step::Serving, 3));
+}
+
+/// As many may at once where something that all of them need hiccups.
+#[test]
+fn faulty_one_of_the_boot_in_which_it_was_admitted_is_left() {
+    let (mut world, n) = with_a_refused_release_under_the_former_version();
+    world.agents.get_mut(&node(n)).unwrap().report.identity.boot = "boot".into();
+    let ordered = |world: &World| world.store.keys[&Key::Directive(service(), node(n))].1;
+    let before = ordered(&world);
+    has_a_lasting_fault(&mut world, n, false);
+    world.run();
+    fails_verifying(&mut world, n);
+    world.run();
+    assert_eq!(ordered(&world), before);
+    assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
 }
