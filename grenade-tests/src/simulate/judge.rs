@@ -22,6 +22,7 @@ use super::silence::{Counted, SilentInstances};
 use super::slot::{At, Cause, Slot};
 use super::stream_facts::StreamFacts;
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::ReleaseTag;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::PhaseName;
 
@@ -100,6 +101,8 @@ pub(super) struct Facts {
     pub byzantine: BTreeMap<usize, u64>,
     /// When the agent of a node was last started without its journal; not yet where that is `u64::MAX`.
     pub journals_lost: BTreeMap<usize, u64>,
+    /// Instances that a second agent of their node admitted last: when, and as which release.
+    pub admitted_beside: BTreeMap<At, (u64, Option<ReleaseTag>)>,
     /// Until when the agent of a node was last stopped, and looked at nothing; it still is where that is `u64::MAX`.
     pub agents_stalled: BTreeMap<usize, u64>,
     /// Until when the agent of a node was last cut off from the store; it still is where that is `u64::MAX`.

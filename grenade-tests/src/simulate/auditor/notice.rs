@@ -60,9 +60,14 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
             }
             line = value.is_none().then(|| format!("{service}/{node} falls silent"));
         }
-        (Key::Inventory(service, node), Some(_)) => {
+        (Key::Inventory(service, node), Some(Value::Inventory(inventory))) => {
             let at = place(testbed, service.as_str(), node.as_str());
             at.into_iter().for_each(|at| admitted(&mut state, at, now));
+            // What a copy has was admitted in another store.
+            if let Some(at) = at.filter(|_| revision.is_some()) {
+                let (by, release) = (&inventory.body.identity.nonce, inventory.body.release.clone());
+                state.facts.admitted_by(at, by, release, now);
+            }
         }
         (Key::Reconciliation, Some(Value::Reconciliation(word))) => {
             if let Some(revision) = revision {

@@ -1,8 +1,10 @@
 //! What no coordinator could know when it gave an order.
 
+use super::super::agent::IMPOSTOR;
 use super::super::ends::lasted_until;
 use super::super::slot::{At, Cause, Running, Slot};
 use super::{Facts, LAG, OLD, SEEN};
+use tidegate_proto::ReleaseTag;
 
 impl Facts {
     /// Whether an order was given while a person kept the instance out, or before a coordinator could know that they no longer
@@ -82,11 +84,33 @@ impl Facts {
         service.is_some_and(|service| !service.admitted().contains(&run.is.version))
     }
 
+    /// The agent with this nonce admits an instance, as this release where it knows that.
+    pub(in crate::simulate) fn admitted_by(
+        &mut self,
+        at: At,
+        nonce: &str,
+        release: Option<ReleaseTag>,
+        now: u64,
+    ) {
+        if nonce == IMPOSTOR {
+            self.admitted_beside.insert(at, (now, release));
+        } else {
+            self.admitted_beside.remove(&at);
+        }
+    }
+
     /// Whether a release that reports this version was started before its agent lost its journal, or so short a time after that
     /// that a hook may have been under way: nothing tells it from that version, unless it was admitted with its release before.
+    /// The same holds where a second agent of the node, which has no journal of its start, admitted it last, as another release.
     pub(in crate::simulate) fn is_taken_for(&self, at: At, slot: &Slot, version: u32) -> bool {
-        let says_it = slot.running.as_ref().is_some_and(|run| run.is.says == Some(version));
-        says_it && lasted_until(&self.journals_lost, at.1, slot.release_since)
+        let Some(run) = slot.running.as_ref().filter(|run| run.is.says == Some(version)) else {
+            return false;
+        };
+        let since = slot.release_since;
+        let by_second = self.admitted_beside.get(&at).is_some_and(|(then, release)| {
+            since <= *then && release.as_ref().is_none_or(|tag| tag.as_str() != run.tag)
+        });
+        by_second || lasted_until(&self.journals_lost, at.1, since)
     }
 
     /// The version for which an agent that lost its journal takes a release that was started before this store was obeyed: no
@@ -240,6 +264,32 @@ mod tests {
         assert!(!judged.is_shown_outside(PLACE, &run, 60_000 + OLD), "its agent has had time to hide it");
         judged.services[0].windows.push((1_000, 1, 2));
         assert!(!judged.is_shown_outside(PLACE, &run, 60_000), "the window admits it");
+    }
+
+    #[test]
+    fn lying_release_is_taken_for_what_it_says_by_a_second_agent() {
+        let is_taken = |admissions: &[(At, &str, &str, u64)], says: Option<u32>| {
+            let mut judged = Facts::default();
+            for (at, nonce, tag, now) in admissions {
+                judged.admitted_by(*at, nonce, Some(tag.parse().unwrap()), *now);
+            }
+            judged.is_taken_for(PLACE, &release(says), 1)
+        };
+        let second = (PLACE, IMPOSTOR, "pantry-1", 10_000);
+        assert!(is_taken(&[second], Some(1)));
+        assert!(!is_taken(&[second], Some(3)), "it says another version");
+        assert!(!is_taken(&[second], None), "it says what it is");
+        let others = [
+            ("it was started later", (PLACE, IMPOSTOR, "pantry-1", 9_999)),
+            ("the second agent has started it", (PLACE, IMPOSTOR, "pantry-2", 10_000)),
+            ("another instance was admitted", ((0, 1), IMPOSTOR, "pantry-1", 10_000)),
+        ];
+        for (why, other) in others {
+            assert!(!is_taken(&[other], Some(1)), "{why}");
+        }
+        let own = (PLACE, "nonce-0", "pantry-1", 11_000);
+        assert!(!is_taken(&[second, own], Some(1)), "its own agent has its journal");
+        assert!(is_taken(&[own, second], Some(1)), "the second agent admitted it last");
     }
 
     #[test]
