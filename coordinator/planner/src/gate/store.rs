@@ -6,7 +6,6 @@ pub(crate) mod running;
 pub use inclusion::Inclusion;
 
 use super::description::{Description, RECONCILE, Waits, first};
-use super::person::rollback::begins;
 use super::{Answer, Reason};
 use crate::fleet::{Contradiction, Fleet, Instance, Known, Sample};
 use crate::moment::{Moment, SchemaFacts};
@@ -158,13 +157,13 @@ pub(crate) fn disregarded(fleet: &Fleet, service: &ServiceName) -> Answer {
 
 /// The same of the service of an upgrade that has left preflight. The store may have been restored to before its rollback,
 /// where that can begin and no applied claim has a higher floor than it leads to.
-pub(crate) fn disregarded_in_upgrade(view: &View<'_>) -> Answer {
+pub(crate) fn disregarded_in_upgrade(view: &View<'_>, rollback_begins: impl FnOnce() -> bool) -> Answer {
     let (fleet, service, from) = (view.fleet, &view.spec().service, view.spec().from);
     if fleet.disregarded_of(service).next().is_none() {
         return Answer::open();
     }
     let applied = fleet.reconciliation().and_then(|by| by.floors.get(service));
-    let may_be_lost = applied.is_none_or(|floor| *floor <= from) && begins(view, "").is_open;
+    let may_be_lost = applied.is_none_or(|floor| *floor <= from) && rollback_begins();
     let back_to = may_be_lost.then_some(from);
     Answer { is_open: true, reasons: named_disregarded(fleet, service, back_to, |_| true) }
 }

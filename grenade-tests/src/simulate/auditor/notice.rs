@@ -10,6 +10,7 @@ use crate::simulate::upgrade_id::place_of;
 use crate::trace::Written;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::upgrade::{Phase, PhaseName, Upgrade};
+use tidegate_proto::record::window::Window;
 use tidegate_proto::{InstanceId, Key, Revision, Value};
 
 /// Takes in what was written; without a revision it is known already, and the current state is set back to it.
@@ -20,18 +21,9 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
     let mut line = None;
     match (&written.key, value) {
         (Key::Window(service), Some(Value::Window(window))) => {
-            let (body, place) = (&window.body, testbed.names().service(service.as_str()));
-            line = Some(format!("window of {service}: {body}"));
-            if let Some(facts) = place.and_then(|place| state.facts.services.get_mut(place)) {
-                facts.goes_by(body, now);
-                // What a copy has was committed to another store.
-                if revision.is_some() {
-                    facts.is_obeyed_again(now);
-                }
-            }
-            if let Some((place, revision)) = place.zip(revision) {
-                state.facts.obeyed.window_set(place, Revision(revision), now);
-            }
+            line = Some(format!("window of {service}: {}", window.body));
+            let place = testbed.names().service(service.as_str());
+            place.into_iter().for_each(|place| bounded(&mut state.facts, place, &window.body, revision, now));
         }
         (Key::Directive(service, node), Some(Value::Directive(directive))) => {
             let at = place(testbed, service.as_str(), node.as_str());
@@ -94,6 +86,20 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
     }
     if let (Some(line), Some(revision)) = (line, revision) {
         state.log.log(now, &format!("[{revision}] {line}"));
+    }
+}
+
+/// The window of a service was set.
+fn bounded(facts: &mut Facts, place: usize, window: &Window, revision: Option<i64>, now: u64) {
+    if let Some(service) = facts.services.get_mut(place) {
+        service.goes_by(window, now);
+        // What a copy has was committed to another store.
+        if revision.is_some() {
+            service.is_obeyed_again(now);
+        }
+    }
+    if let Some(revision) = revision {
+        facts.obeyed.window_set(place, Revision(revision), now);
     }
 }
 

@@ -6,6 +6,7 @@
 use super::super::Draft;
 use super::super::order::Order;
 use crate::fleet::{Instance, awaits_new_directive, releases};
+use crate::gate::person::rollback::begins;
 use crate::gate::store;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
@@ -21,7 +22,9 @@ pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     }
     let obeying: Vec<&Instance> = draft.fleet.of_a_former_store(service).collect();
     let accepted = draft.passes(store::former_store(draft.fleet, service));
-    draft.passes(store::disregarded_in_upgrade(&draft.view()));
+    let view = draft.view();
+    let disregarded = store::disregarded_in_upgrade(&view, || begins(&view, "").is_open);
+    draft.passes(disregarded);
     let orders = obeying.into_iter().filter(|instance| awaits_new_directive(instance));
     let orders: Vec<Order<'_>> = orders
         .map(|instance| Order {
