@@ -222,7 +222,7 @@ pub fn retry(
     demand_orders(id, stored)?;
     let commit = taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried"));
     let Some((instance, directive)) = failed.zip(directive) else { return Ok(commit) };
-    let mut body = ordered_again(moment, directive, false);
+    let mut body = ordered_again(moment, instance, directive, false);
     let commit = match body.disposition.takes_out() {
         true => taken_out_again((fleet, moment), stored, instance, &mut body, commit)?,
         false => commit,
@@ -264,7 +264,7 @@ pub fn retry_stopped(
     };
     let commit =
         taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
-    let mut body = ordered_again(moment, directive, true);
+    let mut body = ordered_again(moment, instance, directive, true);
     if !body.disposition.takes_out() {
         // Its drain has failed, and it was enabled since: an instance that does not answer is drained again.
         body.disposition = Disposition::Drain;
@@ -358,8 +358,9 @@ fn under_budget(
 
 /// The same directive, of the leader who writes it: one of a former term that is newer than the next term's first word
 /// would contradict this store.
-fn ordered_again(moment: &Moment, directive: &Stored<Directive>, declared_stopped: bool) -> Directive {
-    Directive { term: moment.leader.term.clone(), declared_stopped, ..directive.record.body.clone() }
+fn ordered_again(moment: &Moment, of: &Instance, former: &Directive, declared_stopped: bool) -> Directive {
+    let (term, after_decline) = (moment.leader.term.clone(), of.says_declined());
+    Directive { term, declared_stopped, after_decline, ..former.clone() }
 }
 
 /// The instance is neither failed nor skipped any more.

@@ -222,6 +222,12 @@ impl Instance {
         }
     }
 
+    /// Whether its agent says that it has read the last directive and does not carry it out.
+    pub fn says_declined(&self) -> bool {
+        let declined = self.report.as_ref().is_some_and(|report| report.declined);
+        declined && self.directive.is_some() && self.has_accepted()
+    }
+
     /// Whether its agent does not carry out the last directive: it is under no order, and to take it out costs what it costs
     /// for any other. A directive that takes of the budget is declined only by an agent that has read none before. One that was
     /// admitted before the directive, or that names no admission and has declined the directive before, is not believed: the
@@ -237,7 +243,7 @@ impl Instance {
         let may_decline = directive.presumes_out
             || may_be_first && !mutant::is("declined-drain-is-waited-for")
             || mutant::is("any-decline-is-believed");
-        report.declined && may_decline && self.has_accepted()
+        may_decline && self.says_declined()
     }
 
     /// The window that it has acknowledged; none where it names one that this store cannot have given before the report.

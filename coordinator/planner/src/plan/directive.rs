@@ -44,7 +44,7 @@ pub(super) fn put(commit: Commit, service: &ServiceName, instance: &Instance, bo
     debug_assert!(instance.can_be_ordered(), "no order is given in place of one that cannot be read");
     let key = Key::Directive(service.clone(), instance.node.clone());
     let stored = instance.directive.as_ref();
-    let body = Directive { after_decline: instance.has_declined(), ..body };
+    let body = Directive { after_decline: instance.says_declined(), ..body };
     let commit =
         commit.when(Precondition::At(key.clone(), stored.map_or(Revision::ABSENT, |stored| stored.at)));
     match stored {

@@ -56,7 +56,11 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
 fn is_closed(fleet: &Fleet, service: &ServiceName, needed: ServiceVersion) -> bool {
     let runs_it = |instance: &Instance| matches!(instance.known(), Known::At(version) if version >= needed);
     let was_disregarded = |instance: &Instance| {
-        fleet.reconciliation().is_some_and(|by| by.disregarded_claim(service, &instance.node).is_some())
+        fleet.reconciliation().is_some_and(|by| {
+            // One that was admitted since obeys the store.
+            let obeys = instance.inventory.as_ref().is_some_and(|last| last.at > by.at);
+            !obeys && by.disregarded_claim(service, &instance.node).is_some()
+        })
     };
     fleet.contradicted_by().any(|(of, ..)| of == service)
         || fleet.disregarded_of(service).any(|instance| !runs_it(instance))

@@ -178,6 +178,43 @@ fn second_decline_without_an_admission_is_not_believed() {
     assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
 }
 
+/// It has declined twice, and gets the same order with other releases.
+#[test]
+fn unbelieved_decline_is_named_by_the_next_order() {
+    let (mut world, n, first) = with_one_to_drain();
+    world.agents.get_mut(&node(n)).unwrap().admitted = 0;
+    declines(&mut world, n, first);
+    world.turn();
+    let mut body = directive(&world, n).unwrap();
+    assert!(body.after_decline && body.disposition == Disposition::Drain, "{body:?}");
+    body.releases.clear();
+    let second = world.store.put(Key::Directive(service(), node(n)), body);
+    declines(&mut world, n, Revision(second));
+    world.turn();
+    let third = directive(&world, n).unwrap();
+    assert!(!third.releases.is_empty(), "{third:?}");
+    assert!(third.after_decline, "its agent has read an order: {third:?}");
+}
+
+/// Its agent has obeyed the order after the one that it declined, which has failed. Its journal may be lost after the retry.
+#[test]
+fn retry_of_what_was_obeyed_follows_no_decline() {
+    let (mut world, n, first) = with_one_to_drain();
+    world.agents.get_mut(&node(n)).unwrap().admitted = 0;
+    declines(&mut world, n, first);
+    world.turn();
+    assert!(directive(&world, n).unwrap().after_decline);
+    let report = &mut world.agents.get_mut(&node(n)).unwrap().report;
+    report.generation = Revision(world.store.keys[&Key::Directive(service(), node(n))].1);
+    report.declined = false;
+    report.step = Step::Failed { at: "draining".into(), reason: "requests could not be counted".into() };
+    world.publish(&node(n));
+    let asker = Asker { who: "op".into(), why: "again".into(), accepts: Default::default() };
+    let commit = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &node(n), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    assert!(!directive(&world, n).unwrap().after_decline);
+}
+
 #[test]
 fn instance_that_is_out_again_after_it_declined_is_replaced() {
     let mut world = replacing_what_a_person_keeps_out();

@@ -53,7 +53,14 @@ fn can_go_out(stream: &Stream, name: &StreamName, tag: &ReleaseTag) -> Result<()
     let was_deployed = of_tag.iter().filter(|release| release.deployed_at.is_some());
     let next_step = match was_deployed.map(|release| release.revision).max() {
         Some(target) => {
-            format!("roll back to it first: `tidegate release rollback {target} --stream {name} --why …`")
+            let manual = stream.settings.strategy.manual.as_ref();
+            // A rollback to another tag than that is refused.
+            let unset = match manual.is_some_and(|manual| manual != tag) {
+                true => "unset strategy.manual, then ",
+                false => "",
+            };
+            let command = format!("tidegate release rollback {target} --stream {name} --why …");
+            format!("{unset}roll back to it first: `{command}`")
         }
         None => "no revision with this tag was ever deployed: create the release again first".to_owned(),
     };

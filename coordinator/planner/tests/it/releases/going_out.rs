@@ -1,6 +1,7 @@
 //! What must hold before a release goes out by itself.
 
 use super::fixture::{commits, stream};
+use super::images::removing;
 use crate::sim::World;
 use serde_json::json;
 use tidegate_planner::Reason;
@@ -130,6 +131,28 @@ fn manual_strategy_names_only_what_can_go_out() {
     world.configure(manual("release-1")).unwrap();
     world.settle();
     assert_eq!((world.deployed(), world.release_record(4).unwrap().tag.as_str()), (Some(4), "release-1"));
+}
+
+/// Its image is being removed. A rollback to it is refused while another tag is named.
+#[test]
+fn refused_manual_tag_names_a_rollback_that_is_possible() {
+    let mut world = world();
+    world.configure(removing()).unwrap();
+    for version in 1..=3 {
+        world.release(version, json!({}));
+    }
+    let manual = |tag: &str| {
+        let mut settings = removing();
+        settings["strategy"] = json!({"manual": tag});
+        settings
+    };
+    world.configure(manual("release-3")).unwrap();
+    let refused = world.configure(manual("release-1")).unwrap_err();
+    assert!(refused.message.contains("unset strategy.manual, then roll back to it first"), "{refused}");
+    assert!(world.go_back(1).unwrap_err().message.contains("manual wins"));
+    world.configure(removing()).unwrap();
+    let refused = world.configure(manual("release-1")).unwrap_err();
+    assert!(refused.message.contains("is deprecated; roll back to it first"), "{refused}");
 }
 
 #[test]

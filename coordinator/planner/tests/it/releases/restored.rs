@@ -199,6 +199,18 @@ fn silent_disregarded_instance_closes_the_floor() {
     assert_eq!(watched_floor(&world), Some((2, true)), "it does not come back");
 }
 
+/// Its agent was installed again after a person had disregarded its claim, and obeys the store.
+#[test]
+fn silent_one_admitted_since_leaves_the_floor_open() {
+    let mut world = with_a_claim_and_a_need(1);
+    disregard(&mut world, 1);
+    world.agents.get_mut(&node(1)).unwrap().report.witness.term = None;
+    assert!(world.admit(&node(1)));
+    world.fall_silent(1);
+    world.settle();
+    assert_eq!((world.need(), watched_floor(&world)), (Some(2), Some((2, true))));
+}
+
 #[test]
 fn disregarded_instance_at_a_need_leaves_the_floor_open() {
     let mut world = with_a_claim_and_a_need(2);
