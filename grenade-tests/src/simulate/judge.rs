@@ -270,8 +270,8 @@ impl Facts {
             // No component could know that what reported another version served requests.
             return;
         }
-        let is_of_it = |of: &At| of.0 == at.0 && !self.byzantine.contains_key(&of.1);
-        let of_it = || slots.iter().filter(|(of, _)| is_of_it(of));
+        let is_of_it = |of: &At, s: &Slot| of.0 == at.0 && !self.is_unknown(*of, s);
+        let of_it = || slots.iter().filter(|(of, s)| is_of_it(of, s));
         // No order took out what its agent took back: it is out by itself.
         let is_ordered = |of: &At, since: u64| self.taken_back.get(of) != Some(&since);
         let by_order = of_it().filter(|(of, s)| {

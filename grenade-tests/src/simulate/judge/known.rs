@@ -310,6 +310,21 @@ mod tests {
     }
 
     #[test]
+    fn order_counts_where_a_release_began_after_the_lies() {
+        let broken = |release_since: u64| {
+            let out = |since: u64| Slot { out: Some((since, Cause::Order)), ..release(None) };
+            let of_liar = Slot { release_since, ..out(190_000) };
+            let slots = [(PLACE, out(200_000)), ((0, 1), of_liar), ((0, 2), release(None))].into();
+            let mut judged = facts(|service| (service.instances, service.min_in_service) = (3, 2));
+            judged.byzantine.insert(1, 40_000);
+            judged.taken_out(200_000, PLACE, &slots, "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(100_000), None, "its agent may have lied of it");
+        assert_eq!(broken(100_001), Some(4), "the next agent has started it");
+    }
+
+    #[test]
     fn lying_release_may_use_what_is_undone_below_it() {
         let is_excused = |change: fn(&mut ServiceFacts), says: Option<u32>| {
             facts(change).is_taken_for_former(PLACE, &release(says))
