@@ -2,7 +2,7 @@
 //! to it, so they look at what runs first: else the statement would be false.
 
 use super::scenario::{Scenario, UpgradePlan};
-use super::slot::{Running, Slot};
+use super::slot::{At, Running, Slot};
 use super::testbed::Testbed;
 
 /// Whether an approval says that no old program is connected.
@@ -29,10 +29,9 @@ impl OldPrograms {
     /// Whether one runs, as a person sees who looks on each node.
     pub(super) fn run(&self, testbed: &Testbed) -> bool {
         let (now, state) = (testbed.now(), testbed.state());
-        let is_judged = |service: usize, node: usize| {
-            self.services.contains(&service) && !state.facts.byzantine.contains_key(&node)
-        };
-        state.slots.iter().any(|(at, slot)| is_judged(at.0, at.1) && self.is_in(slot, now))
+        let is_judged =
+            |at: &At, slot: &Slot| self.services.contains(&at.0) && !state.facts.is_unknown(*at, slot);
+        state.slots.iter().any(|(at, slot)| is_judged(at, slot) && self.is_in(slot, now))
     }
 
     /// Whether one runs in an instance. What a health check answers for a while deceives no person; a release that says another
@@ -46,7 +45,26 @@ impl OldPrograms {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::event_log::EventLog;
+    use crate::simulate::judge::{Facts, ServiceFacts};
+    use crate::simulate::names::Names;
     use crate::simulate::slot::{Behaviour, Hiccup};
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn person_sees_an_old_program_that_began_after_the_lies() {
+        let old = OldPrograms { services: vec![0], needs: 2 };
+        for (lied_until, sees) in [(u64::MAX, false), (0, true)] {
+            let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+            let releases = [("pantry-1".to_owned(), Behaviour::good(1, 0))].into();
+            let (services, byzantine) = (vec![ServiceFacts::default()], [(0, lied_until)].into());
+            let facts = Facts { services, byzantine, ..Facts::default() };
+            let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
+            tokio::time::advance(Duration::from_secs(61)).await;
+            testbed.start((0, 0), "pantry-1");
+            assert_eq!(old.run(&testbed), sees, "it lied until {lied_until}");
+        }
+    }
 
     #[test]
     fn person_sees_an_old_program_whose_probe_answers_another() {

@@ -264,14 +264,14 @@ impl Facts {
             self.taken_back.insert(at, now);
             return;
         }
-        if slots.get(&at).is_some_and(|slot| slot.lied_since(ordered_at.saturating_sub(OLD), now)) {
+        // One that says another version than it is, is refused by that.
+        let lied = |s: &Slot| s.lied_since(ordered_at.saturating_sub(OLD), now);
+        if slots.get(&at).is_some_and(lied) {
             // No component could know that what reported another version served requests.
             return;
         }
-        let is_of_it = |of: &At| of.0 == at.0 && !self.byzantine.contains_key(&of.1);
-        let of_it = || slots.iter().filter(|(of, _)| is_of_it(of));
-        // One that says another version than it is, is refused by that.
-        let lied = |s: &Slot| s.lied_since(ordered_at.saturating_sub(OLD), now);
+        let is_of_it = |of: &At, s: &Slot| of.0 == at.0 && !self.is_unknown(*of, s);
+        let of_it = || slots.iter().filter(|(of, s)| is_of_it(of, s));
         // No order took out what its agent took back: it is out by itself.
         let is_ordered = |of: &At, since: u64| self.taken_back.get(of) != Some(&since);
         let by_order = of_it().filter(|(of, s)| {
@@ -320,22 +320,18 @@ impl Facts {
             }
         }
         let Some((floor, ceiling)) = outside else { return };
-        if self.obeys_former(at, version, now) {
-            // Its agent does not obey the store before a person has reconciled it, and had before them what it obeyed.
-            return;
-        }
         if self.knows_no_window(at) {
             self.unbound.insert(at);
             return;
         }
-        if self.precedes_first_window(at, now) || self.is_cut_off_unbound(at, now) {
-            return;
-        }
+        let is_not_refused = self.obeys_former(at, version, now)
+            || self.precedes_first_window(at, now)
+            || self.is_cut_off_unbound(at, now);
         // What a person shows again answers before its agent can see that they removed their file.
         let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + 100);
         // No agent refuses what runs while something lies in its place, nor before the next one can see it.
         let is_unseen = self.byzantine.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
-        if !is_shown && !is_unseen && !is_taken_inside {
+        if !(is_not_refused || is_shown || is_unseen || is_taken_inside) {
             self.breach(
                 now,
                 2,

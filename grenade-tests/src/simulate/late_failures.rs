@@ -1,6 +1,7 @@
 //! What failed for good after it was verified, as its agent reports it: it is written down as a failure of the upgrade before
 //! that goes on.
 
+use super::ends::lasted_until;
 use super::judge::Facts;
 use super::names::Names;
 use super::slot::At;
@@ -109,7 +110,7 @@ pub(super) fn judge_drain(facts: &mut Facts, names: &Names, id: &str, now: u64) 
 pub(super) fn judge(facts: &mut Facts, names: &Names, id: &str, now: u64) {
     for (at, since) in facts.late_failures.unwritten(id) {
         let is_known = !facts.is_disturbed_since(since) && since + facts.known_after(now) < now;
-        if is_known && !facts.byzantine.contains_key(&at.1) {
+        if is_known && !lasted_until(&facts.byzantine, at.1, since) {
             let name = names.instance(at);
             let text = format!("{id} went on, and does not count {name}, which failed after it was verified");
             facts.breach(now, 12, text);
@@ -155,6 +156,22 @@ mod tests {
         assert_eq!(broken(disturbed, 20_000), none, "no coordinator may have seen it");
         let lies = |facts: &mut Facts| facts.byzantine.extend([(FAILED.1, u64::MAX)]);
         assert_eq!(broken(lies, 20_000), none);
+    }
+
+    #[test]
+    fn late_failure_long_after_the_lies_of_its_agent_is_found() {
+        let fails_late = |lied_until: u64| {
+            broken(
+                |facts| {
+                    facts.byzantine.insert(FAILED.1, lied_until);
+                    facts.late_failures.reported(FAILED, None, 70_000);
+                    facts.late_failures.reported(FAILED, Some(2), 80_000);
+                },
+                90_000,
+            )
+        };
+        assert_eq!(fails_late(20_000), Vec::<u8>::new());
+        assert_eq!(fails_late(19_999), [12]);
     }
 
     #[test]

@@ -200,7 +200,8 @@ async fn copy_is_obeyed_once_it_is_reconciled_itself() {
     let testbed = nowhere();
     let service = ServiceFacts { former: Some((u64::MAX, 2..=2)), ..ServiceFacts::default() };
     testbed.state().facts.services.push(service);
-    let obeys_former = || testbed.state().facts.services[0].is_admitted_by_former(2, u64::MAX - 1);
+    testbed.state().facts.bound.insert((0, 0));
+    let obeys_former = || testbed.state().facts.obeys_former((0, 0), 2, u64::MAX - 1);
     let auditor =
         Auditor::follow_copy(auditor.history(), &Directives::new(), &copy, testbed.clone()).await.unwrap();
     assert!(obeys_former(), "its former store was reconciled");

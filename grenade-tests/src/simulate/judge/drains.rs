@@ -1,6 +1,7 @@
 //! Drains, as agents report them: none lasts until its deadline although nothing of its instance has run for a while.
 
 use super::Facts;
+use crate::simulate::ends::lasted_until;
 use crate::simulate::slot::At;
 use std::collections::BTreeSet;
 use tidegate_proto::record::report::Step;
@@ -51,7 +52,7 @@ impl Facts {
         if let Some(ended) = ended.filter(|ended| ended + COUNTED <= now)
             && is_late
             && asks
-            && !self.byzantine.contains_key(&at.1)
+            && !lasted_until(&self.byzantine, at.1, ended)
         {
             let text = format!("{name} was drained until the deadline, but its process ended at {ended}");
             self.breach(now, 6, text);
@@ -96,5 +97,20 @@ mod tests {
         assert_eq!(broken(true, Some(NOW - COUNTED + 1), [draining(), forced()]), none, "not long before");
         assert_eq!(broken(true, LONG_AGO, [None, forced()]), none, "its report was gone meanwhile");
         assert_eq!(broken(true, LONG_AGO, [forced(), forced()]), none, "it is said once more");
+    }
+
+    #[test]
+    fn process_that_ended_after_the_lies_of_its_agent_is_judged() {
+        let broken = |lied_until: u64| {
+            let service = ServiceFacts { asks_balancer: true, ..ServiceFacts::default() };
+            let byzantine = [(PLACE.1, lied_until)].into();
+            let mut facts = Facts { services: vec![service], byzantine, ..Facts::default() };
+            for step in [Step::Draining, Step::Drained { forced: true }] {
+                facts.reports(200_000, PLACE, Some(&step), Some(100_000), "pantry/n00");
+            }
+            facts.breaches.len()
+        };
+        assert_eq!(broken(40_000), 0, "the next agent may not have seen it run");
+        assert_eq!(broken(39_999), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::agent::IMPOSTOR;
 use super::super::ends::lasted_until;
-use super::super::slot::{At, Cause, Running, Slot};
+use super::super::slot::{At, Cause, Slot};
 use super::{Facts, LAG, OLD, SEEN};
 use tidegate_proto::ReleaseTag;
 
@@ -77,11 +77,14 @@ impl Facts {
     }
 
     /// Whether a person showed an instance not `OLD` ago at a version that the window does not admit. Its agent hides it again,
-    /// but does not run beside a second one of its node until the lease of that has ended.
-    pub(in crate::simulate) fn is_shown_outside(&self, at: At, run: &Running, now: u64) -> bool {
-        let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + OLD);
+    /// but does not run beside a second one of its node until the lease of that has ended. A release that began to run there
+    /// later is none that a person showed.
+    pub(in crate::simulate) fn is_shown_outside(&self, at: At, slot: &Slot, now: u64) -> bool {
+        let is_of_it = |shown: &u64| slot.release_since <= *shown && now < shown + OLD;
+        let is_shown = self.shown.get(&at).is_some_and(is_of_it);
         let service = self.services.get(at.0).filter(|_| is_shown);
-        service.is_some_and(|service| !service.admitted().contains(&run.is.version))
+        let version = slot.alive(now).map(|run| run.is.version);
+        service.zip(version).is_some_and(|(service, version)| !service.admitted().contains(&version))
     }
 
     /// The agent with this nonce admits an instance, as this release where it knows that.
@@ -135,7 +138,7 @@ mod tests {
     use super::super::ServiceFacts;
     use super::*;
     use crate::simulate::silence::Counted;
-    use crate::simulate::slot::Behaviour;
+    use crate::simulate::slot::{Behaviour, Running};
     use tidegate_proto::ServiceVersion;
     use tidegate_proto::record::window::{BY_RECONCILIATION, Window};
 
@@ -257,13 +260,15 @@ mod tests {
     #[test]
     fn version_outside_the_window_may_be_shown_for_a_while() {
         let mut judged = facts(|service| service.windows = vec![(0, 1, 1)]);
-        let run = release(None).running.unwrap();
-        assert!(!judged.is_shown_outside(PLACE, &run, 60_000), "no person showed it");
+        let slot = release(None);
+        assert!(!judged.is_shown_outside(PLACE, &slot, 60_000), "no person showed it");
         judged.shown_again(60_000, PLACE);
-        assert!(judged.is_shown_outside(PLACE, &run, 60_000 + OLD - 1));
-        assert!(!judged.is_shown_outside(PLACE, &run, 60_000 + OLD), "its agent has had time to hide it");
+        assert!(judged.is_shown_outside(PLACE, &slot, 60_000 + OLD - 1));
+        assert!(!judged.is_shown_outside(PLACE, &slot, 60_000 + OLD), "its agent has had time to hide it");
+        let later = Slot { release_since: 60_001, ..release(None) };
+        assert!(!judged.is_shown_outside(PLACE, &later, 60_001), "its agent has started it since");
         judged.services[0].windows.push((1_000, 1, 2));
-        assert!(!judged.is_shown_outside(PLACE, &run, 60_000), "the window admits it");
+        assert!(!judged.is_shown_outside(PLACE, &slot, 60_000), "the window admits it");
     }
 
     #[test]
@@ -302,6 +307,21 @@ mod tests {
         assert!(is_unknown(0, 40_000), "a hook may have been under way");
         assert!(!is_unknown(0, 39_999), "the next agent has started it");
         assert!(!is_unknown(1, u64::MAX), "another agent lies");
+    }
+
+    #[test]
+    fn order_counts_where_a_release_began_after_the_lies() {
+        let broken = |release_since: u64| {
+            let out = |since: u64| Slot { out: Some((since, Cause::Order)), ..release(None) };
+            let of_liar = Slot { release_since, ..out(190_000) };
+            let slots = [(PLACE, out(200_000)), ((0, 1), of_liar), ((0, 2), release(None))].into();
+            let mut judged = facts(|service| (service.instances, service.min_in_service) = (3, 2));
+            judged.byzantine.insert(1, 40_000);
+            judged.taken_out(200_000, PLACE, &slots, "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(100_000), None, "its agent may have lied of it");
+        assert_eq!(broken(100_001), Some(4), "the next agent has started it");
     }
 
     #[test]

@@ -5,30 +5,28 @@ use super::{Facts, OLD};
 use crate::simulate::slot::{At, Running};
 
 impl Facts {
-    /// Whether a decommissioned instance came back only after a rollback had ended, and its agent may still be moving it: what
-    /// runs was started since then, not `OLD` ago, and the last directive replaces it with another release.
+    /// Whether a decommissioned instance came back only after a rollback had ended: what runs was started since then, and may
+    /// still be moved.
     pub(in crate::simulate) fn is_being_moved(&self, at: At, run: &Running, ended: u64, now: u64) -> bool {
-        let is_new = ended < run.since && now < run.since + OLD;
-        self.silent.is_decommissioned(at) && self.is_to_be_replaced(at, run) && is_new
+        ended < run.since && self.silent.is_decommissioned(at) && self.may_be_moved(at, run, now)
     }
 
-    /// Whether a decommissioned instance came back only after a rollback that undid what it uses, and may still be moved: the
-    /// last directive replaces it with another release, and it was started, or its agent was heard again, not `OLD` ago. While
-    /// its agent is silent, nothing moves it.
+    /// Whether a decommissioned instance came back only after a rollback that undid what it uses, and may still be moved.
     pub(in crate::simulate) fn is_returning(&self, at: At, run: &Running, now: u64) -> bool {
         let undone = self.services.get(at.0).and_then(|service| service.undone.as_ref());
         let came_after = undone.is_some_and(|(needs, then)| {
             let is_back = self.silent.is_decommissioned(at) || self.silent.came_after(at, then);
             run.is.version >= *needs && is_back
         });
-        let heard_since = self.silent.heard_since(at);
-        let is_new = heard_since.is_none_or(|since| now < since.max(run.since) + OLD);
-        came_after && self.is_to_be_replaced(at, run) && is_new
+        came_after && self.may_be_moved(at, run, now)
     }
 
-    /// Whether the last directive of an instance replaces what runs with another release.
-    fn is_to_be_replaced(&self, at: At, run: &Running) -> bool {
-        self.replaced_by.get(&at).is_some_and(|tag| *tag != run.tag)
+    /// Whether the last directive of an instance replaces what runs with another release, and that was started, or its agent
+    /// was heard again, not `OLD` ago. While its agent is silent, nothing moves it.
+    fn may_be_moved(&self, at: At, run: &Running, now: u64) -> bool {
+        let heard_since = self.silent.heard_since(at);
+        let is_new = heard_since.is_none_or(|since| now < since.max(run.since) + OLD);
+        is_new && self.replaced_by.get(&at).is_some_and(|tag| *tag != run.tag)
     }
 }
 
@@ -99,12 +97,15 @@ mod tests {
         judged.silent.lost(PLACE, 5_000, false);
         assert!(!is_returning(&judged, 2, STARTED), "it counts: the rollback had to move it");
         judged.silent.decommissioned(PLACE);
+        let is_moved = |judged: &Facts, at: u64| judged.is_being_moved(PLACE, &runs(2, STARTED), 10_000, at);
         assert!(is_returning(&judged, 2, STARTED + 2 * OLD), "no order reaches it");
+        assert!(is_moved(&judged, STARTED + 2 * OLD), "nothing moves it");
         let heard = STARTED + 3 * OLD;
         judged.silent.reported(PLACE, heard);
         judged.silent.reported(PLACE, heard + 1_000);
         assert!(is_returning(&judged, 2, heard + OLD - 1), "its agent moves it");
         assert!(!is_returning(&judged, 2, heard + OLD), "its agent has had time to move it");
+        assert!(is_moved(&judged, heard + OLD - 1) && !is_moved(&judged, heard + OLD));
         judged.silent.lost((0, 1), heard, false);
         assert!(!is_returning(&judged, 2, heard + OLD), "the agent of another one is silent");
     }

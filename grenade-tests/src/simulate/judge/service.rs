@@ -105,11 +105,6 @@ impl ServiceFacts {
         }
     }
 
-    /// Whether agents may still obey the window of a former store, and that admits this version.
-    pub(in crate::simulate) fn is_admitted_by_former(&self, version: u32, now: u64) -> bool {
-        self.former.as_ref().is_some_and(|(until, admitted)| now < *until && admitted.contains(&version))
-    }
-
     /// The versions that the last committed window admits: all, where none was ever committed.
     pub(in crate::simulate) fn admitted(&self) -> RangeInclusive<u32> {
         self.windows.last().map_or(1..=u32::MAX, |(_, floor, ceiling)| *floor..=*ceiling)

@@ -59,12 +59,14 @@ impl Obeyed {
 }
 
 impl Facts {
-    /// Whether the agent of an instance may still obey the window of a former store, and that admits this version.
-    pub(super) fn obeys_former(&self, at: At, version: u32, now: u64) -> bool {
-        let Some(service) = self.services.get(at.0) else { return false };
-        let admitted = service.former.as_ref().is_some_and(|(_, admitted)| admitted.contains(&version));
-        let is_uncovered = admitted && self.obeyed.is_uncovered(at, now);
-        self.bound.contains(&at) && (is_uncovered || service.is_admitted_by_former(version, now))
+    /// Whether the agent of an instance may still obey the window of a former store, and that admits this version: it obeys
+    /// the store only once a person has reconciled that with what the agent had obeyed.
+    pub(in crate::simulate) fn obeys_former(&self, at: At, version: u32, now: u64) -> bool {
+        let former = self.services.get(at.0).and_then(|service| service.former.as_ref());
+        let may_obey = former.is_some_and(|(until, admitted)| {
+            admitted.contains(&version) && (now < *until || self.obeyed.is_uncovered(at, now))
+        });
+        self.bound.contains(&at) && may_obey
     }
 
     /// The agent of an instance starts without its journal: it knows of no window that the one before it acknowledged.

@@ -27,10 +27,10 @@ impl Run {
                 let slots = state.slots.iter();
                 let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at, slot));
                 let running = of.filter_map(|(at, slot)| Some((at, slot, slot.alive(now)?)));
-                let meets_clients = |at: At, run: &Running| {
-                    facts.has_clients(service, run) && !facts.is_shown_outside(at, run, now)
+                let meets_clients = |at: At, slot: &Slot, run: &Running| {
+                    facts.has_clients(service, run) && !facts.is_shown_outside(at, slot, now)
                 };
-                for (at, slot, run) in running.filter(|(at, _, run)| meets_clients(**at, run)) {
+                for (at, slot, run) in running.filter(|(at, slot, run)| meets_clients(**at, slot, run)) {
                     let is_late = facts.is_late(*at, run.is.version)
                         || facts.is_returning(*at, run, now)
                         || facts.is_taken_for_former(*at, slot);
