@@ -46,7 +46,7 @@ impl Context<'_> {
         if drain.evidence == Evidence::Haproxy && self.service.balancers.is_empty() {
             let reason =
                 "the drain needs the state of a balancer, and this agent's configuration names no balancer";
-            return Act::Enter(Phase::failed("draining", reason, false));
+            return Act::Enter(self.not_drained("draining", reason));
         }
         if self.seen.file == DisableFile::Absent {
             return if self.seen.store { Act::Disable } else { Act::Wait };
@@ -74,7 +74,7 @@ impl Context<'_> {
                 let known = self.seen.shows_work();
                 let help = if known { String::new() } else { format!("; {MAY_HAVE_STOPPED}") };
                 let reason = format!("{} after {}{help}", self.in_flight_words(), drain.deadline);
-                Phase::failed("draining", reason, false)
+                self.not_drained("draining", reason)
             }
             (Err(lacks), _) => self.not_deregistered(lacks, &drain),
         })
@@ -119,7 +119,14 @@ impl Context<'_> {
             ),
             Lacks::Answer(why) => ("draining", why),
         };
-        Phase::failed(at, format!("{reason}; drain deadline {}", drain.deadline), false)
+        self.not_drained(at, format!("{reason}; drain deadline {}", drain.deadline))
+    }
+
+    /// The failure of a drain. What was in rotation is put back there. What was never shown is shown only where its verification
+    /// would show it.
+    fn not_drained(&self, at: &str, reason: impl Into<String>) -> Phase {
+        let may_be_healthy = self.timers.healthy_for(self.seen.now).is_some() || self.may_be_ready();
+        Phase::failed(at, reason, self.seen.was_never_shown(self.journal) && !may_be_healthy)
     }
 
     /// Whether no balancer sends requests any more; else what is missing.
@@ -154,8 +161,8 @@ impl Context<'_> {
     /// Whether it was never shown since its last stop, and balancers send it nothing although it does not refuse: a release that
     /// accepts connections and never answers, also under its disable-file.
     fn is_unshown_and_known_bad(&self) -> bool {
-        let was_never_shown = self.journal.unexposed && self.seen.file == DisableFile::Own;
-        was_never_shown && self.timers.is_known_bad(self.seen.now, self.service.fall_time())
+        let is_known_bad = self.timers.is_known_bad(self.seen.now, self.service.fall_time());
+        self.seen.was_never_shown(self.journal) && is_known_bad
     }
 
     /// Whether a person has declared that it has stopped, and nothing that is seen shows the contrary.

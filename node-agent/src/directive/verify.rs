@@ -114,7 +114,7 @@ impl Context<'_> {
     }
 
     /// Whether nothing but its own disable-file keeps it from answering that it is ready: that is judged when it is shown.
-    fn may_be_ready(&self) -> bool {
+    pub(super) fn may_be_ready(&self) -> bool {
         let answers = self.seen.probe.version().is_some() && self.seen.alive != Alive::No;
         self.seen.masked && answers && self.timers.may_try_to_enable(self.seen.now)
     }
