@@ -66,7 +66,7 @@ impl Context<'_> {
 
     /// Whether what was started has failed and was never shown, and has answered no version, or answers another one than its
     /// own. What answers and does not hold the lock of its process is not what was started, and this agent cannot stop it.
-    fn has_failed_unrecognised(&self) -> bool {
+    pub(super) fn has_failed_unrecognised(&self) -> bool {
         let has_failed = matches!(self.journal.phase, Phase::Failed { .. });
         let is_unidentified = self.journal.unidentified.is_some() && self.seen.probe.version().is_none();
         let by_hooks = matches!(self.service.driver, Some(Driver::Command(_)));
