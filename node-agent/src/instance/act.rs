@@ -165,11 +165,12 @@ impl Instance {
     }
 
     /// Whether the lease under which the version was admitted may have ended. A new one says nothing of what was admitted under
-    /// the former one.
+    /// the former one. Until then it is the agent that keeps the instance out, which is no failure of it.
     fn awaits_lease(&mut self, seen: &Seen) -> bool {
         let must_readmit = self.store.must_readmit(&self.journal, self.store.epoch());
         let awaits = seen.store && (must_readmit || self.store.link.is_lease_overdue());
         if awaits {
+            self.timers.kept_out_at = Some(seen.now);
             self.reporter.warn(&LeaseOverdue);
         }
         awaits
@@ -266,6 +267,7 @@ mod tests {
         }
         assert!(!instance.enable(&seen).await.unwrap());
         assert!(service.disable_file.exists());
+        assert!(instance.timers.not_kept_out_for(seen.now).is_zero(), "its verification does not count that");
         cancel.cancel();
     }
 }
