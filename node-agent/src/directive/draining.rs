@@ -6,6 +6,7 @@ use super::act::Act;
 use super::decide::Context;
 use super::presumption;
 use super::seen::{Balancers, DisableFile, InFlight, Staging, Url};
+use crate::host::Alive;
 use crate::journal::Phase;
 use std::time::Duration;
 use tidegate_proto::mutant;
@@ -123,10 +124,12 @@ impl Context<'_> {
     }
 
     /// The failure of a drain. What was in rotation is put back there. What was never shown is shown only where its verification
-    /// would show it.
+    /// would show it. What has closed its listener may work on requests from before balancers knew that it was gone: shown, it
+    /// is drained again before its stop.
     fn not_drained(&self, at: &str, reason: impl Into<String>) -> Phase {
         let may_be_healthy = self.timers.healthy_for(self.seen.now).is_some() || self.may_be_ready();
-        Phase::failed(at, reason, self.seen.was_never_shown(self.journal) && !may_be_healthy)
+        let may_work = may_be_healthy || self.seen.alive == Alive::Silent;
+        Phase::failed(at, reason, self.seen.was_never_shown(self.journal) && !may_work)
     }
 
     /// Whether no balancer sends requests any more; else what is missing.

@@ -40,6 +40,15 @@ fn failed_drain_shows_no_release_that_never_answered() {
     assert!(matches!(act, Act::Enter(Phase::Failed { hidden: false, .. })), "it is healthy: {act:?}");
 }
 
+/// It crashed in rotation before, and balancers had not noticed that when it was started again.
+#[test]
+fn closed_listener_is_drained_again_after_a_failed_drain() {
+    let mut story = never_answers(true);
+    story.pass(1).silent();
+    let act = story.pass(60).act();
+    assert!(matches!(act, Act::Enter(Phase::Failed { hidden: false, .. })), "it may work: {act:?}");
+}
+
 #[test]
 fn hanging_release_never_shown_leaves_its_agent_reporting() {
     for unexposed in [true, false] {
