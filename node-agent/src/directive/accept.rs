@@ -3,7 +3,7 @@
 
 use super::identity::runs_already;
 use super::presumption;
-use super::seen::{DisableFile, Seen};
+use super::seen::Seen;
 use super::timers::Timers;
 use crate::config::Service;
 use crate::host::Alive;
@@ -118,7 +118,7 @@ pub(crate) fn phase_for(
 /// Whether it answers no request, and was never shown since its last stop. What it was before that may have left without a
 /// drain: then balancers still send requests, to what runs now, until they have noticed.
 pub(super) fn is_untouched(journal: &Journal, seen: &Seen) -> bool {
-    journal.unexposed && seen.alive == Alive::Silent && seen.file == DisableFile::Own
+    seen.was_never_shown(journal) && seen.alive == Alive::Silent
 }
 
 fn serve(service: &Service, journal: &Journal, seen: &Seen, true_now: bool, unnoticed: bool) -> Phase {

@@ -6,6 +6,7 @@ use super::act::Act;
 use super::decide::Context;
 use super::presumption;
 use super::seen::{Balancers, DisableFile, InFlight, Staging, Url};
+use crate::host::Alive;
 use crate::journal::Phase;
 use std::time::Duration;
 use tidegate_proto::mutant;
@@ -46,7 +47,7 @@ impl Context<'_> {
         if drain.evidence == Evidence::Haproxy && self.service.balancers.is_empty() {
             let reason =
                 "the drain needs the state of a balancer, and this agent's configuration names no balancer";
-            return Act::Enter(Phase::failed("draining", reason, false));
+            return Act::Enter(self.not_drained("draining", reason));
         }
         if self.seen.file == DisableFile::Absent {
             return if self.seen.store { Act::Disable } else { Act::Wait };
@@ -74,7 +75,7 @@ impl Context<'_> {
                 let known = self.seen.shows_work();
                 let help = if known { String::new() } else { format!("; {MAY_HAVE_STOPPED}") };
                 let reason = format!("{} after {}{help}", self.in_flight_words(), drain.deadline);
-                Phase::failed("draining", reason, false)
+                self.not_drained("draining", reason)
             }
             (Err(lacks), _) => self.not_deregistered(lacks, &drain),
         })
@@ -119,7 +120,16 @@ impl Context<'_> {
             ),
             Lacks::Answer(why) => ("draining", why),
         };
-        Phase::failed(at, format!("{reason}; drain deadline {}", drain.deadline), false)
+        self.not_drained(at, format!("{reason}; drain deadline {}", drain.deadline))
+    }
+
+    /// The failure of a drain. What was in rotation is put back there. What was never shown is shown only where its verification
+    /// would show it. What has closed its listener may work on requests from before balancers knew that it was gone: shown, it
+    /// is drained again before its stop.
+    fn not_drained(&self, at: &str, reason: impl Into<String>) -> Phase {
+        let may_be_healthy = self.timers.healthy_for(self.seen.now).is_some() || self.may_be_ready();
+        let may_work = may_be_healthy || self.seen.alive == Alive::Silent;
+        Phase::failed(at, reason, self.seen.was_never_shown(self.journal) && !may_work)
     }
 
     /// Whether no balancer sends requests any more; else what is missing.
@@ -154,8 +164,8 @@ impl Context<'_> {
     /// Whether it was never shown since its last stop, and balancers send it nothing although it does not refuse: a release that
     /// accepts connections and never answers, also under its disable-file.
     fn is_unshown_and_known_bad(&self) -> bool {
-        let was_never_shown = self.journal.unexposed && self.seen.file == DisableFile::Own;
-        was_never_shown && self.timers.is_known_bad(self.seen.now, self.service.fall_time())
+        let is_known_bad = self.timers.is_known_bad(self.seen.now, self.service.fall_time());
+        self.seen.was_never_shown(self.journal) && is_known_bad
     }
 
     /// Whether a person has declared that it has stopped, and nothing that is seen shows the contrary.

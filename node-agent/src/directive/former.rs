@@ -14,7 +14,7 @@
 
 use super::act::Act;
 use super::decide::Context;
-use super::seen::{DisableFile, Url};
+use super::seen::Url;
 use crate::config::settings::Driver;
 use crate::host::{Alive, HookState};
 use crate::journal::Phase;
@@ -66,12 +66,12 @@ impl Context<'_> {
 
     /// Whether what was started has failed and was never shown, and has answered no version, or answers another one than its
     /// own. What answers and does not hold the lock of its process is not what was started, and this agent cannot stop it.
-    fn has_failed_unrecognised(&self) -> bool {
+    pub(super) fn has_failed_unrecognised(&self) -> bool {
         let has_failed = matches!(self.journal.phase, Phase::Failed { .. });
         let is_unidentified = self.journal.unidentified.is_some() && self.seen.probe.version().is_none();
-        let was_never_shown = self.journal.unexposed && self.seen.file == DisableFile::Own;
         let by_hooks = matches!(self.service.driver, Some(Driver::Command(_)));
         let is_own = by_hooks || self.seen.hook == HookState::Ended;
+        let was_never_shown = self.seen.was_never_shown(self.journal);
         has_failed && was_never_shown && is_own && (is_unidentified || self.answers_another_version())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::host::Alive;
 use crate::host::HookState;
-use crate::journal::{Known, Order, Phase};
+use crate::journal::{Journal, Known, Order, Phase};
 use crate::quote::printable;
 use tidegate_proto::record::report::{BalancerReport, Health};
 use tidegate_proto::{ReleaseTag, Revision, ServiceVersion, mutant};
@@ -213,6 +213,17 @@ impl Seen {
             (InFlight::Unknown | InFlight::Refused, _) | (InFlight::NotAsked, None) => false,
             (counted, sessions) => counted.counted().unwrap_or(0) == 0 && sessions.unwrap_or(0) == 0,
         }
+    }
+
+    /// Whether nothing of what was started since the last confirmed stop was in rotation, and its disable-file keeps that so.
+    pub(crate) fn was_never_shown(&self, journal: &Journal) -> bool {
+        journal.unexposed && self.file == DisableFile::Own && self.url != Url::Good
+    }
+
+    /// Whether its probe hangs while it may get requests: its agent falls silent then.
+    pub(crate) fn hangs(&self, journal: &Journal) -> bool {
+        let expected = journal.phase.expects_answers() && !self.was_never_shown(journal);
+        expected && self.probe == Probed::Late
     }
 
     /// Whether something shows that the service still works on requests, or that it runs.

@@ -4,6 +4,7 @@ mod drain;
 mod initial;
 mod looks;
 mod masked;
+mod never_shown;
 mod presumption;
 mod reconciled;
 mod refusal;

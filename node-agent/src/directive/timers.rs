@@ -33,8 +33,9 @@ pub(crate) struct Timers {
     file: DisableFile,
     /// Since when the disable-file is as it is.
     file_since: Instant,
-    /// When something else than the service kept it out, in the last look that shows that: a person; or no store could admit it.
-    kept_out_at: Option<Instant>,
+    /// When something else than the service kept it out, in the last look that shows that: a person, a store that was away or an
+    /// overdue lease.
+    pub kept_out_at: Option<Instant>,
     /// Whether it was seen ready since it was shown.
     ready_since_enabled: bool,
     /// How often it was hidden again in this phase because it was not ready when it was shown.

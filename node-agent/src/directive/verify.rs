@@ -73,8 +73,12 @@ impl Context<'_> {
 
     /// Whether what has failed hidden is verified again: no order takes it out or starts a release, so that where no upgrade is
     /// active nothing but its agent lets it back, and since its failure it has been healthy for as long as a verification asks.
-    /// Readiness that its disable-file hides is judged when it is shown.
+    /// Readiness that its disable-file hides is judged when it is shown. What a former store has started and is to be stopped,
+    /// because it is not what its directive names, stays hidden.
     pub(super) fn is_well_again(&self) -> bool {
+        if self.journal.obeys_former_store() && self.has_failed_unrecognised() {
+            return false;
+        }
         let enough = self.min_healthy_time();
         let is_healthy = self.timers.healthy_for(self.seen.now).is_some_and(|time| time >= enough);
         self.journal.is_let_in() && self.in_phase_for() >= enough && (is_healthy || self.may_be_ready())
@@ -114,7 +118,7 @@ impl Context<'_> {
     }
 
     /// Whether nothing but its own disable-file keeps it from answering that it is ready: that is judged when it is shown.
-    fn may_be_ready(&self) -> bool {
+    pub(super) fn may_be_ready(&self) -> bool {
         let answers = self.seen.probe.version().is_some() && self.seen.alive != Alive::No;
         self.seen.masked && answers && self.timers.may_try_to_enable(self.seen.now)
     }

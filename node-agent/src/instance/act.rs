@@ -147,20 +147,33 @@ impl Instance {
 
     /// Shows it, unless the store may count this agent as silent: a window may have been set without it.
     async fn enable(&mut self, seen: &Seen) -> Result<bool, Fatal> {
+        if self.awaits_lease(seen) {
+            return Ok(false);
+        }
         self.expose(seen);
         if self.journal.phase == Phase::Verifying && seen.masked {
             self.journal.shown_unjudged = true;
             self.writer.mark_changed();
         }
         self.writer.flush_first(&self.journal).await?;
-        // A new lease says nothing of what was admitted under the former one.
-        let must_readmit = self.store.must_readmit(&self.journal, self.store.epoch());
-        if seen.store && (must_readmit || self.store.link.is_lease_overdue()) {
-            self.reporter.warn(&LeaseOverdue);
+        // The disk may have been slow, or the agent stopped meanwhile.
+        if self.awaits_lease(seen) {
             return Ok(false);
         }
         let shown = self.disable_file.take_away();
         Ok(self.touched("remove", shown))
+    }
+
+    /// Whether the lease under which the version was admitted may have ended. A new one says nothing of what was admitted under
+    /// the former one. Until then it is the agent that keeps the instance out, which is no failure of it.
+    fn awaits_lease(&mut self, seen: &Seen) -> bool {
+        let must_readmit = self.store.must_readmit(&self.journal, self.store.epoch());
+        let awaits = seen.store && (must_readmit || self.store.link.is_lease_overdue());
+        if awaits {
+            self.timers.kept_out_at = Some(seen.now);
+            self.reporter.warn(&LeaseOverdue);
+        }
+        awaits
     }
 
     /// What runs without its disable-file may have got requests; what does not run has not.
@@ -231,6 +244,7 @@ mod tests {
         let mut instance = Instance::open(&Machine::shared(), &node, &service, &identity, &link).unwrap();
         let seen = Story::serving().seen;
         let held = instance.store.epoch();
+        instance.journal.unexposed = true;
         assert!(instance.put_disable_file().await.unwrap());
         for under in [None, held.map(|epoch| epoch + 1)] {
             instance.store.admitted_under = under;
@@ -238,10 +252,11 @@ mod tests {
                 !instance.enable(&seen).await.unwrap(),
                 "nothing is admitted under the lease {held:?}: {under:?}"
             );
+            assert!(instance.journal.unexposed, "it was not shown");
         }
         instance.store.admitted_under = held;
         assert!(instance.enable(&seen).await.unwrap());
-        assert!(!service.disable_file.exists(), "its lease is held");
+        assert!(!service.disable_file.exists() && !instance.journal.unexposed, "its lease is held");
         assert!(instance.put_disable_file().await.unwrap());
         // Nothing confirms the lease, as while a process is stopped.
         link.hangs(&service.name, true);
@@ -252,6 +267,7 @@ mod tests {
         }
         assert!(!instance.enable(&seen).await.unwrap());
         assert!(service.disable_file.exists());
+        assert!(instance.timers.not_kept_out_for(seen.now).is_zero(), "its verification does not count that");
         cancel.cancel();
     }
 }

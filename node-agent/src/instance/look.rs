@@ -4,7 +4,7 @@ use super::{Fatal, Instance};
 use crate::admit::{self, NotAdmitted};
 use crate::directive::accept;
 use crate::directive::identity::note_doubt;
-use crate::directive::seen::{Probed, Seen};
+use crate::directive::seen::Seen;
 use crate::host::HookState;
 use crate::journal::Phase;
 use tidegate_proto::mutant;
@@ -32,7 +32,7 @@ impl Instance {
         self.writer.write_before_look(&self.journal).await?;
         let store = self.look_at_the_store().await?;
         let look = self.observer.look(&self.journal.phase, Instant::now()).await;
-        self.note_hanging(&look.probe);
+        self.store.link.hangs(&self.service.name, look.hangs(&self.journal));
         let mut seen = Seen {
             store,
             window: self.store.last.shown_window(),
@@ -146,10 +146,5 @@ impl Instance {
             (_, Some(driver)) if self.journal.unidentified.is_some() => driver.start_hook(),
             _ => HookState::NotBegun,
         }
-    }
-
-    fn note_hanging(&self, probe: &Probed) {
-        let expected = self.journal.phase.expects_answers();
-        self.store.link.hangs(&self.service.name, expected && *probe == Probed::Late);
     }
 }

@@ -45,8 +45,7 @@ impl StoreView {
     /// lost had not been shown yet. Then the coordinator must read what this agent obeyed since, and the version is admitted
     /// again.
     pub(super) fn takes_in_regression(&mut self, at: Revision) -> bool {
-        let found = self.last.report.as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision);
-        let older = self.last.shown >= at && found < at;
+        let older = self.last.lacks_report(at);
         let fell =
             std::mem::replace(&mut self.regressions, self.last.regressions) != self.last.regressions || older;
         if fell {

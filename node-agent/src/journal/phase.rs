@@ -73,8 +73,8 @@ impl Phase {
         matches!(self, Self::Stopping | Self::Starting { .. })
     }
 
-    /// Whether its probe has to answer, because it may get requests. What starts does not answer yet; of what is hidden, a report
-    /// says more than silence, and the coordinator orders nothing of an instance that is silent.
+    /// Whether its probe has to answer, because it may get requests unless it was never shown. What starts does not answer yet;
+    /// of what is hidden, a report says more than silence, and the coordinator orders nothing of an instance that is silent.
     pub fn expects_answers(&self) -> bool {
         match self {
             Self::Serving | Self::Draining => true,

@@ -60,6 +60,12 @@ impl Inputs {
         self.shown >= admission && self.inventory < admission
     }
 
+    /// The same of the report that was written `at` this revision. One that was removed since, or has lapsed, shows no fall.
+    pub fn lacks_report(&self, at: Revision) -> bool {
+        let found = self.report.as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision);
+        self.shown >= at && found < at && self.no_report_at <= at
+    }
+
     /// Whether `newer` contains what must not wait until the next look. What the agent wrote itself is not new; and while
     /// a service serves, a window that only lets more in can wait: its acknowledgement holds nothing back, and
     /// whatever is admitted asks the store itself.
@@ -317,6 +323,19 @@ mod tests {
         let elsewhere = Seen::Changed { revision: Revision(49), changes: Vec::new() };
         assert!(lacks(elsewhere, 49), "revision 49 is another one");
         assert!(!lacks(Seen::Progress { revision: Revision(60) }, 12));
+    }
+
+    #[test]
+    fn report_that_has_lapsed_shows_no_fall_of_the_store() {
+        let lacks = |report: Option<i64>, no_report_at: i64| {
+            let report = report.map(|revision| (Revision(revision), None));
+            let (shown, no_report_at) = (Revision(60), Revision(no_report_at));
+            Inputs { shown, report, no_report_at, ..Inputs::default() }.lacks_report(Revision(49))
+        };
+        assert!(!lacks(Some(49), 0));
+        assert!(lacks(Some(12), 0), "there is an older one");
+        assert!(lacks(None, 12), "there was none before it, and there is none");
+        assert!(!lacks(None, 55), "it has lapsed at 55");
     }
 
     #[test]

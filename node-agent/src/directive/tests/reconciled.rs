@@ -345,8 +345,10 @@ fn failed_release_that_answers_another_version_is_stopped() {
     is_declined_unless(&mut story, &others);
     let mut failed = story.clone();
     failed.enter(Phase::failed("stopping", "the stop hook failed: exit status: 1", true));
-    failed.timers.crashed(failed.seen.now);
+    (0..5).for_each(|_| failed.timers.crashed(failed.seen.now));
     assert_eq!(failed.act(), Act::Wait, "its stop has failed, and is not tried again at once");
+    failed.pass(15);
+    assert_eq!(failed.act(), Act::Wait, "it is healthy, and is to be stopped all the same");
     failed.pass(1);
     assert_eq!(failed.act(), Act::Enter(Phase::Stopping));
     starts_the_former_one(&mut story);
