@@ -37,6 +37,7 @@ mod lost;
 pub mod many;
 mod metadata;
 pub mod metadata_plan;
+mod misled;
 mod moves;
 mod names;
 mod narrow_store;

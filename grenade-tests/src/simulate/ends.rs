@@ -1,6 +1,7 @@
 //! What must be so in the instant in which an upgrade passes a version gate or ends, seen from outside.
 
 use super::judge::{Facts, OLD};
+use super::misled::lasted_until;
 use super::names::Names;
 use super::slot::{At, Running, Slot};
 use std::collections::BTreeMap;
@@ -11,15 +12,6 @@ fn bound(upgrade: &Upgrade, names: &Names) -> Vec<(usize, u32)> {
     let shared = upgrade.spec.schema.iter().flat_map(|schema| &schema.shared_with);
     let all = std::iter::once((&upgrade.spec.service, &upgrade.spec.to)).chain(shared);
     all.filter_map(|(service, needs)| Some((names.service(service.as_str())?, needs.get()))).collect()
-}
-
-/// No hook that was begun before an agent was stopped, or lost its journal, lasts longer, in milliseconds.
-const SETTLED: u64 = 60_000;
-
-/// Whether the last time in which the agent of a node saw or knew nothing lasted until this time, or ended so short a time
-/// before that what was begun then may have been under way.
-pub(super) fn lasted_until(ended: &BTreeMap<usize, u64>, node: usize, time: u64) -> bool {
-    ended.get(&node).is_some_and(|end| time <= end.saturating_add(SETTLED))
 }
 
 /// Judges the phase that an upgrade entered.
@@ -184,6 +176,7 @@ const LOOK_HOLDS: u64 = 60_000;
 mod tests {
     use super::super::slot::{Behaviour, Running};
     use super::*;
+    use crate::simulate::misled::SETTLED;
 
     const AT: At = (0, 0);
 

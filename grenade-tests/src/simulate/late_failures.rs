@@ -1,8 +1,8 @@
 //! What failed for good after it was verified, as its agent reports it: it is written down as a failure of the upgrade before
 //! that goes on.
 
-use super::ends::lasted_until;
 use super::judge::Facts;
+use super::misled::lasted_until;
 use super::names::Names;
 use super::slot::At;
 use std::collections::{BTreeMap, BTreeSet};

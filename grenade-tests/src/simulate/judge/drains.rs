@@ -1,7 +1,7 @@
 //! Drains, as agents report them: none lasts until its deadline although nothing of its instance has run for a while.
 
 use super::Facts;
-use crate::simulate::ends::lasted_until;
+use crate::simulate::misled::lasted_until;
 use crate::simulate::slot::At;
 use std::collections::BTreeSet;
 use tidegate_proto::record::report::Step;

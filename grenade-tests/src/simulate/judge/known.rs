@@ -1,7 +1,7 @@
 //! What no coordinator could know when it gave an order.
 
 use super::super::agent::IMPOSTOR;
-use super::super::ends::lasted_until;
+use super::super::misled::lasted_until;
 use super::super::slot::{At, Cause, Slot};
 use super::{Facts, LAG, OLD, SEEN};
 use tidegate_proto::ReleaseTag;
