@@ -3,13 +3,12 @@
 use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
 use crate::directive::identity::{note_admitted, note_doubt, note_started};
-use crate::directive::seen::{Balancers, DisableFile, InFlight, Probed, Url};
+use crate::directive::seen::{Balancers, DisableFile, Probed, Url};
 use crate::directive::timers::Timers;
 use crate::host::{Alive, HookState, Target};
 use crate::journal::{Admitted, Phase};
 use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::Health;
 
 #[test]
 fn verified_means_healthy_without_a_break_and_back() {
@@ -218,30 +217,6 @@ fn unhealthy_or_other_version_fails_disabled() {
     assert_eq!(kept.pass(20).act(), Act::Enter(Phase::Serving));
     unready.seen.ready = false;
     assert!(failed(unready.pass(300).act()), "its time has begun again");
-}
-
-/// It accepts connections, and answers nothing, so that it is not seen to refuse either.
-#[test]
-fn failed_release_that_never_answers_is_replaced() {
-    for unexposed in [true, false] {
-        let mut story = Story::serving();
-        story.journal.unexposed = unexposed;
-        story.disabled();
-        (story.seen.probe, story.seen.url) = (Probed::Late, Url::Other);
-        (story.seen.ready, story.seen.health) = (false, Health::Unhealthy);
-        story.pass(0);
-        story.enter(Phase::failed("verifying", "not healthy", true));
-        story.ordered(order(9, replace(2)));
-        let mut counted = story.clone();
-        counted.seen.in_flight = InFlight::Counted(0);
-        let drained = |forced| Act::Enter(Phase::Drained { forced });
-        assert_eq!(counted.pass(5).act(), Act::Wait, "balancers had no time to see it");
-        let act = counted.pass(1).act();
-        assert_eq!(act == drained(false), unexposed, "{act:?}");
-        assert_eq!(story.pass(59).act(), Act::Wait, "it may work on requests");
-        let act = story.pass(1).act();
-        assert_eq!(act == drained(true), unexposed, "{act:?}");
-    }
 }
 
 /// The start hook of release 1, in place of release 2, has ended, and nothing had answered when the machine was booted. What

@@ -94,10 +94,8 @@ fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
 /// Whether its agent knows of nothing that ran there, and it was never admitted or has answered nothing well for some
 /// seconds (a journal may be lost); or it is not healthy or stopped, and was last admitted as another version, or by no
 /// record of this store: its agent and its own supervisor may not start that version, and its directive may not name it;
-/// or it failed verifying, and another program has admitted the version since: its agent knows of no such release to start.
-/// So is one under an order to serve, which starts nothing, whose machine was booted since it was admitted, and that failed
-/// verifying or has had its fault for some time: the machine may start another release, which the window refuses. A person may
-/// have put the version in place of that release, or that release answered the version.
+/// or it failed verifying, and another program has admitted the version since: its agent knows of no such release to start;
+/// or its machine was booted since.
 fn is_not_started(instance: &Instance, version: ServiceVersion) -> bool {
     let Some(report) = &instance.report else { return false };
     let last = instance.inventory.as_ref();
@@ -108,15 +106,26 @@ fn is_not_started(instance: &Instance, version: ServiceVersion) -> bool {
     let is_anothers = last.is_some_and(|last| last.at > report.admission);
     let has_failed = instance.has_failed_verifying();
     // Under a directive that it has had for long it is not verified again, so that no failure is reported.
-    let fault = instance.fault().filter(|fault| fault.lasting && unhealthy);
-    let ails = has_failed || fault.is_some();
+    let ails = has_failed || unhealthy && instance.fault().is_some_and(|fault| fault.lasting);
     let is_stopped = report.step == Step::Stopped;
-    let serves =
-        instance.directive.as_ref().is_some_and(|d| matches!(d.disposition, Disposition::Serve { .. }));
-    // One of the version may be on its way up while its fault is recent.
-    let is_down = has_failed && unhealthy || fault.is_some_and(|fault| !fault.recent);
-    let was_booted = last.is_some_and(|last| last.identity.boot != report.identity.boot);
-    let was_not_started = is_anothers && has_failed || serves && was_booted && is_down;
+    let was_not_started = is_anothers && has_failed || is_down_since_a_boot(instance);
     let starts_nothing = was_elsewhere && (ails || is_stopped) || was_not_started;
     is_new || starts_nothing && instance.unreadable.is_empty()
+}
+
+/// Whether the machine of one under an order to serve, which starts nothing, was booted since it was admitted, and it failed
+/// verifying or has had its fault for some time: the machine may start another release, which the window refuses. A person may
+/// have put the version in place of that release, or that release answered the version.
+fn is_down_since_a_boot(instance: &Instance) -> bool {
+    let (Some(report), Some(last), Some(directive)) =
+        (&instance.report, &instance.inventory, &instance.directive)
+    else {
+        return false;
+    };
+    let was_booted = last.identity.boot != report.identity.boot;
+    let serves = matches!(directive.disposition, Disposition::Serve { .. });
+    // One of the version may be on its way up while its fault is recent.
+    let lasts = instance.fault().is_some_and(|fault| fault.lasting && !fault.recent);
+    let is_down = report.health == Health::Unhealthy && (instance.has_failed_verifying() || lasts);
+    was_booted && serves && is_down
 }
