@@ -31,21 +31,30 @@ fn is_comparable(world: &World, current: &Current, over: &str, schema: usize) ->
     let plan = &world.scenario.upgrades[current.plan];
     let others = world.scenario.sharing(plan.service);
     let counts = |service: usize| others.contains(&service) || over == "failed" && service == plan.service;
-    let said = said_above(world, current, plan.from);
+    let returns = returns_to_form(world, current, counts);
     let ended = ended_at(world, current);
     let state = world.testbed.state();
     let used = |at: &At, slot: &Slot| {
         counts(at.0) && slot.running.as_ref().is_some_and(|run| run.is.version > plan.from)
     };
-    let admits_no_lower = |(service, facts): (usize, &ServiceFacts)| {
-        let has_instances = state.slots.keys().any(|at| at.0 == service);
-        counts(service) && has_instances && facts.floor_at(ended) > plan.from
-    };
-    let stays = said.into_iter().any(counts)
+    let stays = returns
         || state.slots.iter().any(|(at, slot)| used(at, slot))
-        || state.facts.services.iter().enumerate().any(admits_no_lower)
         || others.iter().any(|other| state.facts.services[*other].upgrading);
     was_seen(&world.databases[schema], ended) && !stays
+}
+
+/// Whether the store said of one of these services, when an upgrade ended, that it uses the new form, or that what it is
+/// admitted with next does: an instance was above the former version, or its window admitted no version without the form.
+pub(super) fn returns_to_form(world: &World, current: &Current, counts: impl Fn(usize) -> bool) -> bool {
+    let from = world.scenario.upgrades[current.plan].from;
+    let said = said_above(world, current, from);
+    let ended = ended_at(world, current);
+    let state = world.testbed.state();
+    let admits_no_lower = |(service, facts): (usize, &ServiceFacts)| {
+        let has_instances = state.slots.keys().any(|at| at.0 == service);
+        counts(service) && has_instances && facts.floor_at(ended) > from
+    };
+    said.into_iter().any(&counts) || state.facts.services.iter().enumerate().any(admits_no_lower)
 }
 
 /// Services with an instance that the store said to be above a version when an upgrade ended.

@@ -4,7 +4,7 @@
 mod reasons;
 
 use super::advice::{filled_by_hand, named_in_config, put_back, reconciled, undo_ended_by_hand};
-use super::before::{all_filled, as_before};
+use super::before::{all_filled, as_before, returns_to_form};
 use super::current::{Current, LOOK, MISFORTUNE};
 use super::lost::{self, Refused};
 use super::operator::{Operator, within};
@@ -263,15 +263,16 @@ impl UpgradeSequence {
         if over == "completed" {
             all_filled(world, &current).await;
         }
-        // What shares the schema may go on to need what an older copy lacks.
+        // What shares the schema may go on to need what an older copy lacks, or return to it.
         let to = world.scenario.upgrades[current.plan].from + 1;
         let sharing = world.scenario.sharing(service);
-        let is_needed = sharing.into_iter().any(|other| world.testbed.highest(other) >= to);
+        let is_needed = sharing.iter().any(|other| world.testbed.highest(*other) >= to);
+        let returns = returns_to_form(world, &current, |other| sharing.contains(&other));
         let ended = world.testbed.state().facts.phases.get(&current.id).map_or(0, |(_, at)| *at);
         if let Some(schema) = world.scenario.owned_schema(service)
             && (over == "completed" || !is_needed)
         {
-            let leaves = (over != "completed").then_some(to - 1);
+            let leaves = (over != "completed").then_some(if returns { to } else { to - 1 });
             world.databases[schema].upgrade_ended(ended, leaves).await;
         }
         let shares = world.scenario.is_waited_for(service);
