@@ -115,16 +115,19 @@ pub(super) fn target(service: &Service, journal: &Journal) -> Option<Target> {
 
 /// What is started instead of what ran last, where a declined directive of a former store names that: the first release of the
 /// directive that the window admits, which is the former one unless that is refused. What ran last gives way where the window
-/// does not admit it, and where the directive was to replace the instance with it, which has failed then.
+/// does not admit it, where the directive was to replace the instance with it, which has failed then, and where the directive
+/// was to replace it with that first one, as in a rollback: it may never have answered.
 fn instead_of(last: &ReleaseTag, journal: &Journal) -> Option<Target> {
     let order = journal.order.as_ref().filter(|_| journal.declined && journal.obeys_former_store())?;
     let window = journal.window.as_ref().map(|known| &known.window);
     let admits = |release: &Release| window.is_none_or(|window| window.admits(release.version));
     let Directive { disposition, releases, .. } = &order.directive;
-    let last = releases.iter().find(|release| release.tag == *last)?;
-    let has_failed = matches!(disposition, Disposition::Replace { release } if release.tag == last.tag);
     let instead = releases.iter().find(|release| admits(release))?;
-    (has_failed || !admits(last)).then(|| Target::from(instead))
+    let gives_way = match disposition {
+        Disposition::Replace { release } if release.tag == *last || release == instead => true,
+        _ => releases.iter().any(|release| release.tag == *last && !admits(release)),
+    };
+    gives_way.then(|| Target::from(instead))
 }
 
 pub(super) struct Context<'a> {

@@ -6,7 +6,7 @@
 //!   while the version of an instance is not known. The directive is declined, and the service is started again as one that
 //!   ended by itself without a directive: what ran last, once it is admitted. Where the window does not admit that, or the
 //!   directive was to replace the instance with it and that failed, it is the first release of the directive that the window
-//!   admits.
+//!   admits. So it is where the directive was to replace the instance with that one, as in a rollback whose stop failed.
 //! * What runs stays as it is: only a directive of this store lets it back into rotation. A release that was started, and has
 //!   failed without ever having answered a version, is stopped: its version does not become known otherwise. So is one that
 //!   answers another version than the directive names for it: no rollback could return to it, so that no upgrade would start.

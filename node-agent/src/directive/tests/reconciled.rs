@@ -271,6 +271,8 @@ fn failed_release_of_a_former_order_gives_way_under_any_window() {
         (replace(2), 2, 1, "the new release has failed"),
         (replace(2), 1, 1, "the new release was not started"),
         (replace(1), 1, 1, "a rollback goes on"),
+        (replace(1), 2, 1, "a rollback goes on, although its stop has failed"),
+        (replace(1), 3, 1, "so it does where a release of its own had run"),
         (Disposition::Drain, 2, 2, "nothing says that it has failed"),
     ] {
         for window in [&open, &both] {
