@@ -286,11 +286,9 @@ fn is_disregarded(slot: &Slot, running: &RunningInstance, now: u64) -> bool {
 }
 
 /// An agent cannot say which of two releases of one version runs, and the answer asks for a config that names one: a person
-/// takes the other out of it.
+/// takes the other out of it. Where the answer says that a release is missing there, it is named again.
 pub(super) fn named_in_config(world: &mut World, service: usize, answer: &str) {
-    if answer.contains("in the agent's config give exactly one") {
-        world.name_what_runs(service, answer);
-    }
+    world.correct_config(service, answer);
 }
 
 /// Rows came after the fill of a migration that no upgrade has ended with, and the answer names the command that fills

@@ -212,6 +212,26 @@ impl Slot {
         self.running.as_ref().filter(|_| self.ends_at().is_none_or(|end| now < end))
     }
 
+    /// Corrects which releases its agent's config names, as an answer asks; whether that changes the config. Where it asks for
+    /// exactly one of the version that runs, what runs stays alone of its version; where it misses a release, all are named.
+    pub(super) fn correct_config(&mut self, answer: &str, now: u64) -> bool {
+        let before = self.named_alone.clone();
+        if answer.contains("the agent's config names no artifact for ") {
+            self.named_alone = None;
+        }
+        let asked = answer.split_once("in the agent's config give exactly one ");
+        if let Some((_, asked)) = asked.and_then(|(_, asked)| asked.split_once("] ")) {
+            let number =
+                asked.strip_prefix("version = ").and_then(|n| n.split(|c: char| !c.is_ascii_digit()).next());
+            // A release that says another version than its own is none of those that the answer asks about.
+            let is_asked = |run: &&Running| number.is_none_or(|number| number == run.is.version.to_string());
+            if let Some(tag) = self.alive(now).filter(is_asked).map(|run| run.tag.clone()) {
+                self.named_alone = Some(tag);
+            }
+        }
+        self.named_alone != before
+    }
+
     /// Whether a supervisor of its own starts what was started last again where it ends by itself.
     pub(super) fn is_started_again(&self) -> bool {
         self.supervised && self.running.as_ref().is_some_and(|run| !run.put_back)
@@ -327,5 +347,31 @@ mod tests {
         assert!(!slot(never_starts().corrected()).never_answers(9_000));
         let ended = Behaviour { crashes_after: Some(1_000), ..never_starts() };
         assert!(!slot(ended).never_answers(9_000), "nothing runs");
+    }
+
+    #[test]
+    fn only_an_asked_release_is_named_alone() {
+        let run = Running {
+            tag: "pantry-2".to_owned(),
+            is: Behaviour { says: Some(1), ..Behaviour::good(2, 600) },
+            since: 0,
+            pid: 1,
+            put_back: false,
+        };
+        let mut slot = Slot { running: Some(run), ..Slot::default() };
+        let one = |of: &str| {
+            format!("in the agent's config give exactly one [service.pantry.artifact.\"TAG\"] {of}; more")
+        };
+        for other in ["version = 1", "version = 21"] {
+            assert!(!slot.correct_config(&one(other), 9_000), "{other}");
+        }
+        for this in ["version = 2", "of the version that runs"] {
+            assert!(slot.correct_config(&one(this), 9_000), "{this}");
+            assert_eq!(slot.named_alone.as_deref(), Some("pantry-2"));
+            assert!(!slot.correct_config(&one(this), 9_000), "it is so already");
+            let missing = "the agent's config names no artifact for pantry-2-mended on n00";
+            assert!(slot.correct_config(missing, 9_000));
+            assert_eq!(slot.named_alone, None);
+        }
     }
 }

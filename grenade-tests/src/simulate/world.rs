@@ -262,26 +262,21 @@ impl World {
         self.testbed.boots((service, node));
     }
 
-    /// The config of an agent that an answer names has no release besides the one that runs at its version.
-    pub(super) fn name_what_runs(&mut self, service: usize, answer: &str) {
+    /// Corrects which releases the configs of agents name, where an answer names their nodes and asks for that.
+    pub(super) fn correct_config(&mut self, service: usize, answer: &str) {
         let now = self.testbed.now();
         for node in self.scenario.services[service].nodes.clone() {
             let name = &self.testbed.names().nodes[node];
             if !answer.contains(name.as_str()) || self.agents[node].is_none() {
                 continue;
             }
-            let named = {
+            let is_changed = {
                 let mut state = self.testbed.state();
                 let slot = state.slots.get_mut(&(service, node));
-                slot.is_some_and(|slot| {
-                    let runs = slot.alive(now).map(|run| run.tag.clone());
-                    let changes = runs.is_some() && slot.named_alone != runs;
-                    slot.named_alone = runs.or_else(|| slot.named_alone.take());
-                    changes
-                })
+                slot.is_some_and(|slot| slot.correct_config(answer, now))
             };
-            if named {
-                self.testbed.log(format!("the config of {name} names what runs there"));
+            if is_changed {
+                self.testbed.log(format!("the config of {name} names other releases"));
                 self.agents[node].take().into_iter().for_each(Agent::kill);
                 self.start_agent(node);
             }
