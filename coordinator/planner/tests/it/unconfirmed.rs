@@ -109,6 +109,28 @@ fn healthy_ones_without_confirmation_are_not_drained() {
     assert_eq!(world.phase(), Phase::Completed);
 }
 
+/// Their health URLs did not answer 200 in the last look, and may do so again before an order is carried out.
+#[test]
+fn healthy_ones_after_one_failed_look_are_not_drained() {
+    let mut world = rolling(3);
+    for n in 0..2 {
+        reports(&mut world, n, Step::Serving, Rotation::Unknown, Health::Healthy);
+    }
+    for _ in 0..5 {
+        let (_, plan) = world.turn();
+        assert!((0..3).all(|n| !is_drained(&world, n)), "{:?}", plan.waiting);
+    }
+    let mut beside = world.clone();
+    reports(&mut beside, 1, Step::Serving, Rotation::Unknown, Health::Unhealthy);
+    beside.turn();
+    assert!(is_drained(&beside, 1) && !is_drained(&beside, 0), "the one that is not healthy goes first");
+    for n in 0..2 {
+        reports(&mut world, n, Step::Serving, Rotation::In, Health::Healthy);
+    }
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
 /// Its drain failed, it was let back, and a person declares it stopped although its health URL answers 200.
 #[test]
 fn returning_one_declared_stopped_needs_the_budget() {

@@ -10,8 +10,9 @@
 //!   `max_unavailable` of one domain get no requests. So a hiccup of all takes no more out than a roll would, and a
 //!   fleet that is unhealthy for good still moves, one after the other.
 //! * One whose health URL answers 200, and whose rotation no balancer confirms, is judged by the others that answer 200:
-//!   another one that may be in rotation again at once does not answer for it. If it is healthy, it is not taken out
-//!   where its order would be withdrawn at once.
+//!   another one that may be in rotation again at once does not answer for it.
+//! * One that is healthy and is not seen in rotation is not taken out where its order would be withdrawn at once: its agent
+//!   may have carried out the order by then. That holds also where its health URL did not answer 200 in the last look.
 //! * One that is healthy in rotation, and not in service because of the version that it runs, answers requests as well as
 //!   any: of those that do, too, `min_in_service` stay and no more than `max_unavailable` are missing.
 
@@ -142,6 +143,7 @@ impl Budget {
         if !self.may_take_unhealthy(exposure)
             || instance.is_well() && !self.may_take_well()
             || exposure != Exposure::In && instance.answers_200() && !self.may_take_returning(instance)
+            || exposure == Exposure::Possible && self.would_be_withdrawn(instance)
         {
             return false;
         }
@@ -182,9 +184,13 @@ impl Budget {
         }
         let itself = usize::from(instance.exposure() == Exposure::Unconfirmed);
         let others = self.reachable.answering.saturating_sub(itself);
+        (others >= self.min_in_service || self.reachable.overdue) && !self.would_be_withdrawn(instance)
+    }
+
+    /// Whether an order that takes it out would be withdrawn in the next turn: it is healthy, and capacity lacks it.
+    fn would_be_withdrawn(&self, instance: &Instance) -> bool {
         let is_healthy = instance.report.as_ref().is_some_and(|report| report.health == Health::Healthy);
-        let would_be_withdrawn = is_healthy && self.lacks() > 0;
-        (others >= self.min_in_service || self.reachable.overdue) && !would_be_withdrawn
+        is_healthy && self.lacks() > 0
     }
 
     fn may_take_unhealthy(&self, exposure: Exposure) -> bool {
