@@ -59,15 +59,20 @@ pub(super) fn release_that_answers(
     seen: &Seen,
     version: ServiceVersion,
 ) -> Option<ReleaseTag> {
+    // The store alone knows what was started and admitted at this version before the journal was lost, or by another agent of
+    // the node. Where it names the configured release, that agent may not have known what was started.
+    let configured = service.release_of(version);
+    if let Some((last, tag)) = &seen.recorded
+        && *last == version
+        && Some(tag) != configured.as_ref()
+    {
+        return Some(tag.clone());
+    }
     // Where another version came behind the agent's back, the configuration may say which release that is. What was started
     // and is hidden since is what was started, whichever version it answers; so is what was never identified since its start.
     let started = journal.unexposed || journal.unidentified.is_some();
     let same = started || journal.admitted.as_ref().is_none_or(|a| a.version == version);
-    let release = journal.release.clone().filter(|_| same);
-    // Without its journal, the agent knows from the store alone what it had started and admitted at this version.
-    let recorded = seen.recorded.as_ref().filter(|(last, _)| journal.admitted.is_none() && *last == version);
-    let release = release.or_else(|| recorded.map(|(_, tag)| tag.clone()));
-    release.or_else(|| service.release_of(version))
+    journal.release.clone().filter(|_| same).or(configured)
 }
 
 /// What a stop hook is to stop: the release that ran last, unless another one is known to answer. The journal does not name that

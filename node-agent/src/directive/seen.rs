@@ -45,7 +45,8 @@ pub(crate) struct Seen {
     pub disregarded: bool,
     /// The running version must be admitted again: the agent has just begun, or its lease was lost.
     pub readmit: bool,
-    /// The version and the release of the last admission that the store has, where that was in this boot of the machine.
+    /// The version and the release of the last admission that the store has, where that was in this boot of the machine and the
+    /// journal lacks it.
     pub recorded: Option<(ServiceVersion, ReleaseTag)>,
     /// The state of staging.
     pub staging: Staging,

@@ -48,9 +48,15 @@ impl Inputs {
         self.known.then(|| self.window.clone())
     }
 
-    /// The version and the release of the last admission, where that was in this boot of the machine.
-    pub fn admitted_in(&self, boot: &str) -> Option<(ServiceVersion, ReleaseTag)> {
-        let admitted = self.admitted.as_ref().filter(|admitted| admitted.identity.boot == boot)?;
+    /// The version and the release of the last admission, where that was in this boot of the machine and the journal lacks it:
+    /// it has none, or an older one in this store, after which another agent with the node's name was admitted.
+    pub fn unjournalled(&self, own: &Identity, journal: &Journal) -> Option<(ServiceVersion, ReleaseTag)> {
+        let admitted = self.admitted.as_ref().filter(|admitted| admitted.identity.boot == own.boot)?;
+        let last = journal.admission();
+        let is_anothers = admitted.identity.nonce != own.nonce && last.exists() && last < self.inventory;
+        if journal.admitted.is_some() && !is_anothers {
+            return None;
+        }
         Some((admitted.version, admitted.release.clone()?))
     }
 
@@ -256,6 +262,7 @@ fn set_away(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, away: bool) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::Admitted;
     use tidegate_proto::record::Timestamp;
     use tidegate_proto::record::window::Window;
 
@@ -338,17 +345,39 @@ mod tests {
         assert!(!lacks(None, 55), "it has lapsed at 55");
     }
 
+    /// The store has this admission at revision 9.
+    fn recorded(version: ServiceVersion, release: Option<ReleaseTag>, nonce: &str) -> Inputs {
+        let identity = Identity { nonce: nonce.to_owned(), ..own() };
+        let (labels, at) = (BTreeMap::new(), Timestamp(0));
+        let admitted = Some(Inventory { version, release, labels, identity, at });
+        Inputs { admitted, inventory: Revision(9), ..Inputs::default() }
+    }
+
     #[test]
     fn admission_of_another_boot_names_no_release() {
         let version = ServiceVersion::new(1).unwrap();
         let tag: ReleaseTag = "pantry-2".parse().unwrap();
-        let inputs = |release: Option<ReleaseTag>| {
-            let (labels, identity, at) = (BTreeMap::new(), own(), Timestamp(0));
-            let admitted = Some(Inventory { version, release, labels, identity, at });
-            Inputs { admitted, ..Inputs::default() }
+        let named = |release: Option<ReleaseTag>, boot: &str| {
+            let own = Identity { boot: boot.to_owned(), ..own() };
+            recorded(version, release, "own").unjournalled(&own, &Journal::default())
         };
-        assert_eq!(inputs(Some(tag.clone())).admitted_in("b"), Some((version, tag.clone())));
-        assert_eq!(inputs(Some(tag)).admitted_in("another"), None);
-        assert_eq!(inputs(None).admitted_in("b"), None, "its release was not known");
+        assert_eq!(named(Some(tag.clone()), "b"), Some((version, tag.clone())));
+        assert_eq!(named(Some(tag), "another"), None);
+        assert_eq!(named(None, "b"), None, "its release was not known");
+    }
+
+    #[test]
+    fn later_admission_of_another_agent_names_its_release() {
+        let version = ServiceVersion::new(1).unwrap();
+        let tag: ReleaseTag = "pantry-2".parse().unwrap();
+        let named = |nonce: &str, journalled: i64| {
+            let admitted = Admitted { version, release: None, revision: Revision(journalled) };
+            let journal = Journal { admitted: Some(admitted), ..Journal::default() };
+            recorded(version, Some(tag.clone()), nonce).unjournalled(&own(), &journal)
+        };
+        assert_eq!(named("another", 8), Some((version, tag.clone())));
+        assert_eq!(named("own", 8), None, "the agent itself was admitted");
+        assert_eq!(named("another", 9), None, "the agent was admitted since");
+        assert_eq!(named("another", 0), None, "it is not known which is older since a reconciliation");
     }
 }

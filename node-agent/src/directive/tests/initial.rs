@@ -75,6 +75,21 @@ fn release_on_record_outlives_a_lost_journal() {
     assert_eq!(story.journal.phase, Phase::Draining, "another release of that version is replaced");
 }
 
+#[test]
+fn release_that_a_second_agent_started_is_on_record() {
+    let mut story = Story::serving();
+    story.seen.readmit = true;
+    let [former, started] = [1, 2].map(|number| release(number).tag);
+    for (recorded, admitted) in [(version(2), former.clone()), (version(1), started.clone())] {
+        story.seen.recorded = Some((recorded, started.clone()));
+        assert_eq!(story.act(), Act::AdmitRunning(version(1), Some(admitted)));
+    }
+    story.journal.release = Some(started.clone());
+    story.seen.recorded = Some((version(1), former));
+    let own = Act::AdmitRunning(version(1), Some(started));
+    assert_eq!(story.act(), own, "the second agent knew the configuration alone");
+}
+
 /// What runs on a new node answers nothing. Its agent has read a window.
 fn found_hanging() -> Story {
     let mut story = Story::serving();
