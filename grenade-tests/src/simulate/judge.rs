@@ -123,6 +123,8 @@ pub(super) struct Facts {
     pub late: BTreeSet<At>,
     /// When an operator enabled an instance again that they had disabled.
     pub shown: BTreeMap<At, u64>,
+    /// Instances that answer 200 beside a disable-file: their health checks do not heed it.
+    pub unheeded: BTreeSet<At>,
     /// Until when the leader may read the store late, in milliseconds.
     pub disturbed_until: u64,
     /// Until when a fault may still have an effect, in milliseconds: any other than a version that a person put back.
@@ -331,7 +333,9 @@ impl Facts {
         let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + 100);
         // No agent refuses what runs while something lies in its place, nor before the next one can see it.
         let is_unseen = self.byzantine.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
-        if !(is_not_refused || is_shown || is_unseen || is_taken_inside) {
+        // No agent can do more than hide it.
+        let is_unheeded = self.unheeded.contains(&at);
+        if !(is_not_refused || is_shown || is_unseen || is_taken_inside || is_unheeded) {
             self.breach(
                 now,
                 2,
