@@ -105,7 +105,8 @@ pub(super) struct Facts {
     pub admitted_beside: BTreeMap<At, (u64, Option<ReleaseTag>)>,
     /// Until when the agent of a node was last stopped, and looked at nothing; it still is where that is `u64::MAX`.
     pub agents_stalled: BTreeMap<usize, u64>,
-    /// Until when the agent of a node was last cut off from the store; it still is where that is `u64::MAX`.
+    /// Until when the agent of a node last did not run, or was cut off from the store; it still does not, or is, where that
+    /// is `u64::MAX`.
     pub agents_cut: BTreeMap<usize, u64>,
     /// What failed after it was verified.
     pub late_failures: LateFailures,
