@@ -105,7 +105,8 @@ pub(super) struct Facts {
     pub admitted_beside: BTreeMap<At, (u64, Option<ReleaseTag>)>,
     /// Until when the agent of a node was last stopped, and looked at nothing; it still is where that is `u64::MAX`.
     pub agents_stalled: BTreeMap<usize, u64>,
-    /// Until when the agent of a node was last cut off from the store; it still is where that is `u64::MAX`.
+    /// Until when the agent of a node last did not run, or was cut off from the store; it still does not, or is, where that
+    /// is `u64::MAX`.
     pub agents_cut: BTreeMap<usize, u64>,
     /// What failed after it was verified.
     pub late_failures: LateFailures,
@@ -123,6 +124,8 @@ pub(super) struct Facts {
     pub late: BTreeSet<At>,
     /// When an operator enabled an instance again that they had disabled.
     pub shown: BTreeMap<At, u64>,
+    /// Instances that answer 200 beside a disable-file: their health checks do not heed it.
+    pub unheeded: BTreeSet<At>,
     /// Until when the leader may read the store late, in milliseconds.
     pub disturbed_until: u64,
     /// Until when a fault may still have an effect, in milliseconds: any other than a version that a person put back.
@@ -331,7 +334,9 @@ impl Facts {
         let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + 100);
         // No agent refuses what runs while something lies in its place, nor before the next one can see it.
         let is_unseen = self.byzantine.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
-        if !(is_not_refused || is_shown || is_unseen || is_taken_inside) {
+        // No agent can do more than hide it.
+        let is_unheeded = self.unheeded.contains(&at);
+        if !(is_not_refused || is_shown || is_unseen || is_taken_inside || is_unheeded) {
             self.breach(
                 now,
                 2,

@@ -25,9 +25,11 @@ pub(super) fn cut_agent(world: &World, node: usize) -> Vec<Undo> {
 }
 
 pub(super) fn reconnect_agent(world: &World, node: usize) {
-    let now = world.testbed.now();
-    world.testbed.state().facts.reconnected(node, now);
-    world.agents[node].iter().for_each(|agent| agent.line.set_cut(false));
+    if let Some(agent) = &world.agents[node] {
+        let now = world.testbed.now();
+        world.testbed.state().facts.reconnected(node, now);
+        agent.line.set_cut(false);
+    }
 }
 
 pub(super) fn cut_coordinator(world: &World, n: usize) -> Vec<Undo> {

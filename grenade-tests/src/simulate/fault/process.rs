@@ -34,6 +34,7 @@ pub(super) fn resume_coordinator(world: &mut World, n: usize) {
 }
 
 pub(super) fn kill_agent(world: &mut World, node: usize) -> Vec<Undo> {
+    world.testbed.state().facts.agents_cut.insert(node, u64::MAX);
     world.agents[node].take().into_iter().for_each(Agent::kill);
     vec![Undo::StartAgent(node)]
 }

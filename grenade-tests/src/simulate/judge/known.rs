@@ -70,9 +70,11 @@ impl Facts {
     }
 
     /// Whether no component could refuse an instance: no store has ever admitted it, and its agent, which has acknowledged no
-    /// window, is cut off from the store, or was `SEEN` ago.
+    /// window, does not run, is stopped or is cut off from the store, or was `SEEN` ago.
     pub(super) fn is_cut_off_unbound(&self, at: At, now: u64) -> bool {
-        let is_cut = self.agents_cut.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
+        let away = [&self.agents_cut, &self.agents_stalled];
+        let away_until = away.into_iter().filter_map(|until| until.get(&at.1)).max();
+        let is_cut = away_until.is_some_and(|until| now < until.saturating_add(SEEN));
         is_cut && !self.bound.contains(&at) && !self.silent.is_known(at)
     }
 
@@ -251,6 +253,11 @@ mod tests {
         assert_eq!(broken(Some(u64::MAX), reconnected), Some(2), "it has reached the store for long enough");
         assert_eq!(broken(Some(60_001 - SEEN), |_| ()), None, "its agent cannot have read the window yet");
         assert_eq!(broken(None, |_| ()), Some(2), "it was never cut off");
+        let stopped = |judged: &mut Facts| judged.agents_stalled.extend([(PLACE.1, u64::MAX)]);
+        assert_eq!(broken(None, stopped), None, "its agent looks at nothing");
+        assert_eq!(broken(Some(60_000 - SEEN), stopped), None, "it reaches the store, and is stopped");
+        let went_on = |judged: &mut Facts| judged.agents_stalled.extend([(PLACE.1, 60_000 - SEEN)]);
+        assert_eq!(broken(None, went_on), Some(2), "its agent has gone on for long enough");
         let bound = |judged: &mut Facts| judged.bound.extend([PLACE]);
         assert_eq!(broken(Some(u64::MAX), bound), Some(2), "its agent has acknowledged a window");
         let admitted = |judged: &mut Facts| judged.silent.admitted(PLACE);

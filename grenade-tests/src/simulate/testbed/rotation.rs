@@ -60,6 +60,10 @@ impl Testbed {
         };
         let (was, out) = (slot.serves, slot.out.clone());
         slot.serves = serves;
+        let was_unheeded = state.facts.unheeded.remove(&at);
+        if serves && hidden {
+            state.facts.unheeded.insert(at);
+        }
         let run = slot.alive(now);
         let (version, put_back) = (run.map(|run| run.is.version), run.is_some_and(|run| run.put_back));
         match (was, serves) {
@@ -88,6 +92,12 @@ impl Testbed {
                     let State { slots, facts, .. } = state;
                     facts.taken_out(now, at, slots, &name);
                 }
+            }
+            // It answered beside a disable-file, and that is removed: only now is it let in.
+            (true, true) if was_unheeded && !hidden && !put_back => {
+                let taken_for = state.facts.taken_for(at, slot);
+                let name = self.names.instance(at);
+                state.facts.came_in(now, at, (version.unwrap_or(0), taken_for), &name);
             }
             // What ended by itself was not taken out by the agent that hides it until it may come back.
             (false, false) if matches!((&out, &cause), (Some((_, Cause::Misfortune(_))), Cause::Order)) => {}
@@ -200,5 +210,34 @@ mod tests {
         assert_eq!(broken_by_return(0, hides).await, [2]);
         assert_eq!(broken_by_return(u64::MAX, hides).await, Vec::<u8>::new(), "a fault was active");
         assert_eq!(broken_by_return(0, fails).await, Vec::<u8>::new(), "no agent had hidden it");
+    }
+
+    /// The rules that are broken where a version outside the window answers beside the disable-file of its agent, which its
+    /// health check does not heed, and then this happens.
+    async fn broken_beside_a_file(then: fn(&Testbed)) -> Vec<u8> {
+        let service = ServiceFacts { instances: 1, windows: vec![(0, 1, 1)], ..ServiceFacts::default() };
+        let facts = Facts { services: vec![service], ..Facts::default() };
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let releases = [("pantry-2".to_owned(), Behaviour::good(2, 0))].into();
+        let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
+        testbed.write(0, &disable_file("pantry"), BY_AGENT.to_vec()).unwrap();
+        testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Heedless, now + 60_000));
+        testbed.start(PLACE, "pantry-2");
+        seconds_pass(&testbed, 2).await;
+        then(&testbed);
+        seconds_pass(&testbed, 2).await;
+        let state = testbed.state();
+        assert!(state.slots[&PLACE].serves, "it came in");
+        state.facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn version_beside_an_unheeded_file_is_not_let_in() {
+        let none = Vec::<u8>::new();
+        assert_eq!(broken_beside_a_file(|_| ()).await, none, "its agent hides it");
+        let shows = |testbed: &Testbed| drop(testbed.remove(0, &disable_file("pantry")));
+        assert_eq!(broken_beside_a_file(shows).await, [2], "its agent lets it in");
+        let is_shown = |testbed: &Testbed| testbed.removed_by_person(PLACE, |_| true);
+        assert_eq!(broken_beside_a_file(is_shown).await, none, "a person enables it");
     }
 }
