@@ -208,7 +208,8 @@ impl World {
         // It is replaced by a copy of the store from the time of the snapshot, or by a blank one.
         let mut history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
         history.take_over_processes(&self.auditor.trace());
-        self.testbed.state().facts.services.iter_mut().for_each(ServiceFacts::loses_its_store);
+        let now = self.testbed.now();
+        self.testbed.state().facts.services.iter_mut().for_each(|service| service.loses_its_store(now));
         let directives = self.auditor.directives();
         self.auditor =
             Auditor::follow_copy(history, &directives, &self.place.store(), self.testbed.clone()).await?;

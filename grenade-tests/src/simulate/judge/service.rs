@@ -89,12 +89,13 @@ impl ServiceFacts {
         self.contracted = window.contracted.map_or(window.floor.get(), |version| version.get());
     }
 
-    /// Another store takes the place of its own. Where that is replaced too before agents obey it, they still obey the window
-    /// from before it.
-    pub(in crate::simulate) fn loses_its_store(&mut self) {
+    /// Another store takes the place of its own. Where that is replaced too before agents obey it, or before they may have seen
+    /// that it is to be obeyed, they still obey the window from before it.
+    pub(in crate::simulate) fn loses_its_store(&mut self, now: u64) {
         self.has_no_window = true;
-        if self.former.as_ref().is_none_or(|(until, _)| *until < u64::MAX) {
-            self.former = self.windows.last().map(|(_, floor, ceiling)| (u64::MAX, *floor..=*ceiling));
+        match &mut self.former {
+            Some((until, _)) if now < *until => *until = u64::MAX,
+            _ => self.former = self.windows.last().map(|(_, floor, ceiling)| (u64::MAX, *floor..=*ceiling)),
         }
     }
 
@@ -137,7 +138,7 @@ mod tests {
     fn broken_in_a_copy(change: impl FnOnce(&mut Facts)) -> Vec<u8> {
         let service = ServiceFacts { windows: vec![(10_000, 2, 2)], ..ServiceFacts::default() };
         let mut judged = Facts { services: vec![service], bound: [PLACE].into(), ..Facts::default() };
-        judged.services[0].loses_its_store();
+        judged.services[0].loses_its_store(30_000);
         judged.services[0].windows.push((30_000, 1, 1));
         judged.services[0].has_no_window = false;
         change(&mut judged);
@@ -149,8 +150,16 @@ mod tests {
     fn copy_binds_no_agent_of_a_later_window_until_reconciled() {
         let none = Vec::<u8>::new();
         assert_eq!(broken_in_a_copy(|_| ()), none, "its agent obeys the former window");
-        let replaced_again = |judged: &mut Facts| judged.services[0].loses_its_store();
+        let replaced_again = |judged: &mut Facts| judged.services[0].loses_its_store(31_000);
         assert_eq!(broken_in_a_copy(replaced_again), none, "its agent never obeyed the first copy");
+        let replaced_at = |at: u64| {
+            broken_in_a_copy(|judged| {
+                judged.services[0].is_obeyed_again(30_000);
+                judged.services[0].loses_its_store(at);
+            })
+        };
+        assert_eq!(replaced_at(30_000 + OLD - 1), none, "its agent may never have seen the first copy");
+        assert_eq!(replaced_at(30_000 + OLD), [2], "its agent obeyed the first copy");
         let reconciled = |at: u64| broken_in_a_copy(|judged| judged.services[0].is_obeyed_again(at));
         assert_eq!(reconciled(60_001 - OLD), none, "its agent may not have seen that");
         assert_eq!(reconciled(60_000 - OLD), [2], "its agent obeys the copy");

@@ -99,7 +99,7 @@ mod tests {
         let id = InstanceId::new("pantry".parse().unwrap(), "n0".parse().unwrap());
         let claim = Claim { revision: Revision(55), ..Claim::default() };
         judged.obeyed.claims.insert(PLACE, (id, claim));
-        judged.services[0].loses_its_store();
+        judged.services[0].loses_its_store(20_000);
         judged.services[0].is_obeyed_again(30_000);
         judged.obeyed.reconciled(&word(0), Revision(11), 30_000);
         judged.services[0].windows.push((40_000, 3, 3));
