@@ -39,7 +39,8 @@ impl World {
     }
 
     /// Where the start of an upgrade is refused, and the answer asks for the release before it on a node that it names, an
-    /// operator installs that node again with the one that runs elsewhere. Where the upgrade was cut off, it goes on instead.
+    /// operator installs that node again with the one that runs elsewhere, or that ran there before where nothing runs elsewhere.
+    /// Where the upgrade was cut off, it goes on instead.
     pub(super) fn install_former(&mut self, plan: &UpgradePlan, answer: &str) {
         if !answer.contains(START_FORMER) || answer.contains("was cut off") {
             return;
@@ -48,13 +49,16 @@ impl World {
         let Some(former) = self.testbed.built_again(service, &(from..=from)) else { return };
         let wrong: Vec<usize> = {
             let state = self.testbed.state();
-            let runs = |slot: &Slot| slot.alive(now).is_some_and(|run| run.tag == former);
-            if !state.slots.iter().any(|(at, slot)| at.0 == service && runs(slot)) {
+            let names = &self.testbed.names().nodes;
+            let is_named = |node: &usize| answer.contains(&names[*node]);
+            let running = state.slots.iter().filter(|(at, _)| at.0 == service);
+            let mut running = running.filter_map(|(at, slot)| Some((at.1, &slot.alive(now)?.tag)));
+            let is_elsewhere = running.clone().any(|(node, _)| !is_named(&node));
+            if is_elsewhere && !running.any(|(_, tag)| *tag == former) {
                 return;
             }
-            let names = &self.testbed.names().nodes;
-            let is_named = |node: &usize| self.agents[*node].is_some() && answer.contains(&names[*node]);
-            let nodes = self.scenario.services[service].nodes.iter().copied().filter(is_named);
+            let nodes = self.scenario.services[service].nodes.iter().copied();
+            let nodes = nodes.filter(|node| self.agents[*node].is_some() && is_named(node));
             let slots = nodes.filter_map(|node| Some((node, state.slots.get(&(service, node))?)));
             let slots = slots.filter(|(_, slot)| is_to_be_replaced(slot, &former, &state.releases));
             slots.map(|(node, _)| node).collect()

@@ -17,7 +17,8 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
     if let Some(at) = seen.reconciled {
         return Act::Reconcile(at);
     }
-    if let Some(act) = admission(service, journal, seen) {
+    let has_left = timers.has_left(seen.now, service.fall_time());
+    if let Some(act) = admission(service, journal, seen, has_left) {
         return act;
     }
     if let Some(Some(known)) = &seen.window
@@ -64,8 +65,8 @@ pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen
 }
 
 /// A version that runs and is not the one that was admitted goes to the inventory before anything else, and so
-/// before the report.
-fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
+/// before the report. `has_left`: it has left rotation.
+fn admission(service: &Service, journal: &Journal, seen: &Seen, has_left: bool) -> Option<Act> {
     let version = seen.probe.version().filter(|_| seen.alive != Alive::No && seen.store)?;
     if matches!(journal.phase, Phase::Stopping | Phase::Stopped | Phase::Starting { .. }) {
         return None;
@@ -75,23 +76,27 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
         .refusal
         .as_ref()
         .is_some_and(|r| r.version == version && r.window >= journal.window_revision());
-    let stands = admitted && !seen.readmit && !would_return_outside(journal, seen, version);
+    let stands = admitted && !seen.readmit && !would_return_outside(journal, seen, has_left, version);
     if stands && journal.refusal.is_none() || refused {
         return None;
     }
     Some(Act::AdmitRunning(version, release_that_answers(service, journal, seen, version)))
 }
 
-/// Whether a hidden instance would come into rotation outside the window that its agent obeys. A person may have reconciled
-/// that window after the version was admitted.
-fn would_return_outside(journal: &Journal, seen: &Seen, version: ServiceVersion) -> bool {
-    let returns = matches!(journal.phase, Phase::Verifying | Phase::Failed { hidden: false, .. });
+/// Whether an instance that is hidden, or that is shown and verified while its health URL fails, would come into rotation outside
+/// the window that its agent obeys. A person may have reconciled that window after the version was admitted.
+fn would_return_outside(journal: &Journal, seen: &Seen, has_left: bool, version: ServiceVersion) -> bool {
+    let returns = match (&journal.phase, seen.file) {
+        (Phase::Verifying | Phase::Failed { hidden: false, .. }, DisableFile::Own) => true,
+        (Phase::Verifying, DisableFile::Absent) => has_left,
+        _ => false,
+    };
     let is_outside = seen
         .window
         .iter()
         .flatten()
         .any(|known| known.revision >= journal.window_revision() && !known.window.admits(version));
-    returns && seen.file == DisableFile::Own && is_outside
+    returns && is_outside
 }
 
 /// What is to be started when nothing runs.

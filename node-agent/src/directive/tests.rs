@@ -5,6 +5,7 @@ mod initial;
 mod looks;
 mod masked;
 mod never_shown;
+mod outside;
 mod presumption;
 mod reconciled;
 mod refusal;

@@ -82,6 +82,11 @@ impl Testbed {
                     state.facts.came_in(now, at, (version.unwrap_or(0), taken_for), &name);
                 }
             }
+            // It answered only beside a disable-file that was there before: nothing let it in, and nothing takes it out.
+            (true, false) if was_unheeded && slot.file_at.is_some_and(|put| put < slot.came_at) => {
+                (slot.out, slot.went_at) = (slot.out_before.clone(), now);
+                state.log.log(now, &format!("{} answers 200 no more: {cause:?}", self.names.instance(at)));
+            }
             (true, false) => {
                 (slot.out, slot.went_at) = (Some((now, cause.clone())), now);
                 slot.drains += u32::from(cause == Cause::Order);
@@ -239,5 +244,33 @@ mod tests {
         assert_eq!(broken_beside_a_file(shows).await, [2], "its agent lets it in");
         let is_shown = |testbed: &Testbed| testbed.removed_by_person(PLACE, |_| true);
         assert_eq!(broken_beside_a_file(is_shown).await, none, "a person enables it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_was_in_before_its_file_is_taken_out() {
+        for (was_in, expected) in [(false, vec![]), (true, vec![4])] {
+            let service = ServiceFacts::before_upgrades(1, false);
+            let facts = Facts { services: vec![service], ..Facts::default() };
+            let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+            let releases = [("pantry-1".to_owned(), Behaviour::good(1, 0))].into();
+            let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
+            let hide = || testbed.write(0, &disable_file("pantry"), BY_AGENT.to_vec()).unwrap();
+            testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Heedless, now + 5_500));
+            if !was_in {
+                hide();
+            }
+            seconds_pass(&testbed, 1).await;
+            testbed.start(PLACE, "pantry-1");
+            seconds_pass(&testbed, 2).await;
+            if was_in {
+                hide();
+            }
+            assert!(testbed.state().slots[&PLACE].serves, "its file is not heeded");
+            seconds_pass(&testbed, 5).await;
+            let state = testbed.state();
+            assert!(!state.slots[&PLACE].serves, "its file is heeded");
+            let broken: Vec<u8> = state.facts.breaches.iter().map(|breach| breach.rule).collect();
+            assert_eq!(broken, expected, "in before its file: {was_in}");
+        }
     }
 }

@@ -30,21 +30,6 @@ fn put_back() -> Story {
     story
 }
 
-/// A person may reconcile a window that leaves out what this store had admitted without one.
-#[test]
-fn hidden_instance_outside_the_window_is_admitted_again() {
-    for phase in [Phase::Verifying, Phase::failed("verifying", "not healthy", false)] {
-        let mut story = Story::serving();
-        story.window(2, 2, 7);
-        assert_eq!(story.act(), Act::Wait, "it serves");
-        story.disabled();
-        story.enter(phase.clone());
-        assert!(matches!(story.act(), Act::AdmitRunning(..)), "{phase:?}");
-        story.window(1, 2, 8);
-        assert_eq!(story.act(), Act::Enable, "{phase:?}");
-    }
-}
-
 #[test]
 fn changed_version_stays_if_not_below_contracted_one() {
     let story = put_back();
