@@ -93,8 +93,8 @@ enum Verb {
     },
     /// Set the versions of a service that may be admitted, where no upgrade does so.
     ///
-    /// Refused while an upgrade of the service is active or paused; while one of a schema that it shares is, unless only
-    /// the floor is raised; while the store is contradicted; below what a schema of the service has contracted, or what a
+    /// Refused while an upgrade of the service is active or paused; while one of a schema that it shares is, unless the
+    /// window becomes narrower; while the store is contradicted; below what a schema of the service has contracted, or what a
     /// compute release needs; and where an instance would be outside. A silent instance counts at its last admission.
     Window {
         /// Service, as `tidegate fleet spread` shows it.

@@ -33,7 +33,7 @@ fn operator() -> UpgradeId {
 ///
 /// # Errors
 /// Refused without a reason; while an upgrade of the service is active or paused; while one of a schema that it shares is,
-/// unless only the floor is raised; while the store is contradicted; below what a schema of the service has contracted, or
+/// unless the window becomes narrower; while the store is contradicted; below what a schema of the service has contracted, or
 /// what a compute release needs; and where an instance would be outside. A silent instance counts at its last admission.
 pub fn set_window(
     fleet: &Fleet,
@@ -100,8 +100,8 @@ pub fn set_window(
     })
 }
 
-/// Which upgrade sets the window, or works on a schema of the service. The second may wait for a floor that no upgrade
-/// raises any more: that is raised meanwhile.
+/// Which upgrade sets the window, or works on a schema of the service. The second may wait for a floor that no upgrade raises
+/// any more, or that of the service raises, which starts under a window of one version: it is narrowed meanwhile.
 fn upgraded(fleet: &Fleet, service: &ServiceFleet, asked: &WindowRequest) -> Option<String> {
     let name = service.name();
     if let Some((id, _)) = fleet.lock(name) {
@@ -111,8 +111,8 @@ fn upgraded(fleet: &Fleet, service: &ServiceFleet, asked: &WindowRequest) -> Opt
     if let Some(why) = fleet.unreadable_at(&key) {
         return Some(format!("the record {key} {why}"));
     }
-    let raised = |now: &Window| now.floor < asked.floor && now.ceiling == asked.ceiling;
-    if service.window().is_some_and(|now| raised(&now.record.body)) {
+    let narrows = |now: &Window| now.floor <= asked.floor && asked.ceiling <= now.ceiling;
+    if service.window().is_some_and(|now| narrows(&now.record.body)) {
         return None;
     }
     fleet.active_upgrades().find_map(|(id, upgrade)| {
@@ -120,7 +120,7 @@ fn upgraded(fleet: &Fleet, service: &ServiceFleet, asked: &WindowRequest) -> Opt
         let bound = upgrade.schema.as_ref().and_then(|binding| fleet.schema(&binding.id));
         let shares = bound.is_some_and(|schema| schema.services.contains_key(name));
         (named || shares).then(|| {
-            format!("upgrade {id} changes a schema that it shares: only its floor can be raised meanwhile")
+            format!("upgrade {id} changes a schema that it shares: it can only be narrowed meanwhile")
         })
     })
 }

@@ -2,6 +2,7 @@
 //! that the migrations require.
 
 mod approval;
+mod by_hand;
 mod form;
 mod many;
 mod rollback;
@@ -10,7 +11,6 @@ mod watched;
 use crate::sim::{World, binding, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
-use tidegate_planner::ask::{self, Asker, WindowRequest};
 use tidegate_planner::gate::SchemaGate;
 use tidegate_planner::gate::preflight;
 use tidegate_planner::{Reason, SchemaJob};
@@ -340,30 +340,6 @@ fn start_refuses_a_sharing_window_that_no_upgrade_raises() {
     let refused = world.start_bound(shared(json!({})), binding(MigrateOrder::BeforeRoll)).unwrap_err();
     let command = "tidegate fleet window scheduler --floor 2 --ceiling 2 --why WHY";
     assert!(refused.message.contains(command), "{refused}");
-}
-
-/// Its own upgrade was cut off, and its last former instance is gone: no upgrade raises its floor.
-#[test]
-fn person_raises_the_floor_that_a_sharing_upgrade_awaits() {
-    let mut world = nova();
-    set_window(&mut world, &scheduler(), 1, version(2));
-    world.run();
-    runs(&mut world, &scheduler(), 7, 2);
-    assert_eq!(world.run().waiting[&upgrade_id()], [waits_for_scheduler(1)]);
-    let asked = |world: &World, floor: i64, ceiling: i64| {
-        let asker = Asker { who: "op".into(), why: "all run it".into(), accepts: Default::default() };
-        let request =
-            WindowRequest { service: scheduler(), floor: version(floor), ceiling: version(ceiling) };
-        ask::set_window(world.store.fleet(), &world.moment(), &request, &asker)
-    };
-    let refused = asked(&world, 2, 3).unwrap_err().message;
-    assert!(refused.contains("only its floor can be raised"), "{refused}");
-    let commit = asked(&world, 2, 2).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
-    acknowledge(&mut world, &scheduler());
-    let last = world.run();
-    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
 }
 
 #[test]
