@@ -112,7 +112,7 @@ pub(super) struct Facts {
     pub late_failures: LateFailures,
     /// Release streams.
     pub streams: StreamFacts,
-    /// Instances whose agents have acknowledged a window, and have not lost their journal since.
+    /// Instances whose agents have acknowledged a window by their last report, and have not lost their journal since.
     pub bound: BTreeSet<At>,
     /// What agents have obeyed, of whichever store.
     pub obeyed: Obeyed,

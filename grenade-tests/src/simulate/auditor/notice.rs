@@ -208,6 +208,9 @@ fn obeyed(facts: &mut Facts, at: At, written: &Written) {
     if let (Key::Report(service, node), Some(Value::Report(report))) = (&written.key, value)
         && !facts.byzantine.contains_key(&at.1)
     {
+        if !report.body.window.exists() {
+            facts.bound.remove(&at);
+        }
         facts.obeyed.reported(at, InstanceId::new(service.clone(), node.clone()), &report.body);
     }
 }

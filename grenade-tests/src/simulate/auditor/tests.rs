@@ -198,7 +198,7 @@ async fn copy_is_obeyed_once_it_is_reconciled_itself() {
     auditor.catch_up(&store).await.unwrap();
     let copy = store.restored_in_memory();
     let testbed = nowhere();
-    let service = ServiceFacts { former: Some((u64::MAX, 2..=2)), ..ServiceFacts::default() };
+    let service = ServiceFacts { former: Some((u64::MAX, vec![2..=2])), ..ServiceFacts::default() };
     testbed.state().facts.services.push(service);
     testbed.state().facts.bound.insert((0, 0));
     let obeys_former = || testbed.state().facts.obeys_former((0, 0), 2, u64::MAX - 1);
@@ -233,4 +233,12 @@ async fn store_that_is_reconciled_without_an_agent_does_not_bind_it() {
     put(&blank, &Key::Reconciliation, covers.as_str()).await;
     auditor.catch_up(&blank).await.unwrap();
     assert!(!is_uncovered());
+    let is_bound = || testbed.state().facts.bound.contains(&(0, 0));
+    assert!(is_bound(), "it may not have seen that yet");
+    let mut obeys: serde_json::Value = serde_json::from_str(REPORTS).unwrap();
+    obeys.as_object_mut().unwrap().remove("window").unwrap();
+    let report = Key::Report("pantry".parse().unwrap(), "n00".parse().unwrap());
+    put(&blank, &report, &obeys.to_string()).await;
+    auditor.catch_up(&blank).await.unwrap();
+    assert!(!is_bound(), "the store that it obeys has no window");
 }

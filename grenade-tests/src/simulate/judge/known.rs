@@ -176,7 +176,7 @@ mod tests {
         let broken = |change: fn(&mut Facts), says: Option<u32>| {
             let mut judged = facts(|service| {
                 service.windows = vec![(20_000, 1, 1)];
-                service.former = Some((35_000, 1..=2));
+                service.former = Some((35_000, vec![1..=2]));
             });
             change(&mut judged);
             let taken_for = judged.taken_for(PLACE, &release(says));
@@ -187,7 +187,9 @@ mod tests {
         assert_eq!(broken(|_| (), None), Some(2), "it says what it is");
         let others: [(&str, fn(&mut Facts)); 4] = [
             ("no store was lost", |judged| judged.services[0].former = None),
-            ("it was started in this store", |judged| judged.services[0].former = Some((10_000, 1..=2))),
+            ("it was started in this store", |judged| {
+                judged.services[0].former = Some((10_000, vec![1..=2]))
+            }),
             ("its journal has what was started", |judged| judged.journals_lost.clear()),
             ("what it says is outside, too", |judged| judged.services[0].windows[0] = (20_000, 3, 3)),
         ];

@@ -53,8 +53,9 @@ pub(in crate::simulate) struct ServiceFacts {
     /// Until when agents may not have seen the first window of a store that had none, in milliseconds.
     pub windowless_until: u64,
     /// What the last window of a store admitted that another one took the place of, and until when agents may obey it, in
-    /// milliseconds: `u64::MAX` until the other store is reconciled or gets a window.
-    pub former: Option<(u64, RangeInclusive<u32>)>,
+    /// milliseconds: `u64::MAX` until the other store is reconciled or gets a window. More than one, where the other store was
+    /// replaced too before each agent may have seen that.
+    pub former: Option<(u64, Vec<RangeInclusive<u32>>)>,
     /// The lowest version that can serve with what was contracted, by the windows.
     pub contracted: u32,
     /// Since when its database lacks the form of the upgrade under way, as far as the judge has looked.
@@ -89,14 +90,16 @@ impl ServiceFacts {
         self.contracted = window.contracted.map_or(window.floor.get(), |version| version.get());
     }
 
-    /// Another store takes the place of its own. Where that is replaced too before agents obey it, or before they may have seen
-    /// that it is to be obeyed, they still obey the window from before it.
+    /// Another store takes the place of its own. Where that is replaced too before agents obey it, they still obey the window
+    /// from before it; so may some, where it is replaced before each of them may have seen that it is to be obeyed.
     pub(in crate::simulate) fn loses_its_store(&mut self, now: u64) {
         self.has_no_window = true;
-        match &mut self.former {
-            Some((until, _)) if now < *until => *until = u64::MAX,
-            _ => self.former = self.windows.last().map(|(_, floor, ceiling)| (u64::MAX, *floor..=*ceiling)),
-        }
+        let last = self.windows.last().map(|(_, floor, ceiling)| *floor..=*ceiling);
+        let kept = self.former.take().filter(|(until, _)| now < *until);
+        let is_obeyed = kept.as_ref().is_none_or(|(until, _)| *until < u64::MAX);
+        let former = kept.into_iter().flat_map(|(_, former)| former);
+        let former: Vec<_> = former.chain(last.filter(|_| is_obeyed)).collect();
+        self.former = (!former.is_empty()).then_some((u64::MAX, former));
     }
 
     /// The store is reconciled, or a window is committed to it: agents obey it, once they have seen that.
@@ -160,6 +163,13 @@ mod tests {
         };
         assert_eq!(replaced_at(30_000 + OLD - 1), none, "its agent may never have seen the first copy");
         assert_eq!(replaced_at(30_000 + OLD), [2], "its agent obeyed the first copy");
+        let follows = broken_in_a_copy(|judged| {
+            judged.services[0].windows.push((31_000, 2, 2));
+            judged.services[0].former = Some((40_000, vec![1..=1]));
+            judged.services[0].loses_its_store(39_999);
+            judged.services[0].windows.push((40_000, 1, 1));
+        });
+        assert_eq!(follows, none, "its agent may have obeyed the first copy");
         let reconciled = |at: u64| broken_in_a_copy(|judged| judged.services[0].is_obeyed_again(at));
         assert_eq!(reconciled(60_001 - OLD), none, "its agent may not have seen that");
         assert_eq!(reconciled(60_000 - OLD), [2], "its agent obeys the copy");
@@ -169,7 +179,7 @@ mod tests {
         assert_eq!(broken_in_a_copy(reconciled_twice), [2], "the first one counts");
         let without_journal = |judged: &mut Facts| judged.starts_without_journal(PLACE);
         assert_eq!(broken_in_a_copy(without_journal), [2], "its agent obeys no former window");
-        let outside_both = |judged: &mut Facts| judged.services[0].former = Some((u64::MAX, 3..=3));
+        let outside_both = |judged: &mut Facts| judged.services[0].former = Some((u64::MAX, vec![3..=3]));
         assert_eq!(broken_in_a_copy(outside_both), [2], "the former window did not admit it");
     }
 

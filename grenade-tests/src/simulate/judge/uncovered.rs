@@ -64,7 +64,8 @@ impl Facts {
     pub(in crate::simulate) fn obeys_former(&self, at: At, version: u32, now: u64) -> bool {
         let former = self.services.get(at.0).and_then(|service| service.former.as_ref());
         let may_obey = former.is_some_and(|(until, admitted)| {
-            admitted.contains(&version) && (now < *until || self.obeyed.is_uncovered(at, now))
+            let is_admitted = admitted.iter().any(|admitted| admitted.contains(&version));
+            is_admitted && (now < *until || self.obeyed.is_uncovered(at, now))
         });
         self.bound.contains(&at) && may_obey
     }
@@ -127,7 +128,7 @@ mod tests {
             }),
             ("its agent has lost its journal", |judged| judged.starts_without_journal(PLACE)),
             ("the former window did not admit it", |judged| {
-                judged.services[0].former = Some((45_000, 3..=3));
+                judged.services[0].former = Some((45_000, vec![3..=3]));
             }),
         ];
         for (why, other) in others {
