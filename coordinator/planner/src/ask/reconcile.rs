@@ -6,11 +6,14 @@
 //! * No floor is left below one that was applied.
 //! * An instance that is out of rotation, or refused and hidden by its agent, and whose claim is not applied raises no
 //!   ceiling.
+//! * The ceiling of a window that the former store had replaced by a later one is not kept for versions that do not run,
+//!   unless an upgrade of the service moves instances inside it.
 //! * Every instance that is not disregarded runs a known version inside the new window, so that no instance is refused
 //!   because of it. One that is out of rotation, and that a person includes, may run an unknown version: it is taken out
 //!   already, counts as unknown, and is admitted before it comes back.
 //! * No instance of the plan is forgotten with its report.
 
+mod ceiling;
 mod listed;
 mod proposal;
 mod propose;

@@ -1,6 +1,7 @@
 //! How a plan to reconcile is computed: which claims count, which record follows from them, and which windows.
 
 use super::Refusal;
+use super::ceiling::kept;
 use super::listed::listed;
 use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 use super::refused::{MOST_WINDOWS, for_the_next_plan, lost_rollback, outside};
@@ -299,10 +300,10 @@ impl<'a> Claims<'a> {
         self.against.iter().map(witness).collect()
     }
 
-    /// A window is raised to what this plan applies, and leaves room for what runs. An earlier plan raised it to what it
-    /// applied, and a rollback may have lowered it since. An instance that is out of rotation, or refused and hidden by its
-    /// agent, gets room only where its claim is applied: the former store admitted what it runs. One without a claim may have
-    /// joined this store without a window.
+    /// A window is raised to what this plan applies, and leaves room for what runs; its ceiling falls only to that. An
+    /// earlier plan raised it to what it applied, and a rollback may have lowered it since. An instance that is out of
+    /// rotation, or refused and hidden by its agent, gets room only where its claim is applied: the former store admitted
+    /// what it runs. One without a claim may have joined this store without a window.
     fn window(&self, service: &ServiceName, witnesses: &[Witness]) -> WindowChange {
         let of = self.fleet.service(service);
         let stored = of.and_then(|of| of.window());
@@ -337,7 +338,8 @@ impl<'a> Claims<'a> {
         if mutant::is("reconcile-narrows-the-window") {
             ceiling = floor;
         }
-        let ceiling = now.map_or(ceiling, |(_, now)| now.max(ceiling));
+        let kept = of.and_then(|of| kept(self.fleet, of, applied));
+        let ceiling = kept.map_or(ceiling, |kept| kept.max(ceiling));
         WindowChange { service: service.clone(), at, now, then: Some((floor, ceiling)) }
     }
 

@@ -1,11 +1,12 @@
 //! Ceilings that a reconciliation leaves: room for what may be in rotation, and for what a former store admitted.
 
 use super::{apply, blank_in_mid_roll, disregard, elect, publish, testify, version, window};
-use crate::sim::{Store, World, node, service, upgrade_id};
+use crate::sim::{Store, World, node, service, spec, upgrade_id};
+use serde_json::json;
 use tidegate_planner::ask::reconcile::Choices;
-use tidegate_proto::Key;
 use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::window::Window;
+use tidegate_proto::{Key, ServiceVersion};
 
 /// Two instances obeyed the window [1, 1] of a store that is blank now, and n2 has joined the blank one at version 2.
 fn with_a_newcomer(rotation: Rotation) -> World {
@@ -80,6 +81,72 @@ fn applied_claim_gets_room_also_out_of_rotation() {
         (report.step, report.rotation) = (Step::Verifying, Rotation::Out);
         world.publish(&node(n));
     }
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 2)));
+}
+
+fn up_to(ceiling: ServiceVersion) -> Window {
+    Window { floor: version(1), ceiling, set_by: upgrade_id(), contracted: None }
+}
+
+/// Every agent obeys the window [1, 1], and the store is restored to before that was set.
+fn loses_the_window_1_1(world: &mut World) {
+    let backup = world.store.clone();
+    world.store.put(Key::Window(service()), up_to(version(1)));
+    world.agents_step();
+    testify(world);
+    world.store = backup;
+    publish(world);
+    elect(world, 9);
+}
+
+/// Two instances at version 1 under a window that a person had set, which was narrowed since.
+fn narrowed_after_the_backup(ceiling: ServiceVersion) -> World {
+    let mut world = World::at_version_1(2);
+    elect(&mut world, 1);
+    world.store.put(Key::Window(service()), up_to(ceiling));
+    world.agents_step();
+    loses_the_window_1_1(&mut world);
+    world
+}
+
+/// An upgrade had narrowed the window before it expanded the schema, and the store has no record of that upgrade.
+#[test]
+fn ceiling_that_was_narrowed_since_the_backup_is_not_kept() {
+    let mut world = narrowed_after_the_backup(version(2));
+    assert_eq!(window(&world), Some((1, 2)));
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 1)), "nothing runs version 2");
+    world.join(2, 2);
+    assert!(!world.admit(&node(2)), "the schema may not have what version 2 uses");
+}
+
+#[test]
+fn narrowed_ceiling_leaves_room_for_what_obeyed_the_lost_one() {
+    let mut world = narrowed_after_the_backup(version(3));
+    let report = &mut world.agents.get_mut(&node(0)).unwrap().report;
+    (report.version, report.step, report.rotation) = (Some(version(2)), Step::Verifying, Rotation::Out);
+    world.publish(&node(0));
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 2)), "the lost window had admitted version 2");
+}
+
+#[test]
+fn window_without_ceiling_is_not_closed_by_a_reconciliation() {
+    let mut world = narrowed_after_the_backup(ServiceVersion::MAX);
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, ServiceVersion::MAX.get())));
+}
+
+/// The former store had rolled it back; this one rolls, and its instances are to become version 2.
+#[test]
+fn ceiling_of_an_upgrade_that_rolls_is_kept() {
+    let mut world = World::at_version_1(3);
+    elect(&mut world, 1);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    world.until_roll();
+    loses_the_window_1_1(&mut world);
+    assert_eq!(window(&world), Some((1, 2)));
     apply(&mut world, &Choices::default()).unwrap();
     assert_eq!(window(&world), Some((1, 2)));
 }
