@@ -83,12 +83,14 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen, has_left: bool) 
     Some(Act::AdmitRunning(version, release_that_answers(service, journal, seen, version)))
 }
 
-/// Whether an instance that is hidden, or that is shown and verified while its health URL fails, would come into rotation outside
-/// the window that its agent obeys. A person may have reconciled that window after the version was admitted.
+/// Whether an instance that is hidden, or that is shown and has left rotation because its health URL fails, would come into
+/// rotation outside the window that its agent obeys. A person may have reconciled that window after the version was admitted.
 fn would_return_outside(journal: &Journal, seen: &Seen, has_left: bool, version: ServiceVersion) -> bool {
     let returns = match (&journal.phase, seen.file) {
         (Phase::Verifying | Phase::Failed { hidden: false, .. }, DisableFile::Own) => true,
-        (Phase::Verifying, DisableFile::Absent) => has_left,
+        (Phase::Verifying | Phase::Serving | Phase::Failed { hidden: false, .. }, DisableFile::Absent) => {
+            has_left
+        }
         _ => false,
     };
     let is_outside = seen

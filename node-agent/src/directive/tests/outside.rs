@@ -20,20 +20,22 @@ fn hidden_instance_outside_the_window_is_admitted_again() {
     }
 }
 
-/// The same, where it was shown before the person did that, and its health URL has not answered 200 yet.
+/// The same, where it was shown before the person did that, and its health URL does not answer 200 (yet, or any more).
 #[test]
 fn failing_instance_outside_the_window_is_admitted_again() {
-    let outside = |url: Url, seconds: u64| {
-        let mut story = Story::serving();
-        story.enter(Phase::Verifying);
-        story.seen.url = url;
-        story.window(2, 2, 7).pass(0).pass(seconds);
-        story
-    };
     let is_asked = |story: &Story| matches!(story.act(), Act::AdmitRunning(..));
-    assert!(is_asked(&outside(Url::Unavailable, 60)));
-    assert!(!is_asked(&outside(Url::Good, 60)), "it is in rotation");
-    assert!(!is_asked(&outside(Url::Unavailable, 0)), "balancers may not have seen that it fails");
-    let mut inside = outside(Url::Unavailable, 60);
-    assert!(!is_asked(inside.window(1, 2, 8)), "the window admits it");
+    for phase in [Phase::Verifying, Phase::Serving, Phase::failed("verifying", "not healthy", false)] {
+        let outside = |url: Url, seconds: u64| {
+            let mut story = Story::serving();
+            story.enter(phase.clone());
+            story.seen.url = url;
+            story.window(2, 2, 7).pass(0).pass(seconds);
+            story
+        };
+        assert!(is_asked(&outside(Url::Unavailable, 60)), "{phase:?}");
+        assert!(!is_asked(&outside(Url::Good, 60)), "{phase:?}: it is in rotation");
+        assert!(!is_asked(&outside(Url::Unavailable, 0)), "{phase:?}: balancers may still send requests");
+        let mut inside = outside(Url::Unavailable, 60);
+        assert!(!is_asked(inside.window(1, 2, 8)), "{phase:?}: the window admits it");
+    }
 }
