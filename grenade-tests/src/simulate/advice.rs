@@ -285,12 +285,6 @@ fn is_disregarded(slot: &Slot, running: &RunningInstance, now: u64) -> bool {
     slot.said_version(now).is_none() || came_otherwise && !is_put_back
 }
 
-/// An agent cannot say which of two releases of one version runs, and the answer asks for a config that names one: a person
-/// takes the other out of it. Where the answer says that a release is missing there, it is named again.
-pub(super) fn named_in_config(world: &mut World, service: usize, answer: &str) {
-    world.correct_config(service, answer);
-}
-
 /// Rows came after the fill of a migration that no upgrade has ended with, and the answer names the command that fills
 /// them.
 pub(super) async fn filled_by_hand(world: &World, service: usize, answer: &str) {

@@ -1,7 +1,7 @@
 //! The people of a stream of compute releases: they release, go back, pin and promote, follow what `release explain`
 //! advises, and the computes start and signal success or failure.
 
-use super::advice::{is_known_gone, named_in_config, put_back, reconciled};
+use super::advice::{is_known_gone, put_back, reconciled};
 use super::images::{DROP, PULL};
 use super::operator::{Answer, Command, Operator, understood, within};
 use super::scenario::What;
@@ -239,7 +239,7 @@ impl StreamPeople {
         for wait in &waits {
             for reason in &wait.reasons {
                 put_back(world, &reason.blocked_on).await;
-                named_in_config(world, self.plan.on, &reason.blocked_on);
+                world.correct_config(self.plan.on, &reason.blocked_on);
                 if let Some(command) = &reason.next_step {
                     advised(world, wait, &reason.kind, command).await;
                 }

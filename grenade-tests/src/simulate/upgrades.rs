@@ -3,7 +3,7 @@
 
 mod reasons;
 
-use super::advice::{filled_by_hand, named_in_config, put_back, reconciled, undo_ended_by_hand};
+use super::advice::{filled_by_hand, put_back, reconciled, undo_ended_by_hand};
 use super::before::{all_filled, as_before, returns_to_form};
 use super::current::{Current, LOOK, MISFORTUNE};
 use super::lost::{self, Refused};
@@ -140,7 +140,7 @@ impl UpgradeSequence {
                 world.testbed.log(format!("{id} is not started: {why}"));
                 reconciled(world, &why).await;
                 put_back(world, &why).await;
-                named_in_config(world, plan.service, &why);
+                world.correct_config(plan.service, &why);
                 filled_by_hand(world, plan.service, &why).await;
                 undo_ended_by_hand(world, plan.service, &why).await;
                 world.install_former(&plan, &why);

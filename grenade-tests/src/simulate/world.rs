@@ -263,7 +263,8 @@ impl World {
         self.testbed.boots((service, node));
     }
 
-    /// Corrects which releases the configs of agents name, where an answer names their nodes and asks for that.
+    /// Corrects which releases the configs of agents name, where an answer names their nodes and asks for that: an agent cannot
+    /// say which of two releases of one version runs, or a release is missing there.
     pub(super) fn correct_config(&mut self, service: usize, answer: &str) {
         let now = self.testbed.now();
         for node in self.scenario.services[service].nodes.clone() {

@@ -2,8 +2,8 @@
 //! end, are breaches.
 
 use crate::simulate::advice::{
-    advised, as_seen, filled_by_hand, is_of_another_database, named_in_config, put_back, reconciled,
-    restored, undo_ended_by_hand,
+    advised, as_seen, filled_by_hand, is_of_another_database, put_back, reconciled, restored,
+    undo_ended_by_hand,
 };
 use crate::simulate::current::{Current, LOOK, MISFORTUNE};
 use crate::simulate::falsify::kind::{FalseAction, Falsification};
@@ -55,7 +55,7 @@ pub(super) async fn follow_reasons(
     for reason in &explained.reasons {
         put_back(world, &reason.blocked_on).await;
         let service = world.scenario.upgrades[current.plan].service;
-        named_in_config(world, service, &reason.blocked_on);
+        world.correct_config(service, &reason.blocked_on);
         filled_by_hand(world, service, &reason.blocked_on).await;
         undo_ended_by_hand(world, service, &reason.blocked_on).await;
     }
