@@ -4,6 +4,7 @@
 mod copied;
 mod drains;
 mod known;
+mod newcomer;
 mod put_back;
 mod returns;
 mod service;

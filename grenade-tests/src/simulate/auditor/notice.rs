@@ -59,6 +59,7 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
             if let Some(at) = at.filter(|_| revision.is_some()) {
                 let (by, release) = (&inventory.body.identity.nonce, inventory.body.release.clone());
                 state.facts.admitted_by(at, by, release, now);
+                state.facts.admits(at, inventory.body.version.get());
             }
         }
         (Key::Reconciliation, Some(Value::Reconciliation(word))) => {
@@ -146,6 +147,10 @@ fn upgraded(
             let service = upgrade.spec.service.as_str();
             facts.unbound.retain(|at| testbed.names().services[at.0] != service);
             facts.late.retain(|at| testbed.names().services[at.0] != service);
+            let place = testbed.names().service(service);
+            if let Some(rolls) = place.and_then(|place| facts.services.get_mut(place)) {
+                rolls.newcomers.clear();
+            }
         }
         testbed.changed().notify_one();
         line = Some(format!("{id}: {phase:?}"));

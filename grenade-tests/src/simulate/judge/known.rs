@@ -48,6 +48,7 @@ impl Facts {
     /// A release is started. Where no component could know of the window that does not admit it, a person may set one that
     /// does before it comes into rotation.
     pub(in crate::simulate) fn started(&mut self, at: At, version: u32) {
+        self.newcomer_starts(at);
         let is_outside =
             self.services.get(at.0).is_some_and(|service| !service.admitted().contains(&version));
         if is_outside && self.knows_no_window(at) {

@@ -3,8 +3,9 @@
 use super::{Facts, OLD};
 use crate::simulate::scenario::UpgradePlan;
 use crate::simulate::silence::Counted;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use tidegate_proto::record::window::Window;
+use tidegate_proto::record::window::{BY_OPERATOR, Window};
 
 /// What the spec of an upgrade allows.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +49,10 @@ pub(in crate::simulate) struct ServiceFacts {
     pub upgrading: bool,
     /// Floors and ceilings that were committed, each with its time.
     pub windows: Vec<(u64, u32, u32)>,
+    /// What the last window of this store admits, where a person set it by hand.
+    pub by_hand: Option<RangeInclusive<u32>>,
+    /// Nodes of newcomers that a copy of the store admitted by such a window before it was reconciled, each with its version.
+    pub newcomers: BTreeMap<usize, u32>,
     /// Whether the store took the place of another and has no window.
     pub has_no_window: bool,
     /// Until when agents may not have seen the first window of a store that had none, in milliseconds.
@@ -84,6 +89,8 @@ impl ServiceFacts {
     /// A window is committed.
     pub(in crate::simulate) fn goes_by(&mut self, window: &Window, now: u64) {
         self.windows.push((now, window.floor.get(), window.ceiling.get()));
+        let is_by_hand = window.set_by.as_str() == BY_OPERATOR;
+        self.by_hand = is_by_hand.then(|| self.admitted());
         if std::mem::take(&mut self.has_no_window) {
             self.windowless_until = now + OLD;
         }
@@ -94,6 +101,7 @@ impl ServiceFacts {
     /// from before it; so may some, where it is replaced before each of them may have seen that it is to be obeyed.
     pub(in crate::simulate) fn loses_its_store(&mut self, now: u64) {
         self.has_no_window = true;
+        self.by_hand = None;
         let last = self.windows.last().map(|(_, floor, ceiling)| *floor..=*ceiling);
         let kept = self.former.take().filter(|(until, _)| now < *until);
         let is_obeyed = kept.as_ref().is_none_or(|(until, _)| *until < u64::MAX);
@@ -107,6 +115,8 @@ impl ServiceFacts {
         if let Some((until, _)) = &mut self.former {
             *until = (*until).min(now + OLD);
         }
+        let admitted = self.admitted();
+        self.newcomers.retain(|_, version| admitted.contains(version));
     }
 
     /// The versions that the last committed window admits: all, where none was ever committed.

@@ -2,7 +2,7 @@
 
 use super::{Facts, OLD};
 use crate::simulate::slot::At;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::reconciliation::{AcceptedState, Claim, Reconciliation};
 use tidegate_proto::record::report::Report;
 use tidegate_proto::{InstanceId, Revision};
@@ -15,6 +15,8 @@ pub(in crate::simulate) struct Obeyed {
     /// Instances that obeyed later revisions than the store had when it was reconciled without them, and until when they may not
     /// obey it, in milliseconds: `u64::MAX` until a reconciliation covers them, or a window is later than what they obeyed.
     uncovered: BTreeMap<At, u64>,
+    /// Instances whose agents have reported that they obeyed a store which was lost, and have not lost their journal since.
+    pub(super) former: BTreeSet<At>,
 }
 
 impl Obeyed {
@@ -50,6 +52,8 @@ impl Obeyed {
     /// Another store takes the place of this one.
     pub(in crate::simulate) fn begin_again(&mut self) {
         self.uncovered.clear();
+        let have_obeyed = self.claims.iter().filter(|(_, (_, claim))| claim.revision.exists());
+        self.former = have_obeyed.map(|(at, _)| *at).collect();
     }
 
     /// Whether the agent of an instance may not obey the store, although that is reconciled.
@@ -75,6 +79,7 @@ impl Facts {
         self.bound.remove(&at);
         self.obeyed.claims.remove(&at);
         self.obeyed.uncovered.remove(&at);
+        self.obeyed.former.remove(&at);
     }
 }
 
@@ -134,5 +139,26 @@ mod tests {
         for (why, other) in others {
             assert_eq!(broken(other), [2], "{why}");
         }
+    }
+
+    #[test]
+    fn agent_without_journal_has_obeyed_no_former_store() {
+        let has_obeyed = |revision: i64, change: fn(&mut Facts)| {
+            let mut judged = Facts::default();
+            let id = InstanceId::new("pantry".parse().unwrap(), "n0".parse().unwrap());
+            let claim = Claim { revision: Revision(revision), ..Claim::default() };
+            judged.obeyed.claims.insert(PLACE, (id, claim));
+            change(&mut judged);
+            judged.obeyed.former.contains(&PLACE)
+        };
+        let is_lost = |judged: &mut Facts| judged.obeyed.begin_again();
+        assert!(has_obeyed(55, is_lost));
+        assert!(!has_obeyed(0, is_lost), "it had obeyed nothing");
+        assert!(!has_obeyed(55, |_| ()), "the store is not lost");
+        let without_journal = |judged: &mut Facts| {
+            judged.obeyed.begin_again();
+            judged.starts_without_journal(PLACE);
+        };
+        assert!(!has_obeyed(55, without_journal));
     }
 }

@@ -28,7 +28,9 @@ impl Run {
                 let of = slots.filter(|&(at, slot)| at.0 == service && slot.serves && is_judged(at, slot));
                 let running = of.filter_map(|(at, slot)| Some((at, slot, slot.alive(now)?)));
                 let meets_clients = |at: At, slot: &Slot, run: &Running| {
-                    facts.has_clients(service, run) && !facts.is_shown_outside(at, slot, now)
+                    facts.has_clients(service, run)
+                        && !facts.is_shown_outside(at, slot, now)
+                        && !facts.is_newcomer_of_copy(at, run.is.version)
                 };
                 for (at, slot, run) in running.filter(|(at, slot, run)| meets_clients(**at, slot, run)) {
                     let is_late = facts.is_late(*at, run.is.version)
