@@ -8,7 +8,7 @@ use super::refused::{MOST_WINDOWS, for_the_next_plan, lost_rollback, outside};
 use crate::contracted;
 use crate::fleet::{Against, Contradiction, Fleet, Instance, Stored};
 use crate::gate::store::awaited;
-use crate::gate::store::running::{Running, is_kept_out, is_out, unknown};
+use crate::gate::store::running::{Running, is_kept_out, is_never_admitted, is_out, unknown};
 use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::Timestamp;
@@ -324,8 +324,8 @@ impl<'a> Claims<'a> {
                     && (!i.contradicts && !is_kept_out(i) || applied(&i.node))
             })
             .collect();
-        let may_be_admitted = |i: &&&Instance| i.report.as_ref().is_none_or(|report| !report.never_admitted);
-        let highest = counted.iter().filter(may_be_admitted).filter_map(|i| Running::of(i).known()).max();
+        let admitted = counted.iter().filter(|i| !is_never_admitted(i));
+        let highest = admitted.filter_map(|i| Running::of(i).known()).max();
         let mut ceiling = highest.map_or(floor, |highest| highest.max(floor));
         // An agent that does not know of disregarded instances obeys the record all the same: what it runs is admitted.
         let hidden = |i: &Instance| {
