@@ -267,6 +267,7 @@ fn report(n: usize, version: i64) -> Report {
         version: Some(release.version),
         probed: None,
         nothing_runs: false,
+        never_admitted: false,
         release: Some(release.tag.clone()),
         release_digest: Some(release.sha256),
         admission: Revision::ABSENT,

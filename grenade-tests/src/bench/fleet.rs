@@ -70,6 +70,7 @@ pub fn report(n: usize, version: i64, admission: Revision) -> Report {
         version: Some(release(version).version),
         probed: None,
         nothing_runs: false,
+        never_admitted: false,
         release: Some(release(version).tag),
         release_digest: Some(release(version).sha256),
         admission,

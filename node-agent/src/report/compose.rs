@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Abilities, Identity, Report};
-use tidegate_proto::{ReleaseTag, Span};
+use tidegate_proto::{ReleaseTag, ServiceVersion, Span};
 
 /// What the agent says of the service now.
 pub(crate) fn compose(
@@ -44,6 +44,7 @@ pub(crate) fn compose(
         version,
         probed: probed.filter(|_| version.is_none()),
         nothing_runs: seen.shows_nothing_runs(&journal.phase),
+        never_admitted: probed.is_some_and(|answer| was_never_admitted(journal, answer)),
         release_digest: release.and_then(|tag| journal.staged.get(tag)).copied(),
         release: release.cloned(),
         admission: journal.admission(),
@@ -64,6 +65,13 @@ pub(crate) fn compose(
         answers: timers.answers.reported().map(Into::into),
         balancer_unreachable: timers.balancer_unreachable().map(Into::into),
     }
+}
+
+/// Whether a version is above the ceiling that was obeyed last, and is not the one that was admitted last. Of what was there
+/// before any admission nothing is known.
+fn was_never_admitted(journal: &Journal, version: ServiceVersion) -> bool {
+    let is_above = journal.window.as_ref().is_some_and(|known| version > known.window.ceiling);
+    is_above && journal.admitted.as_ref().is_some_and(|admitted| admitted.version != version)
 }
 
 fn abilities(service: &Service) -> Abilities {
@@ -165,6 +173,23 @@ mod tests {
         assert_eq!(named(&story), second, "silence is no evidence that nothing runs");
         story.seen.gone = true;
         assert_eq!(named(&story), (None, None), "the status hook denies that it runs");
+    }
+
+    /// It may be a lie of the version URL: no window of the fleet is to have room for it.
+    #[test]
+    fn version_above_the_obeyed_ceiling_was_never_admitted() {
+        let mut story = Story::serving();
+        story.window(1, 2, 50);
+        for (answered, expected) in [(1, false), (2, false), (7, true)] {
+            story.seen.probe = Probed::Version(version(answered));
+            assert_eq!(report(&story).never_admitted, expected, "version {answered}");
+        }
+        story.seen.window = Some(None);
+        assert!(report(&story).never_admitted, "the store fell back, and the window was obeyed all the same");
+        story.journal.admitted.as_mut().unwrap().version = version(7);
+        assert!(!report(&story).never_admitted, "it was admitted before the window was narrowed");
+        story.journal.admitted = None;
+        assert!(!report(&story).never_admitted, "nothing is known of what ran before any admission");
     }
 
     #[test]

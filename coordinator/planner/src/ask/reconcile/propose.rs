@@ -8,7 +8,7 @@ use super::refused::{MOST_WINDOWS, for_the_next_plan, lost_rollback, outside};
 use crate::contracted;
 use crate::fleet::{Against, Contradiction, Fleet, Instance, Stored};
 use crate::gate::store::awaited;
-use crate::gate::store::running::{Running, is_kept_out, is_out, unknown};
+use crate::gate::store::running::{Running, is_kept_out, is_never_admitted, is_out, unknown};
 use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::Timestamp;
@@ -303,7 +303,8 @@ impl<'a> Claims<'a> {
     /// A window is raised to what this plan applies, and leaves room for what runs; its ceiling falls only to that. An
     /// earlier plan raised it to what it applied, and a rollback may have lowered it since. An instance that is out of
     /// rotation, or refused and hidden by its agent, gets room only where its claim is applied: the former store admitted
-    /// what it runs. One without a claim may have joined this store without a window.
+    /// what it runs. One without a claim may have joined this store without a window. What no store has admitted, as where
+    /// the version URL lies, gets none.
     fn window(&self, service: &ServiceName, witnesses: &[Witness]) -> WindowChange {
         let of = self.fleet.service(service);
         let stored = of.and_then(|of| of.window());
@@ -323,7 +324,8 @@ impl<'a> Claims<'a> {
                     && (!i.contradicts && !is_kept_out(i) || applied(&i.node))
             })
             .collect();
-        let highest = counted.iter().filter_map(|i| Running::of(i).known()).max();
+        let admitted = counted.iter().filter(|i| !is_never_admitted(i));
+        let highest = admitted.filter_map(|i| Running::of(i).known()).max();
         let mut ceiling = highest.map_or(floor, |highest| highest.max(floor));
         // An agent that does not know of disregarded instances obeys the record all the same: what it runs is admitted.
         let hidden = |i: &Instance| {

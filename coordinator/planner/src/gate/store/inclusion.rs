@@ -1,7 +1,7 @@
 //! What a person does about an instance whose claim was disregarded: its agent obeys the store only after a plan to reconcile
 //! includes it.
 
-use super::running::{Running, is_out};
+use super::running::{Running, is_never_admitted, is_out};
 use crate::fleet::{Fleet, Instance, ServiceFleet};
 use crate::gate::description::{RECONCILE, Waits};
 use crate::gate::roll::rollback;
@@ -17,7 +17,7 @@ pub enum Inclusion {
     /// It may, and may widen the window to this version, which runs there.
     Widens(ServiceVersion),
     /// It is refused: this version runs there, and the new window does not admit it. A plan lowers no floor, and widens no
-    /// window without a claimed floor.
+    /// window without a claimed floor or to a version that no store has admitted.
     Outside {
         /// What runs there.
         version: ServiceVersion,
@@ -55,7 +55,10 @@ impl Inclusion {
             _ if claimed.is_some_and(|claim| !fleet.revision().may_follow(claim.revision)) => {
                 Self::Impossible
             }
-            Running::At(version) if version < floor || is_above(version) && raised.is_none() => {
+            Running::At(version)
+                if version < floor
+                    || is_above(version) && (raised.is_none() || is_never_admitted(instance)) =>
+            {
                 let ceiling = window.map_or(floor, |window| window.ceiling.max(floor));
                 Self::Outside { version, floor, ceiling, rolled_back: was_rolled_back(version) }
             }

@@ -131,6 +131,25 @@ fn narrowed_ceiling_leaves_room_for_what_obeyed_the_lost_one() {
     assert_eq!(window(&world), Some((1, 2)), "the lost window had admitted version 2");
 }
 
+/// Its version URL lies, or its code was replaced beside its agent: the schema has nothing of that version.
+#[test]
+fn version_that_no_store_admitted_raises_no_ceiling() {
+    let mut world = narrowed_after_the_backup(version(2));
+    let report = &mut world.agents.get_mut(&node(0)).unwrap().report;
+    (report.probed, report.version, report.never_admitted) = (Some(version(7)), None, true);
+    world.publish(&node(0));
+    let refused = apply(&mut world, &Choices::default()).unwrap_err();
+    assert!(refused.message.contains("n0: it runs version 7, outside the new window [1, 1]"), "{refused}");
+    let mut other = world.clone();
+    apply(&mut other, &disregard(&[0])).unwrap();
+    assert_eq!(window(&other), Some((1, 1)));
+    let report = &mut world.agents.get_mut(&node(0)).unwrap().report;
+    (report.probed, report.version, report.never_admitted) = (None, Some(version(1)), false);
+    world.publish(&node(0));
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 1)), "it answers the version that was admitted again");
+}
+
 #[test]
 fn window_without_ceiling_is_not_closed_by_a_reconciliation() {
     let mut world = narrowed_after_the_backup(ServiceVersion::MAX);

@@ -120,6 +120,18 @@ fn unknown_disregarded_instance_is_named_with_its_end() {
     assert!(!found.contains(include), "that plan is refused: {found}");
 }
 
+#[test]
+fn never_admitted_version_is_not_said_to_widen_the_window() {
+    let mut world = with_an_unknown_disregarded(Some(1), Rotation::In, Some(3));
+    world.agents.get_mut(&node(1)).unwrap().report.never_admitted = true;
+    world.publish(&node(1));
+    let found = found_by_preflight(&world);
+    let refused = "which is refused while version 3 runs there, outside the new window [1, 1]";
+    assert!(found.contains(refused), "{found}");
+    let answer = apply(&mut world, &include(&[1])).unwrap_err();
+    assert!(answer.message.contains("it runs version 3, outside the new window [1, 1]"), "{answer}");
+}
+
 /// A plan lowers no floor, and widens no window without a claimed floor.
 #[test]
 fn disregarded_one_outside_the_new_window_is_not_included() {

@@ -58,6 +58,7 @@ impl World {
             version: Some(release.version),
             probed: None,
             nothing_runs: false,
+            never_admitted: false,
             release: Some(release.tag.clone()),
             release_digest: Some(release.sha256),
             admission: Revision::ABSENT,
