@@ -69,15 +69,15 @@ impl World {
     }
 
     /// A service of a node is installed again: nothing of it is left, neither its process nor the journal of its agent. The
-    /// machine is booted where nothing else runs on it.
+    /// machine is booted, with what else runs on it: in one boot of the machine the agent names what answers the version of the
+    /// last admission by that admission, and what was admitted may have answered another version than its own.
     fn install_again(&mut self, at: At, release: &str) {
         let (service, node) = at;
         self.agents[node].take().into_iter().for_each(Agent::kill);
         self.testbed.log(format!("{} is built again with {release}", self.testbed.names().instance(at)));
-        self.testbed.loses_power(at);
-        if self.services_on(node).len() == 1 {
-            self.testbed.end_boot(node);
-        }
+        let services = self.services_on(node);
+        services.iter().for_each(|of| self.testbed.loses_power((*of, node)));
+        self.testbed.end_boot(node);
         let journals = Path::new("/var/agent").join(&self.scenario.services[service].name);
         self.testbed.state().disks[node].files.retain(|path, _| !path.starts_with(&journals));
         self.without_journal.insert(at);
@@ -86,7 +86,7 @@ impl World {
             (slot.last, slot.came_with) = (Some(release.to_owned()), Some(release.to_owned()));
             slot.named_alone = None;
         });
-        self.testbed.boots(at);
+        services.iter().for_each(|of| self.testbed.boots((*of, node)));
         self.start_agent(node);
     }
 }

@@ -258,11 +258,16 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
 fn runs_already(service: &ServiceFleet, spec: &Spec) -> String {
     let (tag, from, to) = (&spec.release.tag, spec.from, spec.to);
     let says_from = |i: &Instance| i.known() == Known::At(from) && i.names_release(tag);
-    let what = match service.instances().any(says_from) {
-        true => format!("{tag} runs already, and says version {from} where the spec says {to}"),
-        false => format!("no instance reports another release than {tag}"),
-    };
-    format!("{what}: there is nothing to move to, and nothing to return to")
+    let nothing = "there is nothing to move to, and nothing to return to";
+    match service.instances().any(says_from) {
+        true => format!(
+            "{tag} runs already, and says version {from} where the spec says {to}: {nothing}. On each node, stop the agent, \
+             remove its journal of {}, install the release of `from` ({from}), and restart the machine: until then the \
+             agent takes a release that answers {from} for {tag}",
+            service.name()
+        ),
+        false => format!("no instance reports another release than {tag}: {nothing}"),
+    }
 }
 
 /// Where nothing counts requests in flight, no drain ends before its deadline.

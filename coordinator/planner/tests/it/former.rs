@@ -125,6 +125,8 @@ fn release_of_the_spec_is_not_what_a_rollback_returns_to() {
     let found = findings(world.store.fleet(), &spec(json!({"min_in_service": 0})), None);
     let named = found.iter().find(|finding| finding.what.contains("nothing to return to"));
     assert!(named.is_some_and(|finding| finding.blocks), "{found:?}");
+    let advised = |step: &str| named.is_some_and(|finding| finding.what.contains(step));
+    assert!(advised("remove its journal of pantry-api") && advised("restart the machine"), "{found:?}");
 }
 
 #[test]
