@@ -7,8 +7,9 @@ use super::world::World;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What an answer says that a person may do about an instance which does not run the release before an upgrade.
-const START_FORMER: &str = "start the release of `from` there";
+/// What an answer says that a person may do about an instance which does not run the release before an upgrade, or whose claim
+/// was disregarded and which runs a version outside the window.
+const START_ANOTHER: [&str; 2] = ["start the release of `from` there", "]: start a version inside it there"];
 
 impl World {
     /// Where a node came back after the upgrade of a service at a version that may not run any more, or nothing runs there, or
@@ -38,11 +39,12 @@ impl World {
         }
     }
 
-    /// Where the start of an upgrade is refused, and the answer asks for the release before it on a node that it names, an
+    /// Where the start of an upgrade is refused, and the answer asks for another release on a node that it names, an
     /// operator installs that node again with the one that runs elsewhere, or that ran there before where nothing runs elsewhere.
     /// Where the upgrade was cut off, it goes on instead.
     pub(super) fn install_former(&mut self, plan: &UpgradePlan, answer: &str) {
-        if !answer.contains(START_FORMER) || answer.contains("was cut off") {
+        let is_asked = START_ANOTHER.iter().any(|start| answer.contains(start));
+        if !is_asked || answer.contains("was cut off") {
             return;
         }
         let (now, service, from) = (self.testbed.now(), plan.service, plan.from);

@@ -2,10 +2,10 @@
 
 use crate::config::Service;
 use crate::directive::accept;
-use crate::directive::seen::Seen;
+use crate::directive::seen::{DisableFile, Seen};
 use crate::directive::timers::Timers;
 use crate::host::Alive;
-use crate::journal::{Journal, Phase};
+use crate::journal::{Journal, Known, Phase};
 use crate::report::readiness;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(crate) fn compose(
         version,
         probed: probed.filter(|_| version.is_none()),
         nothing_runs: seen.shows_nothing_runs(&journal.phase),
-        never_admitted: probed.is_some_and(|answer| was_never_admitted(journal, answer)),
+        never_admitted: probed.is_some_and(|answer| was_never_admitted(journal, seen.file, answer)),
         release_digest: release.and_then(|tag| journal.staged.get(tag)).copied(),
         release: release.cloned(),
         admission: journal.admission(),
@@ -67,11 +67,18 @@ pub(crate) fn compose(
     }
 }
 
-/// Whether a version is above the ceiling that was obeyed last, and is not the one that was admitted last. Of what was there
-/// before any admission nothing is known.
-fn was_never_admitted(journal: &Journal, version: ServiceVersion) -> bool {
-    let is_above = journal.window.as_ref().is_some_and(|known| version > known.window.ceiling);
-    is_above && journal.admitted.as_ref().is_some_and(|admitted| admitted.version != version)
+/// Whether a version is above the ceiling that was obeyed last, and is not the one that was admitted last, or is hidden and was
+/// not admitted after that window was set: a blank store may have admitted it, and only another admission shows it. Of what is
+/// shown and was there before any admission nothing is known.
+fn was_never_admitted(journal: &Journal, file: DisableFile, version: ServiceVersion) -> bool {
+    let is_above = |known: &&Known| version > known.window.ceiling;
+    let Some(known) = journal.window.as_ref().filter(is_above) else { return false };
+    let is_hidden = file == DisableFile::Own;
+    match &journal.admitted {
+        Some(admitted) if admitted.version != version => true,
+        Some(admitted) => is_hidden && admitted.revision < known.revision,
+        None => is_hidden,
+    }
 }
 
 fn abilities(service: &Service) -> Abilities {
@@ -97,6 +104,7 @@ mod tests {
     use crate::directive::seen::Probed;
     use crate::directive::tests::story::{Story, order, release, replace, version};
     use crate::host::Target;
+    use crate::journal::Admitted;
     use tidegate_proto::Revision;
     use tidegate_proto::record::report::Step;
 
@@ -190,6 +198,25 @@ mod tests {
         assert!(!report(&story).never_admitted, "it was admitted before the window was narrowed");
         story.journal.admitted = None;
         assert!(!report(&story).never_admitted, "nothing is known of what ran before any admission");
+    }
+
+    /// A blank store without a window admitted it, and a copy that has one took its place.
+    #[test]
+    fn hidden_version_above_the_obeyed_ceiling_needs_admission() {
+        let mut story = Story::serving();
+        story.window(1, 2, 50);
+        story.seen.probe = Probed::Version(version(7));
+        story.seen.file = DisableFile::Own;
+        for (admitted_at, expected) in [(Some(2), true), (Some(51), false), (None, true)] {
+            let admitted = |at| Admitted { version: version(7), release: None, revision: Revision(at) };
+            story.journal.admitted = admitted_at.map(admitted);
+            assert_eq!(report(&story).never_admitted, expected, "admitted at {admitted_at:?}");
+        }
+        story.seen.file = DisableFile::Foreign;
+        assert!(!report(&story).never_admitted, "a person may show it at any moment");
+        story.seen.file = DisableFile::Own;
+        story.journal.window = None;
+        assert!(!report(&story).never_admitted, "no window was obeyed");
     }
 
     #[test]

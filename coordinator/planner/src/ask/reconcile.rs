@@ -5,7 +5,8 @@
 //! * A claim of one node alone is applied only where a person includes it.
 //! * No floor is left below one that was applied.
 //! * An instance that is out of rotation, or refused and hidden by its agent, and whose claim is not applied raises no
-//!   ceiling. Nor does one whose agent obeyed a lower ceiling than what it runs, and had another version admitted.
+//!   ceiling. Nor does one whose agent obeyed a lower ceiling than what it runs, and had another version admitted, or
+//!   hides it and did not have it admitted after that window was set.
 //! * The ceiling of a window that the former store had replaced by a later one is not kept for versions that do not run,
 //!   unless an upgrade of the service moves instances inside it.
 //! * Every instance that is not disregarded runs a known version inside the new window, so that no instance is refused

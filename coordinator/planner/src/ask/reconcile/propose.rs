@@ -327,7 +327,7 @@ impl<'a> Claims<'a> {
         let admitted = counted.iter().filter(|i| !is_never_admitted(i));
         let highest = admitted.filter_map(|i| Running::of(i).known()).max();
         let mut ceiling = highest.map_or(floor, |highest| highest.max(floor));
-        // An agent that does not know of disregarded instances obeys the record all the same: what it runs is admitted.
+        // It obeys the window where the store is not behind its claim, and may run whatever the store's window admits.
         let hidden = |i: &Instance| {
             let in_rotation = i.report.as_ref().is_some_and(|report| report.rotation == Rotation::In);
             names(&self.choices.disregard, service, &i.node)
@@ -335,7 +335,7 @@ impl<'a> Claims<'a> {
                 && Running::of(i) == Running::Unknown
         };
         if of.into_iter().flat_map(|of| of.instances()).any(hidden) {
-            ceiling = ServiceVersion::MAX;
+            ceiling = now.map_or(ceiling, |(_, known)| known.max(ceiling));
         }
         if mutant::is("reconcile-narrows-the-window") {
             ceiling = floor;

@@ -45,7 +45,7 @@ pub(crate) fn is_kept_out(instance: &Instance) -> bool {
     is_out(instance) || is_refused && is_hidden(instance)
 }
 
-/// Whether it runs a version that no store has admitted, as far as its agent knows: a window gets no room for it.
+/// Whether it runs a version that no window has admitted, as far as its agent knows: a window gets no room for it.
 pub(crate) fn is_never_admitted(instance: &Instance) -> bool {
     instance.report.as_ref().is_some_and(|report| report.never_admitted)
 }

@@ -150,6 +150,26 @@ fn version_that_no_store_admitted_raises_no_ceiling() {
     assert_eq!(window(&world), Some((1, 1)), "it answers the version that was admitted again");
 }
 
+/// Its version probe fails, and requests reach it.
+fn serves_at_an_unknown_version(world: &mut World, n: usize) {
+    let report = &mut world.agents.get_mut(&node(n)).unwrap().report;
+    (report.version, report.probed, report.rotation) = (None, None, Rotation::In);
+    (report.step, report.nothing_runs) = (Step::Serving, false);
+    world.publish(&node(n));
+}
+
+#[test]
+fn disregarded_unknown_version_gets_room_in_known_window() {
+    let mut world = narrowed_after_the_backup(version(2));
+    serves_at_an_unknown_version(&mut world, 0);
+    apply(&mut world, &disregard(&[0])).unwrap();
+    assert_eq!(window(&world), Some((1, 2)), "the store's window may have admitted it");
+    let mut world = with_a_newcomer(Rotation::In);
+    serves_at_an_unknown_version(&mut world, 2);
+    apply(&mut world, &disregard(&[2])).unwrap();
+    assert_eq!(window(&world), Some((1, 1)), "no window admitted more than that");
+}
+
 #[test]
 fn window_without_ceiling_is_not_closed_by_a_reconciliation() {
     let mut world = narrowed_after_the_backup(ServiceVersion::MAX);
