@@ -52,7 +52,7 @@ mod tests {
 
     const PLACE: At = (0, 0);
 
-    fn window(ceiling: u32, set_by: &str) -> Window {
+    fn window(ceiling: i64, set_by: &str) -> Window {
         let version = |number: i64| ServiceVersion::new(number).unwrap();
         let set_by = set_by.parse().unwrap();
         Window { floor: version(1), ceiling: version(ceiling), set_by, contracted: None }
