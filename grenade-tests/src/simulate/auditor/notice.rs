@@ -201,9 +201,6 @@ fn reported(facts: &mut Facts, at: At, written: &Written, now: u64) {
     facts.silent.reported(at, now);
     if let Value::Report(report) = &put.value {
         facts.late_failures.reported(at, failed_at(&report.body), now);
-        if report.body.window.exists() {
-            facts.bound.insert(at);
-        }
     }
 }
 
@@ -214,7 +211,9 @@ fn obeyed(facts: &mut Facts, at: At, written: &Written, now: u64) {
     if let (Key::Report(service, node), Some(Value::Report(report))) = (&written.key, value)
         && !is_lie
     {
-        if !report.body.window.exists() {
+        if report.body.window.exists() {
+            facts.bound.insert(at);
+        } else {
             facts.bound.remove(&at);
         }
         facts.obeyed.reported(at, InstanceId::new(service.clone(), node.clone()), &report.body);
