@@ -48,7 +48,7 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
             // What a copy has was reported to another store.
             if let Some(at) = at.filter(|_| revision.is_some()) {
                 moved_on(testbed, &mut state, at, value, now);
-                obeyed(&mut state.facts, at, written);
+                obeyed(&mut state.facts, at, written, now);
             }
             line = value.is_none().then(|| format!("{service}/{node} falls silent"));
         }
@@ -201,19 +201,19 @@ fn reported(facts: &mut Facts, at: At, written: &Written, now: u64) {
     facts.silent.reported(at, now);
     if let Value::Report(report) = &put.value {
         facts.late_failures.reported(at, failed_at(&report.body), now);
-        if report.body.window.exists() {
-            facts.bound.insert(at);
-        }
     }
 }
 
-/// The report of an instance says what its agent has obeyed, unless something lies in place of that.
-fn obeyed(facts: &mut Facts, at: At, written: &Written) {
+/// The report of an instance says what its agent has obeyed, unless it was written before the lies in place of that ended.
+fn obeyed(facts: &mut Facts, at: At, written: &Written, now: u64) {
     let value = written.put.as_ref().map(|put| &put.value);
+    let is_lie = facts.byzantine.get(&at.1).is_some_and(|until| now <= *until);
     if let (Key::Report(service, node), Some(Value::Report(report))) = (&written.key, value)
-        && !facts.byzantine.contains_key(&at.1)
+        && !is_lie
     {
-        if !report.body.window.exists() {
+        if report.body.window.exists() {
+            facts.bound.insert(at);
+        } else {
             facts.bound.remove(&at);
         }
         facts.obeyed.reported(at, InstanceId::new(service.clone(), node.clone()), &report.body);

@@ -242,3 +242,45 @@ async fn store_that_is_reconciled_without_an_agent_does_not_bind_it() {
     auditor.catch_up(&blank).await.unwrap();
     assert!(!is_bound(), "the store that it obeys has no window");
 }
+
+#[tokio::test(start_paused = true)]
+async fn report_counts_again_once_the_lies_have_ended() {
+    let is_bound_and_uncovered = async |lied_until: u64| {
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let facts = Facts { byzantine: [(0, lied_until)].into(), ..Facts::default() };
+        let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), facts);
+        let store = Embedded::in_memory();
+        let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let mut client = store.client().await.unwrap();
+        let report = Key::Report("pantry".parse().unwrap(), "n00".parse().unwrap());
+        client.put(Prefix::default().key(&report), REPORTS, None).await.unwrap();
+        auditor.catch_up(&store).await.unwrap();
+        let word = json!({"who": "op", "why": "lost", "at": 1, "revision": 0});
+        let word = serde_json::from_value(word).unwrap();
+        let facts = &mut testbed.state().facts;
+        facts.obeyed.reconciled(&word, tidegate_proto::Revision(1), 200);
+        [facts.bound.contains(&(0, 0)), facts.obeyed.is_uncovered((0, 0), 200)]
+    };
+    assert_eq!(is_bound_and_uncovered(99).await, [true; 2], "its own agent has reported revision 30");
+    assert_eq!(is_bound_and_uncovered(u64::MAX).await, [false; 2], "something lies in its place");
+}
+
+#[tokio::test(start_paused = true)]
+async fn report_in_a_copy_binds_no_agent_without_journal() {
+    let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), Facts::default());
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+    let mut client = store.client().await.unwrap();
+    let report = Key::Report("pantry".parse().unwrap(), "n00".parse().unwrap());
+    client.put(Prefix::default().key(&report), REPORTS, None).await.unwrap();
+    auditor.catch_up(&store).await.unwrap();
+    let copy = store.restored_in_memory();
+    let is_bound = || testbed.state().facts.bound.contains(&(0, 0));
+    assert!(is_bound());
+    testbed.state().facts.starts_without_journal((0, 0));
+    let history = auditor.history();
+    Auditor::follow_copy(history, &Directives::new(), &copy, testbed.clone()).await.unwrap();
+    assert!(!is_bound(), "what the copy has was reported before that");
+}
