@@ -145,11 +145,14 @@ fn upgraded(
         facts.enters(id, phase, now);
         if phase == PhaseName::Roll {
             let service = upgrade.spec.service.as_str();
-            facts.unbound.retain(|at| testbed.names().services[at.0] != service);
             facts.late.retain(|at| testbed.names().services[at.0] != service);
-            let place = testbed.names().service(service);
-            if let Some(rolls) = place.and_then(|place| facts.services.get_mut(place)) {
-                rolls.newcomers.clear();
+            // What rolled before a copy was made did so without the instances that came since.
+            if revision.is_some() {
+                facts.unbound.retain(|at| testbed.names().services[at.0] != service);
+                let place = testbed.names().service(service);
+                if let Some(rolls) = place.and_then(|place| facts.services.get_mut(place)) {
+                    rolls.newcomers.clear();
+                }
             }
         }
         testbed.changed().notify_one();

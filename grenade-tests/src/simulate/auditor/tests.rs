@@ -15,6 +15,9 @@ const RECONCILED: &str = r#"{"schema":1,"who":"op","why":"restored","at":1,"term
 /// A directive that replaces an instance.
 const REPLACES: &str = include_str!("../../../../proto/tests/golden/directives.1.json");
 
+/// An upgrade of `pantry-api` in phase roll.
+const ROLLS: &str = include_str!("../../../../proto/tests/golden/upgrades.1.json");
+
 /// A report of an instance that has obeyed revision 30.
 const REPORTS: &str = include_str!("../../../../proto/tests/golden/reports.1.json");
 
@@ -283,4 +286,32 @@ async fn report_in_a_copy_binds_no_agent_without_journal() {
     let history = auditor.history();
     Auditor::follow_copy(history, &Directives::new(), &copy, testbed.clone()).await.unwrap();
     assert!(!is_bound(), "what the copy has was reported before that");
+}
+
+#[tokio::test(start_paused = true)]
+async fn roll_before_a_copy_was_made_concerns_no_newcomer() {
+    let names = Names { services: vec!["pantry-api".to_owned()], nodes: vec!["n00".to_owned()] };
+    let service = ServiceFacts { newcomers: [(0, 2)].into(), ..ServiceFacts::default() };
+    let facts = Facts { services: vec![service], unbound: [(0, 0)].into(), ..Facts::default() };
+    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), facts);
+    let roll = async |store: &Embedded, id: &str| {
+        let mut client = store.client().await.unwrap();
+        let key = Key::Upgrade(id.parse().unwrap());
+        client.put(Prefix::default().key(&key), ROLLS, None).await.unwrap();
+    };
+    let are_judged = || {
+        let facts = &testbed.state().facts;
+        [facts.unbound.is_empty(), facts.services[0].newcomers.is_empty()]
+    };
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, nowhere(), 0).await.unwrap();
+    roll(&store, "u0").await;
+    auditor.catch_up(&store).await.unwrap();
+    let (history, copy) = (auditor.history(), store.restored_in_memory());
+    let auditor = Auditor::follow_copy(history, &Directives::new(), &copy, testbed.clone()).await.unwrap();
+    assert!(testbed.state().facts.phases.contains_key("u0"), "the copy has the roll");
+    assert_eq!(are_judged(), [false; 2], "they came after that roll");
+    roll(&copy, "u1").await;
+    auditor.catch_up(&copy).await.unwrap();
+    assert_eq!(are_judged(), [true; 2], "an upgrade rolls beside them");
 }
