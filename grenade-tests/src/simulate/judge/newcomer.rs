@@ -1,8 +1,9 @@
 //! Newcomers that a copy of the store admitted before a person reconciled it, under a window that was set by hand and that the
 //! lost store had narrowed. Their agents remember no later window, and no coordinator acts in a store that is contradicted.
+//! And newcomers above the window whose health checks do not heed the disable-file: their agents can do no more than put it.
 
 use super::{Facts, ServiceFacts};
-use crate::simulate::slot::At;
+use crate::simulate::slot::{At, Running};
 use std::ops::RangeInclusive;
 
 impl ServiceFacts {
@@ -16,6 +17,13 @@ impl ServiceFacts {
         let by_hand = self.by_hand.as_ref().is_some_and(|admitted| admitted.contains(&version));
         let left_out = |former: &[RangeInclusive<u32>]| former.iter().all(|range| !range.contains(&version));
         by_hand && self.unreconciled().is_some_and(left_out)
+    }
+
+    /// Whether the window that was the last one by then, and each one since, has its ceiling below this version.
+    fn stays_below(&self, version: u32, since: u64) -> bool {
+        let begun = self.windows.partition_point(|(at, ..)| *at <= since);
+        let is_below = |last: usize| self.windows.iter().skip(last).all(|(.., ceiling)| *ceiling < version);
+        begun.checked_sub(1).is_some_and(is_below)
     }
 }
 
@@ -42,11 +50,20 @@ impl Facts {
     pub(in crate::simulate) fn is_newcomer_of_copy(&self, at: At, version: u32) -> bool {
         self.services.get(at.0).is_some_and(|service| service.newcomers.get(&at.1) == Some(&version))
     }
+
+    /// Whether an instance answers 200 beside a disable-file, at a version above every window since its process began: no
+    /// upgrade has let that version in since, and its agent can do no more than hide it, however long that is not heeded. A
+    /// version that a window admitted in that time is judged, and so is one below the floor.
+    pub(in crate::simulate) fn is_unheeded_above(&self, at: At, run: &Running) -> bool {
+        let service = self.services.get(at.0).filter(|_| self.unheeded.contains(&at));
+        service.is_some_and(|service| service.stays_below(run.is.version, run.since))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::slot::Behaviour;
     use tidegate_proto::ServiceVersion;
     use tidegate_proto::record::window::{BY_OPERATOR, Window};
 
@@ -112,5 +129,37 @@ mod tests {
         });
         assert!(is_left_out, "a window leaves it out");
         assert!(!is_judged(|_| (), |judged| judged.started(PLACE, 2)), "the store is not reconciled yet");
+    }
+
+    /// Whether it is judged what a newcomer at this version reads, which was started 10 s after the beginning and whose health
+    /// check has not heeded the disable-file for long. The window was [2, 2] when it was started, and [1, 3] before.
+    fn is_unheeded_judged(version: u32, change: impl FnOnce(&mut Facts)) -> bool {
+        let windows = vec![(1_000, 1, 3), (2_000, 2, 2)];
+        let service = ServiceFacts { windows, ..ServiceFacts::default() };
+        let unheeded = [PLACE].into();
+        let mut judged = Facts { services: vec![service], unheeded, ..Facts::default() };
+        change(&mut judged);
+        let (tag, is) = (format!("pantry-{version}"), Behaviour::good(version, 0));
+        let run = Running { tag, is, since: 10_000, pid: 1, put_back: false };
+        !judged.is_unheeded_above(PLACE, &run)
+    }
+
+    #[test]
+    fn unheeded_newcomer_above_each_window_is_not_judged() {
+        assert!(!is_unheeded_judged(3, |_| ()));
+        assert!(!is_unheeded_judged(3, |judged| judged.services[0].windows.push((20_000, 1, 2))));
+        assert!(is_unheeded_judged(2, |_| ()), "the window admits it");
+        assert!(is_unheeded_judged(1, |_| ()), "it is below the floor, which contract relies on");
+        let others: [(&str, fn(&mut Facts)); 4] = [
+            ("nothing hides it, or that is heeded", |judged| judged.unheeded.clear()),
+            ("another instance is hidden", |judged| judged.unheeded = [(0, 1)].into()),
+            ("a window has admitted it since", |judged| {
+                judged.services[0].windows.extend([(20_000, 2, 3), (30_000, 2, 2)]);
+            }),
+            ("there was no window yet", |judged| judged.services[0].windows = vec![(20_000, 2, 2)]),
+        ];
+        for (why, other) in others {
+            assert!(is_unheeded_judged(3, other), "{why}");
+        }
     }
 }
