@@ -62,6 +62,9 @@ pub struct Journal {
     /// that is run next takes away what shows that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_doubt: bool,
+    /// The release that ran before the one that was started last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<ReleaseTag>,
     /// It was shown before its readiness could be known; while it verifies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shown_unjudged: bool,
@@ -209,9 +212,17 @@ impl Journal {
         }
     }
 
+    /// The release that may run in place of the one that was started last, where that is in doubt.
+    pub fn release_in_doubt(&self) -> Option<&ReleaseTag> {
+        self.before.as_ref().filter(|_| self.in_doubt)
+    }
+
     /// What is being started runs: that is its release, whichever version it answers.
     pub fn note_started(&mut self) {
         if let Phase::Starting { target } = &self.phase {
+            if self.release.as_ref() != Some(&target.tag) {
+                self.before.clone_from(&self.release);
+            }
             self.release = Some(target.tag.clone());
             self.unidentified = Some(target.tag.clone());
         }
@@ -222,7 +233,8 @@ impl Journal {
         self.unexposed |= phase == Phase::Stopped;
         if matches!(phase, Phase::Stopped | Phase::Serving) {
             self.unidentified = None;
-            self.in_doubt = false;
+            // What serves because its order was declined was not replaced: another order does that.
+            self.in_doubt &= phase == Phase::Serving && self.declined;
         }
         self.shown_unjudged &= phase == Phase::Verifying;
         self.phase = phase;

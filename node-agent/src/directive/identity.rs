@@ -14,7 +14,8 @@ pub(crate) fn note_started(journal: &mut Journal, seen: &Seen) {
     if was_started(journal, seen, target) {
         journal.note_started();
     } else if seen.hook == HookState::EarlierBoot {
-        journal.in_doubt = true;
+        // The journal still names what ran last.
+        (journal.in_doubt, journal.before) = (true, None);
     }
 }
 

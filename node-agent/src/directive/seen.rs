@@ -45,8 +45,8 @@ pub(crate) struct Seen {
     pub disregarded: bool,
     /// The running version must be admitted again: the agent has just begun, or its lease was lost.
     pub readmit: bool,
-    /// The version and the release of the last admission that the store has, where that was in this boot of the machine and the
-    /// journal lacks it.
+    /// The version and the release of the last admission that the store has, where the journal lacks it
+    /// (`link/inputs.rs`, `unjournalled`).
     pub recorded: Option<(ServiceVersion, ReleaseTag)>,
     /// The state of staging.
     pub staging: Staging,

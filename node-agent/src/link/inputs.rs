@@ -48,13 +48,17 @@ impl Inputs {
         self.known.then(|| self.window.clone())
     }
 
-    /// The version and the release of the last admission, where that was in this boot of the machine and the journal lacks it:
-    /// it has none, or an older one in this store, after which another agent with the node's name was admitted.
+    /// The version and the release of the last admission, where the journal lacks it: it has none, and that was in this boot of
+    /// the machine; or it has an older one in this store, after which another agent with the node's name was admitted. What that
+    /// agent started is what the machine starts again in a boot, as far as is known.
     pub fn unjournalled(&self, own: &Identity, journal: &Journal) -> Option<(ServiceVersion, ReleaseTag)> {
-        let admitted = self.admitted.as_ref().filter(|admitted| admitted.identity.boot == own.boot)?;
+        let admitted = self.admitted.as_ref()?;
         let last = journal.admission();
-        let is_anothers = admitted.identity.nonce != own.nonce && last.exists() && last < self.inventory;
-        if journal.admitted.is_some() && !is_anothers {
+        let is_lacked = match journal.admitted {
+            None => admitted.identity.boot == own.boot,
+            Some(_) => admitted.identity.nonce != own.nonce && last.exists() && last < self.inventory,
+        };
+        if !is_lacked {
             return None;
         }
         Some((admitted.version, admitted.release.clone()?))
@@ -370,12 +374,16 @@ mod tests {
     fn later_admission_of_another_agent_names_its_release() {
         let version = ServiceVersion::new(1).unwrap();
         let tag: ReleaseTag = "pantry-2".parse().unwrap();
-        let named = |nonce: &str, journalled: i64| {
+        let named_in = |boot: &str, nonce: &str, journalled: i64| {
+            let own = Identity { boot: boot.to_owned(), ..own() };
             let admitted = Admitted { version, release: None, revision: Revision(journalled) };
             let journal = Journal { admitted: Some(admitted), ..Journal::default() };
-            recorded(version, Some(tag.clone()), nonce).unjournalled(&own(), &journal)
+            recorded(version, Some(tag.clone()), nonce).unjournalled(&own, &journal)
         };
+        let named = |nonce: &str, journalled: i64| named_in("b", nonce, journalled);
         assert_eq!(named("another", 8), Some((version, tag.clone())));
+        assert_eq!(named_in("later", "another", 8), Some((version, tag.clone())), "before a boot");
+        assert_eq!(named_in("later", "own", 8), None, "the agent itself was admitted");
         assert_eq!(named("own", 8), None, "the agent itself was admitted");
         assert_eq!(named("another", 9), None, "the agent was admitted since");
         assert_eq!(named("another", 0), None, "it is not known which is older since a reconciliation");

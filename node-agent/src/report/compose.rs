@@ -31,7 +31,8 @@ pub(crate) fn compose(
         admitted || journal.refusal.as_ref().is_some_and(|r| r.version == *version)
     });
     let release = match journal.admitted.as_ref().filter(|a| runs && version == Some(a.version)) {
-        Some(admitted) => admitted.release.as_ref(),
+        // In doubt it is the one that a rollback would have to replace.
+        Some(admitted) => journal.release_in_doubt().or(admitted.release.as_ref()),
         // What was started and answers no version is that release all the same.
         None if probed.is_none() && !seen.shows_nothing_runs(&journal.phase) => journal.unidentified.as_ref(),
         None => None,
@@ -155,6 +156,28 @@ mod tests {
             let Act::Accept(_, next) = story.act() else { panic!("{phase:?}: {:?}", story.act()) };
             assert_ne!(next, Phase::Stopped, "{phase:?}: the stop hook has not run");
         }
+    }
+
+    /// Release 1 was started in place of release 2, and the machine was booted. What it has started came into rotation, so that
+    /// the order was declined, and answers version 1, as release 2 does too.
+    #[test]
+    fn release_before_the_start_is_named_while_in_doubt() {
+        let mut story = Story::serving().by_hooks();
+        story.journal.release = Some(release(2).tag);
+        story.journal.phase = Phase::Starting { target: Target::from(&release(1)) };
+        story.journal.note_started();
+        assert_eq!(report(&story).release, Some(release(1).tag), "no boot");
+        (story.journal.in_doubt, story.journal.declined) = (true, true);
+        for phase in [Phase::Verifying, Phase::Serving] {
+            story.journal.enter(phase.clone());
+            assert_eq!(report(&story).release, Some(release(2).tag), "{phase:?}");
+        }
+        let mut stopped = story.clone();
+        stopped.journal.enter(Phase::Stopped);
+        assert!(!stopped.journal.in_doubt, "a confirmed stop ends it");
+        story.journal.declined = false;
+        story.journal.enter(Phase::Serving);
+        assert_eq!(report(&story).release, Some(release(1).tag), "its order was carried out");
     }
 
     #[test]
