@@ -63,13 +63,13 @@ pub(super) struct Facts {
     pub services: Vec<ServiceFacts>,
     /// When the last directive of an instance was committed.
     pub directed: BTreeMap<At, u64>,
-    /// When a directive first took an instance out, of those that its agent has not carried out by a stop.
+    /// When a directive first took an instance out, of those that its agent has not carried out by a stop or a start.
     pub ordered_out: BTreeMap<At, u64>,
     /// Those of them that are ordered out only by the copy which the store is now, and whose agents were not seen to obey.
     pub copied: BTreeSet<At>,
     /// What the spec of each upgrade allows, by its place in the scenario.
     pub limits: Vec<Limits>,
-    /// What the upgrade allowed that ordered an instance out, until that is withdrawn or carried out by a stop: the store may
+    /// What the upgrade allowed that ordered an instance out, until that is withdrawn or carried out: the store may
     /// be replaced meanwhile by one that does not know the upgrade.
     pub ordered_under: BTreeMap<At, Limits>,
     /// Instances whose last directive lets them serve.

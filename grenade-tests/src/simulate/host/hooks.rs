@@ -70,7 +70,7 @@ impl SetOfHooks {
             }
             if !fails && !lies {
                 match hook.as_str() {
-                    "start" => drop(testbed.start(at, &tag)),
+                    "start" => drop(testbed.start_by_agent(at, &tag)),
                     "stop" => testbed.stop(at),
                     "stage" => drop(testbed.change(at, |slot, _| slot.staged.insert(tag.clone()))),
                     "remove" => drop(testbed.change(at, |slot, _| slot.staged.remove(&tag))),

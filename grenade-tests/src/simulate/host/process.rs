@@ -41,7 +41,7 @@ impl ServiceProcess for OwnProcess {
         if let Some(running) = self.running() {
             return Err(ProcessError::Running { pids: vec![running.pid] });
         }
-        let pid = self.node.testbed.start(self.at, target.tag.as_str());
+        let pid = self.node.testbed.start_by_agent(self.at, target.tag.as_str());
         Ok(Started { pid, ticks: 1 })
     }
 

@@ -56,6 +56,14 @@ impl Facts {
         }
     }
 
+    /// The agent of an instance starts a release. Where the last directive replaces what ran with this release, it is carried
+    /// out by that: what had ended by itself was not stopped before.
+    pub(in crate::simulate) fn started_by_agent(&mut self, at: At, tag: &str) {
+        if self.replaced_by.get(&at).is_some_and(|ordered| ordered == tag) {
+            self.stopped(at);
+        }
+    }
+
     /// Whether an instance was started, or came in, while no component could know of the window that was lost, and the first one
     /// after that was set not `OLD` ago: its agent may not have seen it yet.
     pub(super) fn precedes_first_window(&self, at: At, now: u64) -> bool {
@@ -142,8 +150,9 @@ mod tests {
     use super::*;
     use crate::simulate::silence::Counted;
     use crate::simulate::slot::{Behaviour, Running};
-    use tidegate_proto::ServiceVersion;
+    use tidegate_proto::record::directive::Disposition;
     use tidegate_proto::record::window::{BY_RECONCILIATION, Window};
+    use tidegate_proto::{Digest, Release, ServiceVersion};
 
     const PLACE: At = (0, 0);
 
@@ -332,6 +341,32 @@ mod tests {
         };
         assert_eq!(broken(100_000), None, "its agent may have lied of it");
         assert_eq!(broken(100_001), Some(4), "the next agent has started it");
+    }
+
+    /// What had ended by itself is replaced without a stop, and hangs later. It comes back outside a reconciled window while the
+    /// only other instance is drained.
+    #[test]
+    fn order_is_over_once_its_agent_starts_the_release() {
+        let broken = |started: Option<&str>| {
+            let mut judged = facts(|service| {
+                (service.instances, service.min_in_service) = (2, 1);
+                service.windows = vec![(0, 1, 2), (40_000, 1, 1)];
+            });
+            let (tag, version) = ("pantry-2".parse().unwrap(), ServiceVersion::new(2).unwrap());
+            let release_2 = Release { tag, sha256: Digest::ABSENT, version };
+            judged.directs(PLACE, &Disposition::Drain, 7_000);
+            judged.directs(PLACE, &Disposition::Replace { release: release_2 }, 9_900);
+            if let Some(tag) = started {
+                judged.started_by_agent(PLACE, tag);
+            }
+            let out = |since: u64| Slot { out: Some((since, Cause::Order)), ..release(None) };
+            let refused = Slot { came_at: 42_000, ..out(42_000) };
+            judged.taken_out(42_000, PLACE, &[(PLACE, refused), ((0, 1), out(19_000))].into(), "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(Some("pantry-2")), None, "its agent alone refuses it");
+        assert_eq!(broken(Some("pantry-1")), Some(4), "its agent has not carried out the order");
+        assert_eq!(broken(None), Some(4), "its agent has started nothing");
     }
 
     #[test]

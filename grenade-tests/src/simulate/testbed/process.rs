@@ -35,6 +35,12 @@ impl Testbed {
         pid
     }
 
+    /// The same, where its agent starts it.
+    pub(in crate::simulate) fn start_by_agent(&self, at: At, tag: &str) -> i32 {
+        self.state().facts.started_by_agent(at, tag);
+        self.start(at, tag)
+    }
+
     /// A person replaces what runs with another release, as a link that is switched and a graceful reload do: it answers all
     /// the time.
     pub(in crate::simulate) fn reload(&self, at: At, tag: &str, put_back: bool) {
