@@ -125,6 +125,8 @@ pub(super) struct Facts {
     pub late: BTreeSet<At>,
     /// When an operator enabled an instance again that they had disabled.
     pub shown: BTreeMap<At, u64>,
+    /// When a person removed the disable-file of an instance, where none was put and no release was started there since.
+    pub file_removed: BTreeMap<At, u64>,
     /// Instances that answer 200 beside a disable-file: their health checks do not heed it.
     pub unheeded: BTreeSet<At>,
     /// Until when the leader may read the store late, in milliseconds.
@@ -331,8 +333,7 @@ impl Facts {
         let is_not_refused = self.obeys_former(at, version, now)
             || self.precedes_first_window(at, now)
             || self.is_cut_off_unbound(at, now);
-        // What a person shows again answers before its agent can see that they removed their file.
-        let is_shown = self.shown.get(&at).is_some_and(|shown| now < shown + 100);
+        let is_shown = self.is_removal_unseen(at, now);
         // No agent refuses what runs while something lies in its place, nor before the next one can see it.
         let is_unseen = self.byzantine.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
         // No agent can do more than hide it.
@@ -354,11 +355,6 @@ impl Facts {
         let undoing = self.services.get(at.0).and_then(|service| service.undoing);
         let uses_it = undoing.is_some_and(|(needs, _)| version >= needs);
         self.late.contains(&at) || uses_it && !self.silent.is_known(at)
-    }
-
-    /// An instance is in again, or may be, without its agent: a person removed the disable-file, or nothing heeds it.
-    pub(super) fn shown_again(&mut self, now: u64, at: At) {
-        self.shown.insert(at, now);
     }
 
     /// The stop of an instance ends: what an order takes out next is drained for its own time.

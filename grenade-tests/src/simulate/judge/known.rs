@@ -49,6 +49,7 @@ impl Facts {
     /// does before it comes into rotation.
     pub(in crate::simulate) fn started(&mut self, at: At, version: u32) {
         self.newcomer_starts(at);
+        self.file_removed.remove(&at);
         let is_outside =
             self.services.get(at.0).is_some_and(|service| !service.admitted().contains(&version));
         if is_outside && self.knows_no_window(at) {
@@ -85,6 +86,24 @@ impl Facts {
         let away_until = away.into_iter().filter_map(|until| until.get(&at.1)).max();
         let is_cut = away_until.is_some_and(|until| now < until.saturating_add(SEEN));
         is_cut && !self.bound.contains(&at) && !self.silent.is_known(at)
+    }
+
+    /// An instance is in again, or may be, without its agent: a person removed the disable-file, or nothing heeds it.
+    pub(in crate::simulate) fn shown_again(&mut self, now: u64, at: At) {
+        self.shown.insert(at, now);
+    }
+
+    /// A person removes the disable-file of an instance.
+    pub(in crate::simulate) fn person_removed_file(&mut self, now: u64, at: At) {
+        self.shown_again(now, at);
+        self.file_removed.insert(at, now);
+    }
+
+    /// Whether the agent of an instance may not have seen yet that a person removed the disable-file. Beside a person's file it
+    /// puts none of its own, so that what it refuses comes in with the removal, or once its health URL answers 200 after that. An
+    /// agent that has seen it puts its file, and one that starts a release looks right before that.
+    pub(super) fn is_removal_unseen(&self, at: At, now: u64) -> bool {
+        self.file_removed.get(&at).is_some_and(|removed| now < removed + SEEN)
     }
 
     /// Whether a person showed an instance not `OLD` ago at a version that the window does not admit. Its agent hides it again,
@@ -288,6 +307,25 @@ mod tests {
         assert!(!judged.is_shown_outside(PLACE, &later, 60_001), "its agent has started it since");
         judged.services[0].windows.push((1_000, 1, 2));
         assert!(!judged.is_shown_outside(PLACE, &slot, 60_000), "the window admits it");
+    }
+
+    #[test]
+    fn removed_file_lets_in_until_its_agent_can_see_that() {
+        let broken = |now: u64, change: fn(&mut Facts)| {
+            let mut judged = facts(|service| service.windows = vec![(0, 1, 1)]);
+            judged.person_removed_file(60_000, PLACE);
+            change(&mut judged);
+            judged.came_in(now, PLACE, (2, None), "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(59_999 + SEEN, |_| ()), None);
+        assert_eq!(broken(60_000 + SEEN, |_| ()), Some(2), "its agent has had time to hide it");
+        assert_eq!(broken(61_000, |judged| judged.started(PLACE, 2)), Some(2), "its agent has looked since");
+        let is_of_another = |judged: &mut Facts| {
+            judged.file_removed.clear();
+            judged.person_removed_file(60_000, (0, 1));
+        };
+        assert_eq!(broken(61_000, is_of_another), Some(2), "the file of another instance was removed");
     }
 
     #[test]

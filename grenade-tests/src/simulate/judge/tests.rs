@@ -222,10 +222,10 @@ fn version_outside_the_window_that_comes_in_breaks_rule_2() {
     judged.services[0].windows.push((30_000, 2, 2));
     judged.came_in(60_000, PLACE, (2, None), "pantry/n0");
     assert_eq!(rules(&judged), NONE);
-    judged.shown_again(60_000, PLACE);
+    judged.person_removed_file(60_000, PLACE);
     judged.came_in(60_001, PLACE, (1, None), "pantry/n0");
     assert_eq!(rules(&judged), NONE, "its agent cannot have seen that yet");
-    judged.came_in(61_000, PLACE, (1, None), "pantry/n0");
+    judged.came_in(60_000 + SEEN, PLACE, (1, None), "pantry/n0");
     assert_eq!(rules(&judged), [2]);
 }
 

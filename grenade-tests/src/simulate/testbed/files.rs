@@ -56,7 +56,7 @@ impl Testbed {
         // Something else may have removed it before.
         if is_meant {
             let now = self.now();
-            self.state().facts.shown_again(now, at);
+            self.state().facts.person_removed_file(now, at);
             drop(self.remove(at.1, &file));
         }
     }

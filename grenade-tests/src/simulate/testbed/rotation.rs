@@ -46,6 +46,9 @@ impl Testbed {
         let Some(slot) = state.slots.get_mut(&at) else { return };
         let serves = slot.is_healthy(now) && !(hidden && slot.heeds(now));
         slot.file_at = if hidden { slot.file_at.or(Some(now)) } else { None };
+        if hidden {
+            state.facts.file_removed.remove(&at);
+        }
         if by_agent && slot.hidden_at.is_none() {
             slot.hidden_at = Some(now);
         } else if !by_agent {
@@ -244,6 +247,38 @@ mod tests {
         assert_eq!(broken_beside_a_file(shows).await, [2], "its agent lets it in");
         let is_shown = |testbed: &Testbed| testbed.removed_by_person(PLACE, |_| true);
         assert_eq!(broken_beside_a_file(is_shown).await, none, "a person enables it");
+    }
+
+    /// The rules that are broken where a person removes the disable-file of a version outside the window, a second later this
+    /// happens, and it answers 200 so many milliseconds after the removal.
+    async fn broken_after_removal(fails_for: u64, then: fn(&Testbed)) -> Vec<u8> {
+        let service = ServiceFacts { instances: 1, windows: vec![(0, 1, 1)], ..ServiceFacts::default() };
+        let facts = Facts { services: vec![service], ..Facts::default() };
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let releases = [("pantry-2".to_owned(), Behaviour::good(2, 0))].into();
+        let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
+        testbed.write(0, &disable_file("pantry"), b"kept out by hand".to_vec()).unwrap();
+        testbed.start(PLACE, "pantry-2");
+        seconds_pass(&testbed, 2).await;
+        testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Health, now + fails_for));
+        testbed.removed_by_person(PLACE, |_| true);
+        seconds_pass(&testbed, 1).await;
+        then(&testbed);
+        seconds_pass(&testbed, 9).await;
+        let state = testbed.state();
+        assert!(state.slots[&PLACE].serves, "it came in");
+        state.facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn removal_of_a_file_is_unseen_until_another_is_there() {
+        assert_eq!(broken_after_removal(3_000, |_| ()).await, Vec::<u8>::new());
+        assert_eq!(broken_after_removal(6_000, |_| ()).await, [2], "its agent has had time to hide it");
+        let hides_and_shows = |testbed: &Testbed| {
+            testbed.write(0, &disable_file("pantry"), BY_AGENT.to_vec()).unwrap();
+            drop(testbed.remove(0, &disable_file("pantry")));
+        };
+        assert_eq!(broken_after_removal(3_000, hides_and_shows).await, [2], "its agent lets it in");
     }
 
     #[tokio::test(start_paused = true)]
