@@ -7,6 +7,8 @@
 //! * An instance that is out of rotation, or refused and hidden by its agent, and whose claim is not applied raises no
 //!   ceiling. Nor does one whose agent obeyed a lower ceiling than what it runs, and had another version admitted, or
 //!   hides it and did not have it admitted after that window was set.
+//! * An instance that its agent has refused and leaves in rotation gets room also where no claim of its service is applied,
+//!   while nothing acts on the store.
 //! * The ceiling of a window that the former store had replaced by a later one is not kept for versions that do not run,
 //!   unless an upgrade of the service moves instances inside it.
 //! * Every instance that is not disregarded runs a known version inside the new window, so that no instance is refused

@@ -28,7 +28,7 @@ pub struct Proposal {
     pub databases: Vec<(UpgradeId, TermId, Revision)>,
     /// Every instance that contradicts the store.
     pub witnesses: Vec<Witness>,
-    /// The windows of the services of these witnesses.
+    /// The windows of the services of these witnesses, and those raised for what serves above them.
     pub windows: Vec<WindowChange>,
     /// What runs where.
     pub instances: Vec<Runs>,

@@ -1,7 +1,7 @@
 //! How a plan to reconcile is computed: which claims count, which record follows from them, and which windows.
 
 use super::Refusal;
-use super::ceiling::kept;
+use super::ceiling::{kept, make_room};
 use super::listed::listed;
 use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 use super::refused::{MOST_WINDOWS, for_the_next_plan, lost_rollback, outside};
@@ -44,8 +44,11 @@ impl Planned {
         let witnesses = claims.witnesses(&body);
         let services: BTreeSet<&ServiceName> = witnesses.iter().map(|w| &w.instance.service).collect();
         demand_readable(fleet, &services)?;
-        let windows: Vec<WindowChange> =
+        let mut windows: Vec<WindowChange> =
             services.iter().map(|service| claims.window(service, &witnesses)).collect();
+        if contradiction == Contradiction::Supported {
+            make_room(fleet, choices, &mut windows);
+        }
         let instances = claims.instances(contradiction, &services, &windows, &witnesses);
         body.listed = listed(fleet, &instances)?;
         let proposal = Proposal {

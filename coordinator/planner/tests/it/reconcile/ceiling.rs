@@ -4,9 +4,9 @@ use super::{apply, blank_in_mid_roll, disregard, elect, publish, testify, versio
 use crate::sim::{Store, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::Choices;
-use tidegate_proto::record::report::{Rotation, Step};
+use tidegate_proto::record::report::{Rotation, Step, Witness};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Key, ServiceVersion};
+use tidegate_proto::{Key, Revision, ServiceVersion};
 
 /// Two instances obeyed the window [1, 1] of a store that is blank now, and n2 has joined the blank one at version 2.
 fn with_a_newcomer(rotation: Rotation) -> World {
@@ -188,4 +188,40 @@ fn ceiling_of_an_upgrade_that_rolls_is_kept() {
     assert_eq!(window(&world), Some((1, 2)));
     apply(&mut world, &Choices::default()).unwrap();
     assert_eq!(window(&world), Some((1, 2)));
+}
+
+/// Two nodes of another service obeyed a former store. Of this service nothing is claimed: the agent of n0 has lost its
+/// journal, and has refused version 2 by the window [1, 1] of the store.
+fn refused_without_a_claim(rotation: Rotation, never_admitted: bool) -> World {
+    let mut world = World::at_version_1(2);
+    elect(&mut world, 9);
+    world.store.put(Key::Window(service()), up_to(version(1)));
+    let mut claims = world.agents[&node(0)].report.clone();
+    let term = Some("former".parse().unwrap());
+    claims.witness = Witness { term, floor: Some(version(1)), reconciled: Revision::ABSENT };
+    for n in [0, 1] {
+        world.store.put(Key::Report("worker".parse().unwrap(), node(n)), claims.clone());
+    }
+    let report = &mut world.agents.get_mut(&node(0)).unwrap().report;
+    (report.version, report.rotation) = (Some(version(2)), rotation);
+    report.step = Step::Refused { reason: "above the ceiling".into() };
+    report.never_admitted = never_admitted;
+    world.publish(&node(0));
+    world
+}
+
+#[test]
+fn what_serves_without_a_claim_gets_room() {
+    let mut world = refused_without_a_claim(Rotation::In, false);
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 2)), "the lost store may have admitted it");
+    let outside = "n0: it runs version 2, outside the new window [1, 1]";
+    let no_room = [(Rotation::Out, false), (Rotation::Leaving, false), (Rotation::In, true)];
+    for (rotation, never_admitted) in no_room {
+        let mut world = refused_without_a_claim(rotation, never_admitted);
+        let refused = apply(&mut world, &Choices::default()).unwrap_err();
+        assert!(refused.message.contains(outside), "{refused}");
+        apply(&mut world, &disregard(&[0])).unwrap();
+        assert_eq!(window(&world), Some((1, 1)), "{rotation:?}");
+    }
 }
