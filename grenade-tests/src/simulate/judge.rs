@@ -8,6 +8,7 @@ mod newcomer;
 mod put_back;
 mod returns;
 mod service;
+mod shown;
 mod uncovered;
 
 pub(super) use drains::COUNTED;
