@@ -49,11 +49,12 @@ impl Inputs {
     }
 
     /// The version and the release of the last admission, where the journal lacks it: it has none, and that was in this boot of
-    /// the machine; or it has an older one in this store, after which another agent with the node's name was admitted. What that
-    /// agent started is what the machine starts again in a boot, as far as is known.
+    /// the machine; or it has an older one, of this store or of one before its reconciliation, after which another agent with the
+    /// node's name was admitted. What that agent started is what the machine starts again in a boot, as far as is known.
     pub fn unjournalled(&self, own: &Identity, journal: &Journal) -> Option<(ServiceVersion, ReleaseTag)> {
         let admitted = self.admitted.as_ref()?;
-        let last = journal.admission();
+        // What was admitted by a former store was so before this one was reconciled.
+        let last = journal.admission().max(journal.witness.reconciled);
         let is_lacked = match journal.admitted {
             None => admitted.identity.boot == own.boot,
             Some(_) => admitted.identity.nonce != own.nonce && last.exists() && last < self.inventory,
@@ -386,6 +387,12 @@ mod tests {
         assert_eq!(named_in("later", "own", 8), None, "the agent itself was admitted");
         assert_eq!(named("own", 8), None, "the agent itself was admitted");
         assert_eq!(named("another", 9), None, "the agent was admitted since");
-        assert_eq!(named("another", 0), None, "it is not known which is older since a reconciliation");
+        let admitted = Admitted { version, release: None, revision: Revision(3) };
+        let mut journal = Journal { admitted: Some(admitted), ..Journal::default() };
+        for (reconciled, release) in [(8, Some((version, tag.clone()))), (10, None)] {
+            journal.reconcile(Revision(reconciled));
+            let inputs = recorded(version, Some(tag.clone()), "another");
+            assert_eq!(inputs.unjournalled(&own(), &journal), release, "reconciled at {reconciled}");
+        }
     }
 }
