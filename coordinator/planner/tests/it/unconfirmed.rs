@@ -5,7 +5,7 @@ use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 use tidegate_proto::{Key, Revision};
 
 /// In the roll, and nothing is ordered out yet. One must stay, and one may be out.
@@ -64,6 +64,29 @@ fn one_being_verified_is_not_yet_back_in_rotation() {
             assert!(!is_drained(&world, 1 - first), "{rotation:?}, {health:?}: two would be out by order");
         }
     }
+}
+
+/// It runs the new release, whose health URL flaps, and did not answer 200 in the last look. Nothing runs on the other one.
+#[test]
+fn one_that_flaps_while_verified_is_not_drained_last() {
+    let mut world = rolling(2);
+    let is_verified = |world: &World, n: usize| world.agents[&node(n)].report.step == Step::Verifying;
+    world.until("one is verified", |world| is_verified(world, 0) || is_verified(world, 1));
+    let first = usize::from(!is_verified(&world, 0));
+    world.roll_back();
+    let is_moving =
+        |world: &World| matches!(world.phase(), Phase::RollingBack { step: RollbackStep::Move, .. });
+    world.until("instances go back", is_moving);
+    reports(&mut world, first, Step::Verifying, Rotation::Unknown, Health::Unhealthy);
+    reports(&mut world, 1 - first, Step::Serving, Rotation::Unknown, Health::Unhealthy);
+    for _ in 0..5 {
+        let (_, plan) = world.turn();
+        assert!(!is_drained(&world, first), "no other one answers 200");
+        assert!(!plan.waiting.is_empty(), "it says what it waits for");
+    }
+    reports(&mut world, 1 - first, Step::Serving, Rotation::In, Health::Healthy);
+    world.turn();
+    assert!(is_drained(&world, first), "the other one answers 200");
 }
 
 /// Its directive was restored while it was unhealthy, or a person retried it. Its agent obeys it as a new order, and has not put

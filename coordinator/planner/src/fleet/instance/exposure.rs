@@ -66,10 +66,13 @@ impl Instance {
         healthy && self.exposure() == Exposure::In
     }
 
-    /// Whether no order takes it out and its health URL answers 200: balancers send it requests, or are about to.
-    pub fn answers_200(&self) -> bool {
-        let answers = |report: &Stored<Report>| matches!(report.rotation, Rotation::In | Rotation::Returning);
-        self.exposure() != Exposure::Away && self.report.as_ref().is_some_and(answers)
+    /// Whether no order takes it out, it is shown and not confirmed to be in rotation, and its health URL answers 200 or, while
+    /// it is verified, may do so at once: balancers send it requests, or are about to.
+    pub fn may_answer_200(&self) -> bool {
+        let is_shown =
+            |report: &Stored<Report>| matches!(report.rotation, Rotation::Returning | Rotation::Unknown);
+        matches!(self.exposure(), Exposure::Unconfirmed | Exposure::Between)
+            && self.report.as_ref().is_some_and(is_shown)
     }
 
     fn is_ordered_out(&self) -> bool {

@@ -10,7 +10,8 @@
 //!   `max_unavailable` of one domain get no requests. So a hiccup of all takes no more out than a roll would, and a
 //!   fleet that is unhealthy for good still moves, one after the other.
 //! * One whose health URL answers 200, and whose rotation no balancer confirms, is judged by the others that answer 200:
-//!   another one that may be in rotation again at once does not answer for it.
+//!   another one that may be in rotation again at once does not answer for it. So is one that is shown to be verified and
+//!   did not answer 200 in its last look: one that flaps serves most of the time.
 //! * One that is healthy and is not seen in rotation is not taken out where its order would be withdrawn at once: its agent
 //!   may have carried out the order by then. That holds also where its health URL did not answer 200 in the last look.
 //! * One that is healthy in rotation, and not in service because of the version that it runs, answers requests as well as
@@ -142,7 +143,7 @@ impl Budget {
         let exposure = instance.exposure();
         if !self.may_take_unhealthy(exposure)
             || instance.is_well() && !self.may_take_well()
-            || exposure != Exposure::In && instance.answers_200() && !self.may_take_returning(instance)
+            || instance.may_answer_200() && !self.may_take_returning(instance)
             || exposure == Exposure::Possible && self.would_be_withdrawn(instance)
         {
             return false;
@@ -177,7 +178,8 @@ impl Budget {
         self.reachable.overdue || self.well > self.min_in_service && missing < self.max_unavailable
     }
 
-    /// Of one whose health URL answers 200 and that is not confirmed to be in rotation: balancers may send it requests.
+    /// Of one whose health URL answers 200, or may at once, and that is not confirmed to be in rotation: balancers may send it
+    /// requests.
     fn may_take_returning(&self, instance: &Instance) -> bool {
         if mutant::is("returning-is-not-in-rotation") {
             return true;
