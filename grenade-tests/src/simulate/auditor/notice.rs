@@ -107,6 +107,7 @@ fn bounded(facts: &mut Facts, place: usize, window: &Window, revision: Option<i6
 /// A directive of an instance was written.
 fn directed(testbed: &Testbed, state: &mut State, at: At, directive: &Directive, revision: Option<i64>) {
     let (now, id, disposition) = (testbed.now(), directive.upgrade.as_str(), &directive.disposition);
+    let is_carried_out = state.facts.is_carried_out((at, state.slots.get(&at)), disposition, now);
     state.facts.directs(at, disposition, now);
     if revision.is_none() {
         return;
@@ -116,6 +117,10 @@ fn directed(testbed: &Testbed, state: &mut State, at: At, directive: &Directive,
     let is_of_it = upgrade.is_some_and(|place| state.facts.limits_of(at.0, place).is_some());
     let drains = is_of_it && *disposition == Disposition::Drain;
     state.facts.orders(at, disposition, upgrade);
+    // Such as one that became unreadable, and is put back.
+    if is_carried_out {
+        state.facts.stopped(at);
+    }
     if drains && ends::drains(&mut state.facts, testbed.names(), at, id, now) {
         testbed.changed().notify_one();
     }

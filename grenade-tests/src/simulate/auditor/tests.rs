@@ -5,6 +5,7 @@ use super::*;
 use crate::simulate::event_log::EventLog;
 use crate::simulate::judge::{Facts, Limits, ServiceFacts};
 use crate::simulate::names::Names;
+use crate::simulate::slot::Behaviour;
 use serde_json::json;
 use tidegate_proto::record::upgrade::PhaseName;
 
@@ -187,6 +188,34 @@ async fn order_that_only_a_copy_has_is_lost_with_it() {
     assert!(is_ordered_out(), "its agent may obey the copy's order");
     Auditor::follow_copy(history, &Directives::new(), &Embedded::in_memory(), testbed.clone()).await.unwrap();
     assert!(!is_ordered_out(), "a blank store took the place of the copy");
+}
+
+/// Whether a directive that is put back orders an instance out, after its agent has started this release under it.
+async fn orders_again(started: &str, then: fn(&Testbed)) -> bool {
+    let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+    let releases = ["pantry-1.0.0", "pantry-2.0.0"].map(|tag| (tag.to_owned(), Behaviour::good(2, 0)));
+    let facts = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
+    let testbed = Testbed::new(names, releases.into(), EventLog::new(false), facts);
+    let store = Embedded::in_memory();
+    let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+    let mut client = store.client().await.unwrap();
+    let key = Key::Directive("pantry".parse().unwrap(), "n00".parse().unwrap());
+    client.put(Prefix::default().key(&key), REPLACES, None).await.unwrap();
+    auditor.catch_up(&store).await.unwrap();
+    testbed.start_by_agent((0, 0), started);
+    then(&testbed);
+    for text in [UNREADABLE, REPLACES] {
+        client.put(Prefix::default().key(&key), text, None).await.unwrap();
+    }
+    auditor.catch_up(&store).await.unwrap();
+    testbed.state().facts.ordered_out.contains_key(&(0, 0))
+}
+
+#[tokio::test(start_paused = true)]
+async fn directive_put_back_that_is_carried_out_is_no_new_order() {
+    assert!(!orders_again("pantry-2.0.0", |_| ()).await);
+    assert!(orders_again("pantry-1.0.0", |_| ()).await, "its agent has started another release");
+    assert!(orders_again("pantry-2.0.0", |testbed| testbed.crash((0, 0))).await, "its release has ended");
 }
 
 #[tokio::test(start_paused = true)]

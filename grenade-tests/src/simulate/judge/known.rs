@@ -5,6 +5,7 @@ use super::super::misled::lasted_until;
 use super::super::slot::{At, Cause, Slot};
 use super::{Facts, LAG, OLD, SEEN};
 use tidegate_proto::ReleaseTag;
+use tidegate_proto::record::directive::Disposition;
 
 impl Facts {
     /// Whether an order was given while a person kept the instance out, or before a coordinator could know that they no longer
@@ -63,6 +64,21 @@ impl Facts {
         if self.replaced_by.get(&at).is_some_and(|ordered| ordered == tag) {
             self.stopped(at);
         }
+    }
+
+    /// Whether a directive, which is written now, says again what is carried out: the release of the last order is in rotation,
+    /// and its agent takes nothing out.
+    pub(in crate::simulate) fn is_carried_out(
+        &self,
+        (at, slot): (At, Option<&Slot>),
+        disposition: &Disposition,
+        now: u64,
+    ) -> bool {
+        let Disposition::Replace { release } = disposition else { return false };
+        let tag = release.tag.as_str();
+        let is_ordered = self.replaced_by.get(&at).is_some_and(|ordered| ordered == tag);
+        let runs = |slot: &Slot| slot.serves && slot.alive(now).is_some_and(|run| run.tag == tag);
+        is_ordered && slot.is_some_and(runs) && !self.ordered_out.contains_key(&at)
     }
 
     /// Whether an instance was started, or came in, while no component could know of the window that was lost, and the first one
@@ -140,7 +156,6 @@ mod tests {
     use super::*;
     use crate::simulate::silence::Counted;
     use crate::simulate::slot::{Behaviour, Running};
-    use tidegate_proto::record::directive::Disposition;
     use tidegate_proto::record::window::{BY_RECONCILIATION, Window};
     use tidegate_proto::{Digest, Release, ServiceVersion};
 
