@@ -245,8 +245,8 @@ pub struct Hooks {
     /// Removes a release's code.
     pub remove: Option<Vec<String>>,
     /// Says by its exit code whether the service runs, as init scripts do: 0 it runs, 1 to 3 it does not. Asked while the
-    /// service does not listen, except while the agent stops or starts it; with `{node}` and `{service}` only. Absent: that
-    /// it has ended is not known.
+    /// service does not listen, also before a start: nothing is started beside what it says runs; with `{node}` and
+    /// `{service}` only. Absent: that it has ended is not known.
     pub status: Option<Vec<String>>,
     /// How long each may take.
     #[serde(default = "one_minute")]

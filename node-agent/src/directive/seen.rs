@@ -24,6 +24,8 @@ pub(crate) struct Seen {
     pub masked: bool,
     /// The status hook has said more than once that the service does not run.
     pub gone: bool,
+    /// The status hook says that the service runs, which does not listen. Asked before a start only.
+    pub runs: bool,
     /// What the addresses answered, in words.
     pub said: Said,
     /// Readiness, debounced.

@@ -119,7 +119,8 @@ impl Context<'_> {
     /// The phase of what something else has started since its stop: `next`, or a failure where the order stops it once more
     /// and too many of its stops were undone so.
     fn once_started_again(&self, next: Phase) -> Phase {
-        let is_stopped_again = self.phase_once_admitted() == Phase::Draining;
+        // What does not answer cannot be admitted: it is stopped under every order.
+        let is_stopped_again = self.seen.runs || self.phase_once_admitted() == Phase::Draining;
         if !is_stopped_again || self.timers.undone_stops < UNDONE_STOPS {
             return next;
         }
@@ -175,6 +176,11 @@ impl Context<'_> {
             // Begun, and its end was not seen: what answers shows whether it worked; it is not run a second time.
             _ if self.seen.hook == HookState::Ended => self.unknown_outcome(),
             _ if self.seen.hook == HookState::EarlierBoot => self.start_again(),
+            // Something else has started it since its stop, and it does not answer.
+            _ if self.seen.runs => match self.start_again() {
+                Act::Enter(next) => Act::Enter(self.once_started_again(next)),
+                act => act,
+            },
             // The agent ended before it started it: the window may have moved since, or the configuration names no driver now.
             _ if self.seen.readmit && self.seen.store || !self.has_driver() => Act::Enter(Phase::Stopped),
             _ if !may_start => Act::Wait,

@@ -114,6 +114,12 @@ impl Observer {
             _ => InFlight::NotAsked,
         };
         let gone = self.ask_status(phase, alive, now).await;
+        let runs = match &self.driver {
+            Some(driver) if alive == Alive::Silent && matches!(phase, Phase::Starting { .. }) => {
+                driver.still_runs(limit).await
+            }
+            _ => false,
+        };
         Seen {
             now,
             store: false,
@@ -122,6 +128,7 @@ impl Observer {
             ready: is_ready,
             masked,
             gone,
+            runs,
             said,
             health,
             file,
@@ -175,8 +182,8 @@ fn moves(phase: &Phase) -> bool {
     matches!(phase, Phase::Draining | Phase::Verifying | Phase::Fresh)
 }
 
-/// Whether the status hook is asked about what does not listen: not while the agent stops or starts it, nor after a stop
-/// that was confirmed.
+/// Whether the status hook is asked whether what does not listen has ended: not while the agent stops or starts it, nor after
+/// a stop that was confirmed.
 pub(crate) fn asks_status(phase: &Phase) -> bool {
     !matches!(phase, Phase::Stopping | Phase::Stopped | Phase::Starting { .. })
 }

@@ -1,9 +1,11 @@
-//! How far one look goes.
+//! How far one look goes, and what the status hook says before a start.
 
-use super::story::{Story, release};
-use crate::host::Target;
+use super::story::{Story, order, release, replace};
+use crate::directive::act::Act;
+use crate::host::{HookState, Target};
 use crate::journal::Phase;
 use crate::report::observe;
+use tidegate_proto::record::directive::Disposition;
 
 fn still_valid(story: &Story, from: &Phase, to: &Phase) -> bool {
     observe::is_look_still_valid(&story.service, from, to, &story.seen)
@@ -62,4 +64,30 @@ fn status_is_asked_unless_the_agent_stops_or_starts() {
     let asked = [Phase::Fresh, Phase::Verifying, Phase::Serving, Phase::failed("verifying", "late", true)];
     assert!(asked.iter().all(observe::asks_status));
     assert!(![Phase::Stopping, Phase::Stopped, starting].iter().any(observe::asks_status));
+}
+
+/// Its stop hook said yes and did nothing while the service was down, and its own supervisor has started it since. It does not
+/// listen.
+#[test]
+fn nothing_is_started_beside_what_status_says_runs() {
+    let target = Target::from(&release(2));
+    for disposition in [replace(2), Disposition::Serve { returning: true }] {
+        let mut story = Story::serving().by_hooks();
+        story.disabled().ordered(order(9, disposition.clone()));
+        story.silent().pass(60);
+        story.enter(Phase::Starting { target: target.clone() });
+        assert_eq!(story.act(), Act::Start(target.clone()), "{disposition:?}");
+        story.seen.runs = true;
+        assert_eq!(story.act(), Act::Enter(Phase::Stopping), "{disposition:?}");
+        story.seen.store = false;
+        assert_eq!(story.act(), Act::Wait, "{disposition:?}: another agent may manage it");
+        story.seen.store = true;
+        story.timers.undone_stops = 2;
+        let act = story.act();
+        let is_named = matches!(&act, Act::Enter(Phase::Failed { at, reason, hidden: true })
+            if at == "stopping" && reason.contains("after each of 3 stops"));
+        assert!(is_named, "{disposition:?}: {act:?}");
+        story.seen.hook = HookState::Ended;
+        assert_eq!(story.act(), Act::Wait, "{disposition:?}: the start hook has started it");
+    }
 }

@@ -91,6 +91,7 @@ impl Story {
             ready: true,
             masked: false,
             gone: false,
+            runs: false,
             said: Said::default(),
             health: Health::Healthy,
             file: DisableFile::Absent,
