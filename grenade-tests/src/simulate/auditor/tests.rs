@@ -26,10 +26,26 @@ fn nowhere() -> Testbed {
     Testbed::new(Names::default(), BTreeMap::new(), EventLog::new(false), Facts::default())
 }
 
-async fn put(store: &Embedded, service: &str, text: &str) {
-    let key = Key::Active(service.parse().unwrap());
+/// One service on one node.
+fn pantry() -> Names {
+    Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] }
+}
+
+fn report_key() -> Key {
+    Key::Report("pantry".parse().unwrap(), "n00".parse().unwrap())
+}
+
+fn directive_key() -> Key {
+    Key::Directive("pantry".parse().unwrap(), "n00".parse().unwrap())
+}
+
+async fn write(store: &Embedded, key: &Key, text: &str) {
     let mut client = store.client().await.unwrap();
-    client.put(Prefix::default().key(&key), text, None).await.unwrap();
+    client.put(Prefix::default().key(key), text, None).await.unwrap();
+}
+
+async fn put(store: &Embedded, service: &str, text: &str) {
+    write(store, &Key::Active(service.parse().unwrap()), text).await;
 }
 
 /// Revisions that count as written by a person, of a store and of its copy: after so much was written to the store before
@@ -72,10 +88,9 @@ async fn record_that_became_unreadable_later_is_no_persons() {
 async fn store_knows_its_own_terms_and_those_it_is_reconciled_with() {
     let store = Embedded::in_memory();
     let auditor = Auditor::begin(&store, nowhere(), 0).await.unwrap();
-    let mut client = store.client().await.unwrap();
     let given = r#"{"schema":1,"address":"http://c0:1","at":1}"#;
     for (key, text) in [(Key::Term("own".parse().unwrap()), given), (Key::Reconciliation, RECONCILED)] {
-        client.put(Prefix::default().key(&key), text, None).await.unwrap();
+        write(&store, &key, text).await;
     }
     auditor.catch_up(&store).await.unwrap();
     let found = ["own", "former", "other"].map(|term| auditor.origin(term));
@@ -104,17 +119,14 @@ async fn direct(store: &Embedded, disposition: &str) {
         "schema": 1, "upgrade": "u0", "disposition": {"name": disposition},
         "drain": {}, "health": {}, "term": "t1",
     });
-    let key = Key::Directive("pantry".parse().unwrap(), "n00".parse().unwrap());
-    let mut client = store.client().await.unwrap();
-    client.put(Prefix::default().key(&key), text.to_string(), None).await.unwrap();
+    write(store, &directive_key(), &text.to_string()).await;
 }
 
 /// In which second an instance was ordered out, and in which its last directive was written, as the judge knows it once a copy
 /// has taken the store's place. The copy was made between these directives.
 async fn ordered(before: &[&str], after: &[&str]) -> [Option<u64>; 2] {
-    let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
     let facts = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
-    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), facts);
+    let testbed = Testbed::new(pantry(), BTreeMap::new(), EventLog::new(false), facts);
     let store = Embedded::in_memory();
     let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
     for disposition in before {
@@ -171,14 +183,11 @@ async fn drain_in_another_service_is_no_step_of_a_roll() {
 
 #[tokio::test(start_paused = true)]
 async fn order_that_only_a_copy_has_is_lost_with_it() {
-    let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
     let facts = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
-    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), facts);
+    let testbed = Testbed::new(pantry(), BTreeMap::new(), EventLog::new(false), facts);
     let store = Embedded::in_memory();
     let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
-    let mut client = store.client().await.unwrap();
-    let key = Key::Directive("pantry".parse().unwrap(), "n00".parse().unwrap());
-    client.put(Prefix::default().key(&key), REPLACES, None).await.unwrap();
+    write(&store, &directive_key(), REPLACES).await;
     auditor.catch_up(&store).await.unwrap();
     let (history, copy) = (auditor.history(), store.restored_in_memory());
     let is_ordered_out = || testbed.state().facts.ordered_out.contains_key(&(0, 0));
@@ -192,20 +201,17 @@ async fn order_that_only_a_copy_has_is_lost_with_it() {
 
 /// Whether a directive that is put back orders an instance out, after its agent has started this release under it.
 async fn orders_again(started: &str, then: fn(&Testbed)) -> bool {
-    let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
     let releases = ["pantry-1.0.0", "pantry-2.0.0"].map(|tag| (tag.to_owned(), Behaviour::good(2, 0)));
     let facts = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
-    let testbed = Testbed::new(names, releases.into(), EventLog::new(false), facts);
+    let testbed = Testbed::new(pantry(), releases.into(), EventLog::new(false), facts);
     let store = Embedded::in_memory();
     let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
-    let mut client = store.client().await.unwrap();
-    let key = Key::Directive("pantry".parse().unwrap(), "n00".parse().unwrap());
-    client.put(Prefix::default().key(&key), REPLACES, None).await.unwrap();
+    write(&store, &directive_key(), REPLACES).await;
     auditor.catch_up(&store).await.unwrap();
     testbed.start_by_agent((0, 0), started);
     then(&testbed);
     for text in [UNREADABLE, REPLACES] {
-        client.put(Prefix::default().key(&key), text, None).await.unwrap();
+        write(&store, &directive_key(), text).await;
     }
     auditor.catch_up(&store).await.unwrap();
     testbed.state().facts.ordered_out.contains_key(&(0, 0))
@@ -221,8 +227,7 @@ async fn directive_put_back_that_is_carried_out_is_no_new_order() {
 #[tokio::test(start_paused = true)]
 async fn copy_is_obeyed_once_it_is_reconciled_itself() {
     let reconcile = async |store: &Embedded| {
-        let mut client = store.client().await.unwrap();
-        client.put(Prefix::default().key(&Key::Reconciliation), RECONCILED, None).await.unwrap();
+        write(store, &Key::Reconciliation, RECONCILED).await;
     };
     let store = Embedded::in_memory();
     let auditor = Auditor::begin(&store, nowhere(), 0).await.unwrap();
@@ -244,33 +249,27 @@ async fn copy_is_obeyed_once_it_is_reconciled_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn store_that_is_reconciled_without_an_agent_does_not_bind_it() {
-    let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
-    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), Facts::default());
-    let put = async |store: &Embedded, key: &Key, text: &str| {
-        let mut client = store.client().await.unwrap();
-        client.put(Prefix::default().key(key), text, None).await.unwrap();
-    };
+    let testbed = Testbed::new(pantry(), BTreeMap::new(), EventLog::new(false), Facts::default());
     let store = Embedded::in_memory();
     let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
-    put(&store, &Key::Report("pantry".parse().unwrap(), "n00".parse().unwrap()), REPORTS).await;
+    write(&store, &report_key(), REPORTS).await;
     auditor.catch_up(&store).await.unwrap();
     let (directives, blank) = (auditor.directives(), Embedded::in_memory());
     let auditor =
         Auditor::follow_copy(auditor.history(), &directives, &blank, testbed.clone()).await.unwrap();
     let is_uncovered = || testbed.state().facts.obeyed.is_uncovered((0, 0), u64::MAX - 1);
-    put(&blank, &Key::Reconciliation, RECONCILED).await;
+    write(&blank, &Key::Reconciliation, RECONCILED).await;
     auditor.catch_up(&blank).await.unwrap();
     assert!(is_uncovered(), "its claim is not among those that were applied");
     let covers = RECONCILED.replace("\"terms\"", "\"revision\":30,\"terms\"");
-    put(&blank, &Key::Reconciliation, covers.as_str()).await;
+    write(&blank, &Key::Reconciliation, covers.as_str()).await;
     auditor.catch_up(&blank).await.unwrap();
     assert!(!is_uncovered());
     let is_bound = || testbed.state().facts.bound.contains(&(0, 0));
     assert!(is_bound(), "it may not have seen that yet");
     let mut obeys: serde_json::Value = serde_json::from_str(REPORTS).unwrap();
     obeys.as_object_mut().unwrap().remove("window").unwrap();
-    let report = Key::Report("pantry".parse().unwrap(), "n00".parse().unwrap());
-    put(&blank, &report, &obeys.to_string()).await;
+    write(&blank, &report_key(), &obeys.to_string()).await;
     auditor.catch_up(&blank).await.unwrap();
     assert!(!is_bound(), "the store that it obeys has no window");
 }
@@ -278,15 +277,12 @@ async fn store_that_is_reconciled_without_an_agent_does_not_bind_it() {
 #[tokio::test(start_paused = true)]
 async fn report_counts_again_once_the_lies_have_ended() {
     let is_bound_and_uncovered = async |lied_until: u64| {
-        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
         let facts = Facts { byzantine: [(0, lied_until)].into(), ..Facts::default() };
-        let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), facts);
+        let testbed = Testbed::new(pantry(), BTreeMap::new(), EventLog::new(false), facts);
         let store = Embedded::in_memory();
         let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let mut client = store.client().await.unwrap();
-        let report = Key::Report("pantry".parse().unwrap(), "n00".parse().unwrap());
-        client.put(Prefix::default().key(&report), REPORTS, None).await.unwrap();
+        tokio::time::advance(Duration::from_millis(100)).await;
+        write(&store, &report_key(), REPORTS).await;
         auditor.catch_up(&store).await.unwrap();
         let word = json!({"who": "op", "why": "lost", "at": 1, "revision": 0});
         let word = serde_json::from_value(word).unwrap();
@@ -300,13 +296,10 @@ async fn report_counts_again_once_the_lies_have_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn report_in_a_copy_binds_no_agent_without_journal() {
-    let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
-    let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), Facts::default());
+    let testbed = Testbed::new(pantry(), BTreeMap::new(), EventLog::new(false), Facts::default());
     let store = Embedded::in_memory();
     let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
-    let mut client = store.client().await.unwrap();
-    let report = Key::Report("pantry".parse().unwrap(), "n00".parse().unwrap());
-    client.put(Prefix::default().key(&report), REPORTS, None).await.unwrap();
+    write(&store, &report_key(), REPORTS).await;
     auditor.catch_up(&store).await.unwrap();
     let copy = store.restored_in_memory();
     let is_bound = || testbed.state().facts.bound.contains(&(0, 0));
@@ -324,9 +317,7 @@ async fn roll_before_a_copy_was_made_concerns_no_newcomer() {
     let facts = Facts { services: vec![service], unbound: [(0, 0)].into(), ..Facts::default() };
     let testbed = Testbed::new(names, BTreeMap::new(), EventLog::new(false), facts);
     let roll = async |store: &Embedded, id: &str| {
-        let mut client = store.client().await.unwrap();
-        let key = Key::Upgrade(id.parse().unwrap());
-        client.put(Prefix::default().key(&key), ROLLS, None).await.unwrap();
+        write(store, &Key::Upgrade(id.parse().unwrap()), ROLLS).await;
     };
     let are_judged = || {
         let facts = &testbed.state().facts;
