@@ -73,6 +73,7 @@ mod upgrades;
 mod verbs;
 mod way_back;
 mod world;
+mod write_rate;
 
 pub use judge::Breach;
 pub use run::{Outcome, run};

@@ -245,6 +245,7 @@ pub fn moment() -> Moment {
         next_event: 0,
         uncounted: BTreeMap::new(),
         group_uncounted: BTreeMap::new(),
+        declined_ms: BTreeMap::new(),
         leading_ms: 0,
         schemas: BTreeMap::new(),
         report_grace_left_ms: 0,

@@ -272,6 +272,10 @@ async fn follow(mut client: Client, testbed: Testbed, trace: Arc<Mutex<Trace>>, 
                 if let Some(what) = record_size::judge(&written.key, kv.value().len()) {
                     testbed.state().facts.breach(now, 11, what);
                 }
+                let endless = testbed.state().facts.rate.take_in(number, now, &written.key);
+                if let Some(what) = endless {
+                    testbed.state().facts.breach(now, 0, what);
+                }
                 notice(&testbed, written, Some(number));
             }
         }

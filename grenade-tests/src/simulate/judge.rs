@@ -136,6 +136,8 @@ pub(super) struct Facts {
     pub struck_until: u64,
     /// How large commits were.
     pub sizes: CommitSizes,
+    /// How fast they came.
+    pub rate: WriteRate,
     /// What was broken.
     pub breaches: Vec<Breach>,
 }

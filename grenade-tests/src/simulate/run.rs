@@ -21,6 +21,7 @@ use super::upgrades::UpgradeSequence;
 use super::world::World;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::record::upgrade::PhaseName;
 use tokio::time::Instant;
@@ -133,7 +134,12 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     };
     // Balancers check also while a person waits for an answer.
     let checks = tokio::spawn(check(run.world.testbed.clone()));
-    let played = run.play().await;
+    let endless = Arc::clone(&run.world.testbed.state().facts.rate.endless);
+    let played = tokio::select! {
+        biased;
+        () = endless.notified() => Ok(()),
+        played = run.play() => played,
+    };
     checks.abort();
     played?;
     let world = &run.world;
