@@ -3,7 +3,7 @@
 
 use crate::metrics::{Metrics, Outcome};
 use crate::report::View;
-use crate::stopwatch::{GroupWatches, Stopwatches, StreamWatches};
+use crate::stopwatch::{DeclineWatches, GroupWatches, Stopwatches, StreamWatches};
 use crate::telemetry::Chain;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -30,6 +30,7 @@ pub struct Leadership {
     watches: Mutex<Stopwatches>,
     streams: Mutex<StreamWatches>,
     groups: Mutex<GroupWatches>,
+    declines: Mutex<DeclineWatches>,
     committed: AtomicI64,
     schemas: watch::Sender<BTreeMap<UpgradeId, SchemaFacts>>,
     taken: Instant,
@@ -50,6 +51,7 @@ impl Leadership {
             watches: Mutex::default(),
             streams: Mutex::default(),
             groups: Mutex::default(),
+            declines: Mutex::default(),
             committed,
             schemas: watch::Sender::default(),
             taken: Instant::now(),
@@ -98,6 +100,7 @@ impl Leadership {
             elapsed: held(&self.watches).read(&view.fleet),
             uncounted: held(&self.streams).read(&view.fleet),
             group_uncounted: held(&self.groups).read(&view.fleet),
+            declined_ms: held(&self.declines).read(&view.fleet),
             next_event: *next_event,
             schemas: self.schemas.borrow().clone(),
             leading_ms: self.leading_ms(),

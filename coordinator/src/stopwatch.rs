@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use tidegate_planner::{Elapsed, Fleet};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
-use tidegate_proto::{GroupName, Revision, StreamName, UpgradeId};
+use tidegate_proto::{GroupName, InstanceId, Revision, StreamName, UpgradeId};
 use tokio::time::Instant;
 
 /// A stopwatch for each active upgrade.
@@ -76,7 +76,7 @@ pub(crate) struct StreamWatches(RecordWatches<StreamName>);
 impl StreamWatches {
     /// Reads them all, in milliseconds.
     pub(crate) fn read(&mut self, fleet: &Fleet) -> BTreeMap<StreamName, u64> {
-        self.0.read(fleet.streams().map(|(name, stream)| (name, stream.at)))
+        self.0.read(fleet.streams().map(|(name, stream)| (name.clone(), stream.at)))
     }
 }
 
@@ -87,7 +87,24 @@ pub(crate) struct GroupWatches(RecordWatches<GroupName>);
 impl GroupWatches {
     /// Reads them all, in milliseconds.
     pub(crate) fn read(&mut self, fleet: &Fleet) -> BTreeMap<GroupName, u64> {
-        self.0.read(fleet.groups().map(|(name, group)| (name, group.at)))
+        self.0.read(fleet.groups().map(|(name, group)| (name.clone(), group.at)))
+    }
+}
+
+/// How long ago each instance was first seen to decline its last directive.
+#[derive(Debug, Default)]
+pub(crate) struct DeclineWatches(RecordWatches<InstanceId>);
+
+impl DeclineWatches {
+    /// Reads them all, in milliseconds.
+    pub(crate) fn read(&mut self, fleet: &Fleet) -> BTreeMap<InstanceId, u64> {
+        let declined = fleet.services().flat_map(|service| {
+            service.declined().each.filter_map(|instance| {
+                let id = InstanceId::new(service.name().clone(), instance.node.clone());
+                Some((id, instance.directive.as_ref()?.at))
+            })
+        });
+        self.0.read(declined)
     }
 }
 
@@ -103,19 +120,16 @@ impl<Name> Default for RecordWatches<Name> {
 
 impl<Name: Ord + Clone> RecordWatches<Name> {
     /// Reads them all, in milliseconds; a rewrite of a record has stored the count, so it restarts.
-    fn read<'a>(&mut self, records: impl Iterator<Item = (&'a Name, Revision)>) -> BTreeMap<Name, u64>
-    where
-        Name: 'a,
-    {
+    fn read(&mut self, records: impl Iterator<Item = (Name, Revision)>) -> BTreeMap<Name, u64> {
         let now = Instant::now();
         let mut kept = BTreeMap::new();
         let mut shown = BTreeMap::new();
         for (name, at) in records {
-            let stood = self.0.remove(name).filter(|(written, _)| *written == at);
+            let stood = self.0.remove(&name).filter(|(written, _)| *written == at);
             let (written, since) = stood.unwrap_or((at, now));
             let passed = now.duration_since(since).as_millis();
             shown.insert(name.clone(), u64::try_from(passed).unwrap_or(u64::MAX));
-            kept.insert(name.clone(), (written, since));
+            kept.insert(name, (written, since));
         }
         self.0 = kept;
         shown

@@ -8,7 +8,7 @@ use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::event::Event;
 use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
-use tidegate_proto::{GroupName, Key, Revision, ServiceVersion, StreamName, TermId, UpgradeId};
+use tidegate_proto::{GroupName, InstanceId, Key, Revision, ServiceVersion, StreamName, TermId, UpgradeId};
 
 /// The leadership under which a turn is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,6 +142,8 @@ pub struct Moment {
     pub uncounted: BTreeMap<StreamName, u64>,
     /// The same by metadata group.
     pub group_uncounted: BTreeMap<GroupName, u64>,
+    /// By instance whose agent has declined its last directive: milliseconds since this leader saw that it did.
+    pub declined_ms: BTreeMap<InstanceId, u64>,
     /// How long this leader has led, in milliseconds.
     pub leading_ms: u64,
     /// By active upgrade that has a schema; absent = nothing seen yet.

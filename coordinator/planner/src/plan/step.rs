@@ -3,6 +3,7 @@
 mod abort;
 mod bind;
 mod contract;
+mod declined;
 mod enter;
 mod failures;
 mod faults;

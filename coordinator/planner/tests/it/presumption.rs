@@ -8,7 +8,7 @@ use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{Commit, Key, Precondition, Revision, Value, Write};
+use tidegate_proto::{Commit, InstanceId, Key, Precondition, Revision, Value, Write};
 
 /// A roll of four instances; three must stay in service. The third is in maintenance, and it is ordered to be replaced.
 fn replacing_what_a_person_keeps_out() -> World {
@@ -213,6 +213,36 @@ fn retry_of_what_was_obeyed_follows_no_decline() {
     let commit = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &node(n), &asker).unwrap();
     assert!(world.store.commit(&commit));
     assert!(!directive(&world, n).unwrap().after_decline);
+}
+
+/// What the agent reports of its rotation and what it sees are not the same.
+#[test]
+fn order_declined_by_what_is_reported_out_rests_a_while() {
+    let mut world = replacing_what_a_person_keeps_out();
+    let last = |world: &World| Revision(world.store.keys[&Key::Directive(service(), node(2))].1);
+    let first = last(&world);
+    declines(&mut world, 2, first);
+    for passed in [0, 4_999] {
+        world.declined_ms = [(InstanceId::new(service(), node(2)), passed)].into();
+        let (_, plan) = world.turn();
+        assert_eq!(last(&world), first, "{passed} ms");
+        assert!(plan.waiting[&upgrade_id()].iter().any(|reason| reason.kind() == "declined"), "{plan:?}");
+    }
+    world.declined_ms = [(InstanceId::new(service(), node(2)), 5_000)].into();
+    world.turn();
+    assert!(last(&world) > first);
+}
+
+#[test]
+fn another_is_replaced_while_one_rests_after_a_decline() {
+    let mut world = replacing_what_a_person_keeps_out();
+    let first = Revision(world.store.keys[&Key::Directive(service(), node(2))].1);
+    declines(&mut world, 2, first);
+    set_rotation(&mut world, 3, Rotation::Maintenance);
+    world.declined_ms = [(InstanceId::new(service(), node(2)), 0)].into();
+    world.turn();
+    let replaces = |d: &Directive| matches!(d.disposition, Disposition::Replace { .. });
+    assert!(directive(&world, 3).is_some_and(|d| replaces(&d)), "{:?}", directive(&world, 3));
 }
 
 #[test]

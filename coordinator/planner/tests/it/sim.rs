@@ -81,6 +81,8 @@ pub(crate) struct World {
     pub database: Database,
     /// What the schema worker reported of the database.
     pub facts: Option<SchemaFacts>,
+    /// How long orders are declined.
+    pub declined_ms: BTreeMap<InstanceId, u64>,
     /// How long the leader has led.
     pub leading_ms: u64,
     pub jobs: Vec<SchemaJob>,
@@ -124,6 +126,7 @@ impl World {
             group_uncounted: BTreeMap::new(),
             database: Database::default(),
             facts: None,
+            declined_ms: BTreeMap::new(),
             leading_ms: 0,
             jobs: Vec::new(),
             leaves_in_place: Vec::new(),
@@ -158,6 +161,7 @@ impl World {
             uncounted: self.uncounted.clone(),
             group_uncounted: self.group_uncounted.clone(),
             schemas: BTreeMap::new(),
+            declined_ms: self.declined_ms.clone(),
             leading_ms: self.leading_ms,
             report_grace_left_ms: 0,
         };

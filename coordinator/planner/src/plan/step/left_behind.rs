@@ -12,6 +12,7 @@
 //! * One in rotation is replaced within the capacity of the last upgrade, one a turn.
 //! * An upgrade that has left preflight moves its instances by itself.
 
+use super::declined::rests;
 use super::outside::{first_within_capacity, taking_one};
 use crate::action::{Action, PlannedCommit};
 use crate::fleet::{Exposure, Fleet, Instance, Known, ServiceFleet, Stored};
@@ -44,7 +45,7 @@ pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, number: u64) -> Vec<
         let numbered = orders.zip(number + so_far as u64..);
         actions.extend(numbered.map(|((i, former), number)| last.order_back(moment, i, former, number)));
         let next = number + actions.len() as u64;
-        let leaving = declined.filter(|i| last.is_declined_by(i));
+        let leaving = declined.filter(|i| last.is_declined_by(i) && !rests(moment, service, i));
         let leaving = first_within_capacity(service, Some(&last.upgrade.spec), leaving);
         actions.extend(leaving.map(|i| last.take_out(moment, i, next)));
     }

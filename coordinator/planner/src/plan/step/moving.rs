@@ -7,8 +7,11 @@ pub(super) use under_way::UnderWay;
 
 use super::super::Draft;
 use super::super::order::Order;
-use crate::fleet::{Instance, Known, ServiceFleet, Standing};
+use super::declined::rests;
+use crate::fleet::{Instance, Known, Sample, ServiceFleet, Standing};
 use crate::gate::budget::capacity::Budget;
+use crate::gate::{Answer, RollGate};
+use crate::moment::Moment;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::{Release, ReleaseTag, mutant};
@@ -16,6 +19,7 @@ use under_way::under_way;
 
 /// Who is moved where.
 pub(super) struct Moving<'a> {
+    pub(super) moment: &'a Moment,
     pub(super) service: &'a ServiceFleet,
     /// The last wave that is exposed.
     pub(super) up_to: u32,
@@ -38,7 +42,17 @@ impl Moving<'_> {
     /// release ends that: an earlier failure does not hold it back.
     fn begins_with(&self, instance: &Instance) -> bool {
         let is_held_back = (self.has_failed)(instance) && !instance.has_nothing_to_start();
-        (self.may_begin)(instance) && !is_held_back && instance.can_be_ordered()
+        (self.may_begin)(instance) && !is_held_back && instance.can_be_ordered() && !self.rests(instance)
+    }
+
+    fn rests(&self, instance: &Instance) -> bool {
+        rests(self.moment, self.service, instance)
+    }
+
+    /// Open where none that is to be moved rests.
+    fn has_none_at_rest(&self) -> Answer {
+        let declined = self.service.declined().each.filter(|i| self.rests(i) && !self.has_come_to_target(i));
+        Answer::of_any(Sample::counted(declined.map(|i| &i.node)), |nodes| RollGate::Declined { nodes })
     }
 
     fn has_come_to_target(&self, instance: &Instance) -> bool {
@@ -98,6 +112,7 @@ pub(super) fn move_instances<'a>(
         under_way.capacity_holds = held;
     }
     draft.passes(under_way.out.answer(&draft.view()));
+    draft.passes(moving.has_none_at_rest());
     under_way
 }
 

@@ -4,6 +4,7 @@
 //! nothing runs any more, once it is drained, because its agent starts only what is admitted. An upgrade in a phase in which
 //! instances are moved does both by itself.
 
+use super::declined::rests;
 use crate::action::{Action, PlannedCommit};
 use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::Reason;
@@ -95,7 +96,11 @@ impl<'a> Place<'a> {
 
     /// The first that is in rotation, and may be taken out.
     fn leaving(&self) -> Option<&'a Instance> {
-        let leaving = self.service.out().each.filter(|i| is_left_in_rotation(i));
+        let leaving = self
+            .service
+            .out()
+            .each
+            .filter(|i| is_left_in_rotation(i) && !rests(self.moment, self.service, i));
         first_within_capacity(self.service, self.spec, leaving)
     }
 

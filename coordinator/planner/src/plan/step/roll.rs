@@ -48,6 +48,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     };
     let has_failed = |i: &Instance| exceptions.has_failed(&i.node);
     let around = Moving {
+        moment: draft.moment,
         service,
         up_to: wave,
         target,

@@ -93,6 +93,7 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
     let exceptions = draft.exceptions();
     let has_failed = |i: &Instance| has_failed_returning(exceptions, i);
     let back = Moving {
+        moment: draft.moment,
         service,
         up_to: u32::MAX,
         target: former.release.clone(),

@@ -41,6 +41,7 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
             && i.has_staged(std::slice::from_ref(release))
     };
     let around = Moving {
+        moment: draft.moment,
         service,
         up_to: u32::MAX,
         target: release.clone(),
