@@ -95,13 +95,13 @@ impl Facts {
         }
     }
 
-    /// Whether no component could refuse an instance: no store has ever admitted it, and its agent, which has acknowledged no
-    /// window, does not run, is stopped or is cut off from the store, or was `SEEN` ago.
+    /// Whether no component could refuse an instance: no store has ever admitted it, or it came while the store had no window;
+    /// and its agent, which has acknowledged no window, does not run, is stopped or is cut off from the store, or was `SEEN` ago.
     pub(super) fn is_cut_off_unbound(&self, at: At, now: u64) -> bool {
         let away = [&self.agents_cut, &self.agents_stalled];
         let away_until = away.into_iter().filter_map(|until| until.get(&at.1)).max();
         let is_cut = away_until.is_some_and(|until| now < until.saturating_add(SEEN));
-        is_cut && !self.bound.contains(&at) && !self.silent.is_known(at)
+        is_cut && !self.bound.contains(&at) && (self.unbound.contains(&at) || !self.silent.is_known(at))
     }
 
     /// The agent with this nonce admits an instance, as this release where it knows that.
@@ -279,6 +279,30 @@ mod tests {
         assert_eq!(broken(Some(u64::MAX), bound), Some(2), "its agent has acknowledged a window");
         let admitted = |judged: &mut Facts| judged.silent.admitted(PLACE);
         assert_eq!(broken(Some(u64::MAX), admitted), Some(2), "a store has admitted it");
+    }
+
+    /// A blank store without a window admits a new node, whose agent is cut off then. A person reconciles the store without it.
+    #[test]
+    fn cut_off_newcomer_of_a_blank_store_is_not_refused() {
+        let broken = |has_no_window: bool, started: u32, change: fn(&mut Facts)| {
+            let mut judged = facts(|service| {
+                (service.windows, service.has_no_window) = (vec![(0, 2, 2)], has_no_window);
+            });
+            judged.silent.admitted(PLACE);
+            judged.started(PLACE, started);
+            judged.services[0].has_no_window = false;
+            judged.agents_cut.insert(PLACE.1, u64::MAX);
+            change(&mut judged);
+            judged.came_in(60_000, PLACE, (1, None), "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(true, 1, |_| ()), None);
+        assert_eq!(broken(false, 1, |_| ()), Some(2), "the store had the window");
+        assert_eq!(broken(true, 2, |_| ()), Some(2), "it was started inside the lost window");
+        let bound = |judged: &mut Facts| judged.bound.extend([PLACE]);
+        assert_eq!(broken(true, 1, bound), Some(2), "its agent has acknowledged a window");
+        let reconnected = |judged: &mut Facts| judged.reconnected(PLACE.1, 60_000 - SEEN);
+        assert_eq!(broken(true, 1, reconnected), Some(2), "it has reached the store for long enough");
     }
 
     #[test]
