@@ -3,7 +3,7 @@
 use super::proposal::{Choices, WindowChange};
 use super::refused::MOST_WINDOWS;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
-use crate::gate::budget::outside::is_left_in_rotation;
+use crate::gate::budget::outside::is_refused_in_rotation;
 use crate::gate::store::running::{Running, is_never_admitted};
 use tidegate_proto::{InstanceId, NodeId, ServiceVersion};
 
@@ -27,14 +27,15 @@ pub(super) fn kept(
 }
 
 /// Leaves room also where no claim of the service is applied: an agent that has lost its journal claims nothing, obeys the
-/// store's window, has refused what it runs and leaves it in rotation. The lost store may have admitted that version. One
-/// window too many for the plan stays as it is.
+/// store's window, has refused what it runs and leaves it in rotation. The lost store may have admitted that version. A
+/// cordon changes nothing about that: requests go on there, and it is lifted only once the plan is applied. One window too
+/// many for the plan stays as it is.
 pub(super) fn make_room(fleet: &Fleet, choices: &Choices, windows: &mut Vec<WindowChange>) {
     for service in fleet.services() {
         let (name, Some(window)) = (service.name(), service.window()) else { continue };
         let is_disregarded =
             |i: &Instance| choices.disregard.contains(&InstanceId::new(name.clone(), i.node.clone()));
-        let serves = |i: &&Instance| is_left_in_rotation(i) && !is_never_admitted(i) && !is_disregarded(i);
+        let serves = |i: &&Instance| is_refused_in_rotation(i) && !is_never_admitted(i) && !is_disregarded(i);
         let highest = service.instances().filter(serves).filter_map(|i| Running::of(i).known()).max();
         let Some(highest) = highest.filter(|highest| *highest > window.ceiling) else { continue };
         // A window that an applied claim changes leaves that room already.

@@ -5,7 +5,7 @@ use crate::fleet::{Causes, Exposure, Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::Reason;
 use tidegate_proto::Key;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::Step;
+use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::spec::Spec;
 
@@ -53,10 +53,15 @@ pub(crate) fn is_capacity_unknown(fleet: &Fleet, service: &ServiceFleet) -> bool
     lost && binding_spec(fleet, service).is_none()
 }
 
+/// Seen in rotation with a version that the window does not admit, also where it counts as out by an order or a cordon.
+pub(crate) fn is_refused_in_rotation(instance: &Instance) -> bool {
+    let report = instance.report.as_ref().filter(|_| !instance.contradicts && instance.unreadable.is_empty());
+    report.is_some_and(|r| matches!(r.step, Step::Refused { .. }) && r.rotation == Rotation::In)
+}
+
 /// In rotation with a version that the window does not admit.
 pub(crate) fn is_left_in_rotation(instance: &Instance) -> bool {
-    let refused = instance.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
-    refused && instance.exposure() == Exposure::In && instance.unreadable.is_empty()
+    is_refused_in_rotation(instance) && instance.exposure() == Exposure::In
 }
 
 /// Its order is to leave rotation, and its agent has not declined that.

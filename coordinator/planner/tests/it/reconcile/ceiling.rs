@@ -4,6 +4,7 @@ use super::{apply, blank_in_mid_roll, disregard, elect, publish, testify, versio
 use crate::sim::{Store, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::Choices;
+use tidegate_proto::record::maintenance::Maintenance;
 use tidegate_proto::record::report::{Rotation, Step, Witness};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, Revision, ServiceVersion};
@@ -224,4 +225,14 @@ fn what_serves_without_a_claim_gets_room() {
         apply(&mut world, &disregard(&[0])).unwrap();
         assert_eq!(window(&world), Some((1, 1)), "{rotation:?}");
     }
+}
+
+/// Requests go on there, and the cordon cannot be lifted before the plan is applied.
+#[test]
+fn what_serves_on_a_cordoned_node_gets_room() {
+    let mut world = refused_without_a_claim(Rotation::In, false);
+    let word = Maintenance { who: "op".into(), why: "disk".into(), at: Default::default() };
+    world.store.put(Key::Maintenance(node(0)), word);
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 2)), "the lost store may have admitted it");
 }
