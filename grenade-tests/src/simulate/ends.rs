@@ -192,7 +192,7 @@ mod tests {
     /// The rules that are broken where an upgrade to this release ends that asks for so many milliseconds.
     fn broken(slot: Slot, ms: u64, stalled_until: Option<u64>) -> Vec<u8> {
         let mut facts = Facts::default();
-        facts.silent.admitted(AT);
+        facts.silent.admitted(AT, 0);
         facts.agents_stalled.extend(stalled_until.map(|until| (AT.1, until)));
         let slots = BTreeMap::from([(AT, slot)]);
         none_flaps(&mut facts, &slots, &names(), (0, "pantry-2", ms), 90_000);
@@ -203,7 +203,7 @@ mod tests {
     fn rollback_need_not_move_what_was_put_back_below_it() {
         let judged = |put_back: bool, version: u32| {
             let mut facts = Facts::default();
-            facts.silent.admitted(AT);
+            facts.silent.admitted(AT, 0);
             let mut slot = runs(Behaviour::good(version, 600));
             slot.running.iter_mut().for_each(|run| run.put_back = put_back);
             all_serve(&mut facts, &BTreeMap::from([(AT, slot)]), &names(), (0, 2), (10, 60_000));
@@ -218,7 +218,7 @@ mod tests {
     fn rollback_may_end_beside_what_is_taken_for_the_former_version() {
         let judged = |says: Option<u32>, journal_lost_until: u64| {
             let mut facts = Facts::default();
-            facts.silent.admitted(AT);
+            facts.silent.admitted(AT, 0);
             facts.journals_lost.insert(AT.1, journal_lost_until);
             let slot = Slot { release_since: 70_000, ..runs(Behaviour { says, ..Behaviour::good(2, 600) }) };
             all_serve(&mut facts, &BTreeMap::from([(AT, slot)]), &names(), (0, 1), (10, 90_000));

@@ -32,6 +32,7 @@ pub(super) struct Counted {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Silence {
+    /// Since when it is silent, or counts again while it is.
     since: u64,
     /// There is an unreadable report.
     is_unreadable: bool,
@@ -63,11 +64,16 @@ impl SilentInstances {
         *self = Self { admissions: self.admissions, known, ..Self::default() };
     }
 
-    /// It was admitted.
-    pub(super) fn admitted(&mut self, at: At) {
+    /// It was admitted. Where it did not count before, as after a decommission, its silence closes gates only from now on.
+    pub(super) fn admitted(&mut self, at: At, now: u64) {
         self.admissions += 1;
         self.known.insert(at);
         self.decommissioned.remove(&at);
+        if !self.counts(at)
+            && let Some(silence) = self.silent.get_mut(&at)
+        {
+            silence.since = silence.since.max(now);
+        }
         self.admitted.entry(at).or_insert(self.admissions);
     }
 
@@ -109,7 +115,7 @@ impl SilentInstances {
         self.admitted.get(&at).map_or(!was_known, |since| *since > then.admissions)
     }
 
-    /// The instances of a service that count and have been silent since before `then`, each with the rule that a version
+    /// The instances of a service that have counted and been silent since before `then`, each with the rule that a version
     /// gate breaks if it opens.
     pub(super) fn silent_since(&self, service: usize, then: u64) -> Vec<(At, u8)> {
         let of = self.silent.iter().filter(|(at, silence)| at.0 == service && silence.since < then);
@@ -132,32 +138,44 @@ mod tests {
         let mut silent = SilentInstances::default();
         silent.lost((0, 1), 5, false);
         assert_eq!(silent.silent_since(0, 10), [], "it was never admitted");
-        silent.admitted((0, 1));
+        silent.admitted((0, 1), 0);
         assert_eq!(silent.silent_since(0, 5), [], "it fell silent only then");
         assert_eq!(silent.silent_since(0, 10), [((0, 1), 3)]);
         silent.lost((0, 1), 8, true);
         assert_eq!(silent.silent_since(0, 6), [((0, 1), 11)], "silent since 5, unreadable by now");
         silent.decommissioned((0, 1));
         assert_eq!(silent.silent_since(0, 10), []);
-        silent.admitted((0, 1));
+        silent.admitted((0, 1), 0);
         silent.reported((0, 1), 11);
         assert_eq!(silent.silent_since(0, 10), []);
+    }
+
+    #[test]
+    fn silence_counts_from_the_end_of_a_decommission() {
+        let mut silent = SilentInstances::default();
+        silent.admitted((0, 1), 0);
+        silent.lost((0, 1), 5, false);
+        silent.decommissioned((0, 1));
+        silent.admitted((0, 1), 40);
+        assert_eq!(silent.silent_since(0, 40), [], "it counts only from then on");
+        silent.admitted((0, 1), 50);
+        assert_eq!(silent.silent_since(0, 41), [((0, 1), 3)], "it counted before the second admission");
     }
 
     #[test]
     fn it_counts_from_its_first_admission_on() {
         let mut silent = SilentInstances::default();
         assert!(silent.came_after((0, 1), &silent.counted()), "no store knows of it");
-        silent.admitted((0, 1));
+        silent.admitted((0, 1), 0);
         let end = &silent.counted();
-        silent.admitted((0, 2));
-        silent.admitted((0, 1));
+        silent.admitted((0, 2), 0);
+        silent.admitted((0, 1), 0);
         assert!(!silent.came_after((0, 1), end), "its second admission changes nothing");
         assert!(silent.came_after((0, 2), end));
         silent.decommissioned((0, 1));
         assert!(!silent.came_after((0, 1), end), "it was admitted before");
         assert!(silent.is_decommissioned((0, 1)));
-        silent.admitted((0, 1));
+        silent.admitted((0, 1), 0);
         assert!(silent.came_after((0, 1), end), "it did not count meanwhile");
         assert!(!silent.is_decommissioned((0, 1)), "it counts again");
     }
@@ -165,15 +183,15 @@ mod tests {
     #[test]
     fn admission_by_a_lost_store_is_remembered() {
         let mut silent = SilentInstances::default();
-        silent.admitted((0, 1));
+        silent.admitted((0, 1), 0);
         let end = &silent.counted();
         silent.begin_again();
         assert!(!silent.counts((0, 1)) && silent.is_known((0, 1)));
         assert!(!silent.came_after((0, 1), end), "a former store knew of it");
         assert!(silent.came_after((0, 2), end));
-        silent.admitted((0, 1));
+        silent.admitted((0, 1), 0);
         assert!(silent.came_after((0, 1), end), "this store admitted it only then");
-        silent.admitted((0, 3));
+        silent.admitted((0, 3), 0);
         silent.begin_again();
         assert!(!silent.came_after((0, 1), end), "the first store knew of it");
         assert!(silent.came_after((0, 3), end), "the first store that knew of it admitted it only then");
@@ -182,7 +200,7 @@ mod tests {
     #[test]
     fn what_a_restored_store_does_not_know_comes_after() {
         let mut silent = SilentInstances::default();
-        silent.admitted((0, 1));
+        silent.admitted((0, 1), 0);
         silent.begin_again();
         let end = &silent.counted();
         assert!(silent.is_known((0, 1)) && silent.came_after((0, 1), end), "this store never knew of it");
@@ -193,8 +211,8 @@ mod tests {
     #[test]
     fn decommission_lost_with_its_store_binds_nothing() {
         let mut silent = SilentInstances::default();
-        silent.admitted((0, 1));
-        silent.admitted((0, 2));
+        silent.admitted((0, 1), 0);
+        silent.admitted((0, 2), 0);
         silent.decommissioned((0, 1));
         let end = &silent.counted();
         assert!(!silent.came_after((0, 1), end), "an order waits for it");

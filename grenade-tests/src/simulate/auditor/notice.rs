@@ -197,7 +197,7 @@ fn admitted(state: &mut State, at: At, now: u64) {
     if is_over && version.is_some_and(|version| facts.is_late(at, version)) {
         facts.late.insert(at);
     }
-    facts.silent.admitted(at);
+    facts.silent.admitted(at, now);
 }
 
 /// The report of an instance was written, or is gone.

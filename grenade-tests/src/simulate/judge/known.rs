@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(broken(None, went_on), Some(2), "its agent has gone on for long enough");
         let bound = |judged: &mut Facts| judged.bound.extend([PLACE]);
         assert_eq!(broken(Some(u64::MAX), bound), Some(2), "its agent has acknowledged a window");
-        let admitted = |judged: &mut Facts| judged.silent.admitted(PLACE);
+        let admitted = |judged: &mut Facts| judged.silent.admitted(PLACE, 0);
         assert_eq!(broken(Some(u64::MAX), admitted), Some(2), "a store has admitted it");
     }
 

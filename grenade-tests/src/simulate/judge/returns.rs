@@ -49,7 +49,7 @@ mod tests {
     /// An admitted instance that the last directive replaces with version 1, after a rollback that undid version 2.
     fn facts() -> Facts {
         let mut judged = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
-        judged.silent.admitted(PLACE);
+        judged.silent.admitted(PLACE, 0);
         judged.services[0].undone = Some((2, judged.silent.counted()));
         judged.replaced_by.insert(PLACE, "pantry-1".to_owned());
         judged
@@ -85,7 +85,7 @@ mod tests {
             assert!(is_returning(&judged, 2, STARTED + OLD - 1), "{is_admitted}");
             assert!(!is_returning(&judged, 2, STARTED + OLD), "{is_admitted}: there was time to move it");
             assert!(!is_returning(&judged, 1, STARTED), "{is_admitted}: it uses nothing of it");
-            judged.silent.admitted(PLACE);
+            judged.silent.admitted(PLACE, 0);
         }
         judged.replaced_by.remove(&PLACE);
         assert!(!is_returning(&judged, 2, STARTED), "no order moves it");

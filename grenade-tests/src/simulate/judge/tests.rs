@@ -292,12 +292,12 @@ fn lost_journal_binds_to_no_window_of_a_lost_store() {
 fn instance_admitted_after_a_rollback_is_late() {
     let mut judged = facts(1, 0);
     judged.services[0].windows = vec![(10_000, 1, u32::MAX)];
-    judged.silent.admitted(PLACE);
+    judged.silent.admitted(PLACE, 0);
     judged.services[0].undone = Some((2, judged.silent.counted()));
     judged.came_in(12_000, PLACE, (2, None), "pantry/n0");
     assert!(judged.late.is_empty(), "it was admitted before the end");
     judged.silent.decommissioned(PLACE);
-    judged.silent.admitted(PLACE);
+    judged.silent.admitted(PLACE, 0);
     judged.came_in(12_000, PLACE, (1, None), "pantry/n0");
     assert!(judged.late.is_empty(), "version 1 does not use the form");
     judged.came_in(12_000, PLACE, (2, None), "pantry/n0");
@@ -315,7 +315,7 @@ fn instance_that_no_store_knows_is_late_once_its_form_goes() {
         judged.services[0].undoing = Some((2, is_over));
         assert!(judged.is_late(PLACE, 2) && !judged.is_late(PLACE, 1));
     }
-    judged.silent.admitted(PLACE);
+    judged.silent.admitted(PLACE, 0);
     assert!(!judged.is_late(PLACE, 2), "the rollback has to move it");
     judged.silent.begin_again();
     assert!(!judged.is_late(PLACE, 2), "a store knew of it");
