@@ -23,6 +23,7 @@ use super::record_size::CommitSizes;
 use super::silence::{Counted, SilentInstances};
 use super::slot::{At, Cause, Slot};
 use super::stream_facts::StreamFacts;
+use super::write_rate::WriteRate;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::ReleaseTag;
 use tidegate_proto::record::directive::Disposition;

@@ -28,7 +28,7 @@ pub enum RollGate {
     Returning { nodes: Sample },
     NotServing { nodes: Causes },
     Maintenance { nodes: Sample },
-    Declined { nodes: Sample },
+    Declined { nodes: Sample, rest: Span },
     Failed { node: NodeId, why: String },
     Skipped { nodes: Sample },
     EmptyWave { wave: u32 },
@@ -106,13 +106,13 @@ impl RollGate {
                 None => "tidegate fleet uncordon NODE".to_owned(),
             }))
             .timeout(MANUAL),
-            Self::Declined { nodes } => Description::new(
+            Self::Declined { nodes, rest } => Description::new(
                 format!(
                     "{nodes} declined the last order: it took the instance for out of rotation, or the agent has lost its journal"
                 ),
                 AGENTS,
             )
-            .timeout("a few seconds after the decline the instance is ordered again"),
+            .timeout(format!("{rest} after the decline the instance is ordered again")),
             Self::Failed { node, why } => Description::new(
                 format!("{node} failed: {why}"),
                 "a person, who corrects the instance on that node; it is not retried automatically",

@@ -3,10 +3,10 @@
 
 use crate::fleet::{Instance, ServiceFleet};
 use crate::moment::Moment;
-use tidegate_proto::InstanceId;
+use tidegate_proto::{InstanceId, Span};
 
-/// How long an instance rests, in milliseconds.
-const REST_MS: u64 = 5_000;
+/// How long an instance rests.
+pub(super) const REST: Span = Span::from_millis(5_000);
 
 /// Whether its agent has declined its last directive a short time ago: it is not ordered again yet.
 pub(super) fn rests(moment: &Moment, service: &ServiceFleet, instance: &Instance) -> bool {
@@ -14,5 +14,5 @@ pub(super) fn rests(moment: &Moment, service: &ServiceFleet, instance: &Instance
         return false;
     }
     let id = InstanceId::new(service.name().clone(), instance.node.clone());
-    moment.declined_ms.get(&id).is_some_and(|ms| *ms < REST_MS)
+    moment.declined_ms.get(&id).is_some_and(|ms| Span::from_millis(*ms) < REST)
 }

@@ -7,7 +7,7 @@ pub(super) use under_way::UnderWay;
 
 use super::super::Draft;
 use super::super::order::Order;
-use super::declined::rests;
+use super::declined::{REST, rests};
 use crate::fleet::{Instance, Known, Sample, ServiceFleet, Standing};
 use crate::gate::budget::capacity::Budget;
 use crate::gate::{Answer, RollGate};
@@ -52,7 +52,10 @@ impl Moving<'_> {
     /// Open where none that is to be moved rests.
     fn has_none_at_rest(&self) -> Answer {
         let declined = self.service.declined().each.filter(|i| self.rests(i) && !self.has_come_to_target(i));
-        Answer::of_any(Sample::counted(declined.map(|i| &i.node)), |nodes| RollGate::Declined { nodes })
+        Answer::of_any(Sample::counted(declined.map(|i| &i.node)), |nodes| RollGate::Declined {
+            nodes,
+            rest: REST,
+        })
     }
 
     fn has_come_to_target(&self, instance: &Instance) -> bool {
