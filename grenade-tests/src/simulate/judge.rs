@@ -2,6 +2,7 @@
 //! is asked.
 
 mod copied;
+mod cut_off;
 mod drains;
 mod known;
 mod newcomer;

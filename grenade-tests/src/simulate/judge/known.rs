@@ -88,22 +88,6 @@ impl Facts {
         is_new && self.unbound.contains(&at)
     }
 
-    /// The agent of a node reaches the store again, or is started with a line that does.
-    pub(in crate::simulate) fn reconnected(&mut self, node: usize, now: u64) {
-        if let Some(until) = self.agents_cut.get_mut(&node) {
-            *until = now.min(*until);
-        }
-    }
-
-    /// Whether no component could refuse an instance: no store has ever admitted it, or it came while the store had no window;
-    /// and its agent, which has acknowledged no window, does not run, is stopped or is cut off from the store, or was `SEEN` ago.
-    pub(super) fn is_cut_off_unbound(&self, at: At, now: u64) -> bool {
-        let away = [&self.agents_cut, &self.agents_stalled];
-        let away_until = away.into_iter().filter_map(|until| until.get(&at.1)).max();
-        let is_cut = away_until.is_some_and(|until| now < until.saturating_add(SEEN));
-        is_cut && !self.bound.contains(&at) && (self.unbound.contains(&at) || !self.silent.is_known(at))
-    }
-
     /// The agent with this nonce admits an instance, as this release where it knows that.
     pub(in crate::simulate) fn admitted_by(
         &mut self,
@@ -133,10 +117,15 @@ impl Facts {
         by_second || lasted_until(&self.journals_lost, at.1, since)
     }
 
-    /// The version for which an agent that lost its journal takes a release that was started before this store was obeyed: no
-    /// admission in it names the release.
-    pub(in crate::simulate) fn taken_for(&self, at: At, slot: &Slot) -> Option<u32> {
+    /// The version for which the agent of an instance takes what runs after a store was lost. One that lost its journal takes a
+    /// release that was started before this store was obeyed for what that says: no admission in it names the release. One that
+    /// started it outside a lost window, while the store had none, goes by what it answers now, unless an order replaces it: a
+    /// person may have reconciled the store with that version.
+    pub(in crate::simulate) fn taken_for(&self, at: At, slot: &Slot, now: u64) -> Option<u32> {
         let (until, _) = self.services.get(at.0)?.former.as_ref()?;
+        if self.unbound.contains(&at) && !self.replaced_by.contains_key(&at) {
+            return slot.said_version(now);
+        }
         let says = slot.running.as_ref()?.is.says?;
         (slot.release_since < *until && self.is_taken_for(at, slot, says)).then_some(says)
     }
@@ -155,7 +144,7 @@ mod tests {
     use super::super::ServiceFacts;
     use super::*;
     use crate::simulate::silence::Counted;
-    use crate::simulate::slot::{Behaviour, Running};
+    use crate::simulate::slot::{Behaviour, Hiccup, Running};
     use tidegate_proto::record::window::{BY_RECONCILIATION, Window};
     use tidegate_proto::{Digest, Release, ServiceVersion};
 
@@ -194,7 +183,7 @@ mod tests {
                 service.former = Some((35_000, vec![1..=2]));
             });
             change(&mut judged);
-            let taken_for = judged.taken_for(PLACE, &release(says));
+            let taken_for = judged.taken_for(PLACE, &release(says), 60_000);
             judged.came_in(60_000, PLACE, (2, taken_for), "pantry/n0");
             judged.breaches.first().map(|breach| breach.rule)
         };
@@ -210,6 +199,36 @@ mod tests {
         ];
         for (why, other) in others {
             assert_eq!(broken(other, Some(1)), Some(2), "{why}");
+        }
+    }
+
+    /// A newcomer is started outside the window of a lost store, and the blank store is reconciled with the version that it says.
+    #[test]
+    fn newcomer_of_a_blank_store_comes_in_as_what_it_says() {
+        let broken = |change: fn(&mut Facts), lies_until: u64| {
+            let mut judged = facts(|service| service.windows = vec![(0, 3, 3)]);
+            judged.services[0].loses_its_store(9_000);
+            judged.started(PLACE, 2);
+            judged.services[0].has_no_window = false;
+            judged.services[0].windows.push((20_000, 3, 7));
+            change(&mut judged);
+            let slot = Slot { hiccups: [(Hiccup::Lies, lies_until)].into(), ..release(None) };
+            let taken_for = judged.taken_for(PLACE, &slot, 60_000);
+            judged.came_in(60_000, PLACE, (2, taken_for), "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(|_| (), 60_001), None);
+        assert_eq!(broken(|_| (), 60_000), Some(2), "it says what it is");
+        let others: [(&str, fn(&mut Facts)); 4] = [
+            ("no store was lost", |judged| judged.services[0].former = None),
+            ("the store had the window", |judged| judged.unbound.clear()),
+            ("an order says what it is to run", |judged| {
+                judged.replaced_by.insert(PLACE, "pantry-2".to_owned());
+            }),
+            ("what it says is outside, too", |judged| judged.services[0].windows.push((30_000, 3, 6))),
+        ];
+        for (why, other) in others {
+            assert_eq!(broken(other, 60_001), Some(2), "{why}");
         }
     }
 
@@ -253,56 +272,6 @@ mod tests {
         assert_eq!(broken(true, 2, 60_000 + OLD), Some(2), "its agent has had time to see the first one");
         assert_eq!(broken(false, 2, 60_000 + OLD - 1), Some(2), "the store had the window");
         assert_eq!(broken(true, 1, 60_000 + OLD - 1), Some(2), "it was started inside the lost window");
-    }
-
-    /// A rollback moves the window while the release of a new node hangs, before its agent has read any.
-    #[test]
-    fn cut_off_agent_of_an_unadmitted_instance_refuses_nothing() {
-        let broken = |until: Option<u64>, change: fn(&mut Facts)| {
-            let mut judged = facts(|service| service.windows = vec![(0, 1, 1)]);
-            judged.agents_cut.extend(until.map(|until| (PLACE.1, until)));
-            change(&mut judged);
-            judged.came_in(60_000, PLACE, (2, None), "pantry/n0");
-            judged.breaches.first().map(|breach| breach.rule)
-        };
-        assert_eq!(broken(Some(u64::MAX), |_| ()), None);
-        let reconnected = |judged: &mut Facts| judged.reconnected(PLACE.1, 60_000 - SEEN);
-        assert_eq!(broken(Some(u64::MAX), reconnected), Some(2), "it has reached the store for long enough");
-        assert_eq!(broken(Some(60_001 - SEEN), |_| ()), None, "its agent cannot have read the window yet");
-        assert_eq!(broken(None, |_| ()), Some(2), "it was never cut off");
-        let stopped = |judged: &mut Facts| judged.agents_stalled.extend([(PLACE.1, u64::MAX)]);
-        assert_eq!(broken(None, stopped), None, "its agent looks at nothing");
-        assert_eq!(broken(Some(60_000 - SEEN), stopped), None, "it reaches the store, and is stopped");
-        let went_on = |judged: &mut Facts| judged.agents_stalled.extend([(PLACE.1, 60_000 - SEEN)]);
-        assert_eq!(broken(None, went_on), Some(2), "its agent has gone on for long enough");
-        let bound = |judged: &mut Facts| judged.bound.extend([PLACE]);
-        assert_eq!(broken(Some(u64::MAX), bound), Some(2), "its agent has acknowledged a window");
-        let admitted = |judged: &mut Facts| judged.silent.admitted(PLACE, 0);
-        assert_eq!(broken(Some(u64::MAX), admitted), Some(2), "a store has admitted it");
-    }
-
-    /// A blank store without a window admits a new node, whose agent is cut off then. A person reconciles the store without it.
-    #[test]
-    fn cut_off_newcomer_of_a_blank_store_is_not_refused() {
-        let broken = |has_no_window: bool, started: u32, change: fn(&mut Facts)| {
-            let mut judged = facts(|service| {
-                (service.windows, service.has_no_window) = (vec![(0, 2, 2)], has_no_window);
-            });
-            judged.silent.admitted(PLACE);
-            judged.started(PLACE, started);
-            judged.services[0].has_no_window = false;
-            judged.agents_cut.insert(PLACE.1, u64::MAX);
-            change(&mut judged);
-            judged.came_in(60_000, PLACE, (1, None), "pantry/n0");
-            judged.breaches.first().map(|breach| breach.rule)
-        };
-        assert_eq!(broken(true, 1, |_| ()), None);
-        assert_eq!(broken(false, 1, |_| ()), Some(2), "the store had the window");
-        assert_eq!(broken(true, 2, |_| ()), Some(2), "it was started inside the lost window");
-        let bound = |judged: &mut Facts| judged.bound.extend([PLACE]);
-        assert_eq!(broken(true, 1, bound), Some(2), "its agent has acknowledged a window");
-        let reconnected = |judged: &mut Facts| judged.reconnected(PLACE.1, 60_000 - SEEN);
-        assert_eq!(broken(true, 1, reconnected), Some(2), "it has reached the store for long enough");
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Testbed {
                 let stayed = slot.stayed_in_rotation();
                 (slot.out, slot.came_at) = (None, now);
                 slot.out_before = out.clone().map(|(_, cause)| (slot.went_at, cause));
-                let taken_for = state.facts.taken_for(at, slot);
+                let taken_for = state.facts.taken_for(at, slot, now);
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 at version {}", version.unwrap_or(0)));
                 // What a person put back was in before, and comes in again where it failed by itself. Its agent, which hid it,
@@ -103,7 +103,7 @@ impl Testbed {
             }
             // It answered beside a disable-file, and that is removed: only now is it let in.
             (true, true) if was_unheeded && !hidden && !put_back => {
-                let taken_for = state.facts.taken_for(at, slot);
+                let taken_for = state.facts.taken_for(at, slot, now);
                 let name = self.names.instance(at);
                 state.facts.came_in(now, at, (version.unwrap_or(0), taken_for), &name);
             }
