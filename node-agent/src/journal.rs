@@ -233,8 +233,9 @@ impl Journal {
         self.unexposed |= phase == Phase::Stopped;
         if matches!(phase, Phase::Stopped | Phase::Serving) {
             self.unidentified = None;
-            // What serves because its order was declined was not replaced: another order does that.
-            self.in_doubt &= phase == Phase::Serving && self.declined;
+            // What serves under no order to replace it, or has declined that, was not replaced: a later order does that.
+            let replaced = matches!(self.disposition(), Some(Disposition::Replace { .. }));
+            self.in_doubt &= phase == Phase::Serving && !replaced;
         }
         self.shown_unjudged &= phase == Phase::Verifying;
         self.phase = phase;

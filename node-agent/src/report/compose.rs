@@ -167,6 +167,7 @@ mod tests {
         story.journal.phase = Phase::Starting { target: Target::from(&release(1)) };
         story.journal.note_started();
         assert_eq!(report(&story).release, Some(release(1).tag), "no boot");
+        story.journal.order = Some(order(9, replace(1)));
         (story.journal.in_doubt, story.journal.declined) = (true, true);
         for phase in [Phase::Verifying, Phase::Serving] {
             story.journal.enter(phase.clone());
@@ -176,8 +177,12 @@ mod tests {
         stopped.journal.enter(Phase::Stopped);
         assert!(!stopped.journal.in_doubt, "a confirmed stop ends it");
         story.journal.declined = false;
-        story.journal.enter(Phase::Serving);
-        assert_eq!(report(&story).release, Some(release(1).tag), "its order was carried out");
+        let serve = Disposition::Serve { returning: true };
+        for (asked, named) in [(Disposition::Drain, 2), (serve, 2), (replace(1), 1)] {
+            story.journal.order = Some(order(10, asked.clone()));
+            story.journal.enter(Phase::Serving);
+            assert_eq!(report(&story).release, Some(release(named).tag), "{asked:?}");
+        }
     }
 
     #[test]
