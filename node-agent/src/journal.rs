@@ -212,9 +212,11 @@ impl Journal {
         }
     }
 
-    /// The release that may run in place of the one that was started last, where that is in doubt.
+    /// The release that may run in place of the one that was started last, where that is in doubt. None where it is the former
+    /// one, which the releases of a directive begin with: then what was started is what a rollback would have to replace.
     pub fn release_in_doubt(&self) -> Option<&ReleaseTag> {
-        self.before.as_ref().filter(|_| self.in_doubt)
+        let former = self.order.as_ref().and_then(|order| order.directive.releases.first());
+        self.before.as_ref().filter(|tag| self.in_doubt && former.is_none_or(|release| release.tag != **tag))
     }
 
     /// What is being started runs: that is its release, whichever version it answers.

@@ -185,6 +185,23 @@ mod tests {
         }
     }
 
+    /// Both answer version 1, and release 2 is what a rollback replaces.
+    #[test]
+    fn former_release_is_not_named_in_doubt() {
+        for (before, started) in [(2, 1), (1, 2)] {
+            let mut story = Story::serving().by_hooks();
+            story.journal.release = Some(release(before).tag);
+            story.journal.phase = Phase::Starting { target: Target::from(&release(started)) };
+            story.journal.note_started();
+            story.journal.admitted.as_mut().unwrap().release = Some(release(started).tag);
+            let mut recalled = order(9, Disposition::Serve { returning: true });
+            recalled.directive.releases = vec![release(1), release(2)];
+            (story.journal.order, story.journal.in_doubt) = (Some(recalled), true);
+            story.journal.enter(Phase::Serving);
+            assert_eq!(report(&story).release, Some(release(2).tag), "{started} was started");
+        }
+    }
+
     #[test]
     fn started_release_is_named_while_it_answers_no_version() {
         let started = |mut story: Story| {
