@@ -212,9 +212,11 @@ impl Journal {
         }
     }
 
-    /// The release that may run in place of the one that was started last, where that is in doubt.
+    /// The release that may run in place of the one that was started last, where that is in doubt. None where it is the former
+    /// one, which the releases of a directive begin with: then what was started is what a rollback would have to replace.
     pub fn release_in_doubt(&self) -> Option<&ReleaseTag> {
-        self.before.as_ref().filter(|_| self.in_doubt)
+        let former = self.order.as_ref().and_then(|order| order.directive.releases.first());
+        self.before.as_ref().filter(|tag| self.in_doubt && former.is_none_or(|release| release.tag != **tag))
     }
 
     /// What is being started runs: that is its release, whichever version it answers.
@@ -233,8 +235,9 @@ impl Journal {
         self.unexposed |= phase == Phase::Stopped;
         if matches!(phase, Phase::Stopped | Phase::Serving) {
             self.unidentified = None;
-            // What serves because its order was declined was not replaced: another order does that.
-            self.in_doubt &= phase == Phase::Serving && self.declined;
+            // What serves under no order to replace it, or has declined that, was not replaced: a later order does that.
+            let replaced = matches!(self.disposition(), Some(Disposition::Replace { .. }));
+            self.in_doubt &= phase == Phase::Serving && !replaced;
         }
         self.shown_unjudged &= phase == Phase::Verifying;
         self.phase = phase;

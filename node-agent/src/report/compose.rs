@@ -167,6 +167,7 @@ mod tests {
         story.journal.phase = Phase::Starting { target: Target::from(&release(1)) };
         story.journal.note_started();
         assert_eq!(report(&story).release, Some(release(1).tag), "no boot");
+        story.journal.order = Some(order(9, replace(1)));
         (story.journal.in_doubt, story.journal.declined) = (true, true);
         for phase in [Phase::Verifying, Phase::Serving] {
             story.journal.enter(phase.clone());
@@ -176,8 +177,29 @@ mod tests {
         stopped.journal.enter(Phase::Stopped);
         assert!(!stopped.journal.in_doubt, "a confirmed stop ends it");
         story.journal.declined = false;
-        story.journal.enter(Phase::Serving);
-        assert_eq!(report(&story).release, Some(release(1).tag), "its order was carried out");
+        let serve = Disposition::Serve { returning: true };
+        for (asked, named) in [(Disposition::Drain, 2), (serve, 2), (replace(1), 1)] {
+            story.journal.order = Some(order(10, asked.clone()));
+            story.journal.enter(Phase::Serving);
+            assert_eq!(report(&story).release, Some(release(named).tag), "{asked:?}");
+        }
+    }
+
+    /// Both answer version 1, and release 2 is what a rollback replaces.
+    #[test]
+    fn former_release_is_not_named_in_doubt() {
+        for (before, started) in [(2, 1), (1, 2)] {
+            let mut story = Story::serving().by_hooks();
+            story.journal.release = Some(release(before).tag);
+            story.journal.phase = Phase::Starting { target: Target::from(&release(started)) };
+            story.journal.note_started();
+            story.journal.admitted.as_mut().unwrap().release = Some(release(started).tag);
+            let mut recalled = order(9, Disposition::Serve { returning: true });
+            recalled.directive.releases = vec![release(1), release(2)];
+            (story.journal.order, story.journal.in_doubt) = (Some(recalled), true);
+            story.journal.enter(Phase::Serving);
+            assert_eq!(report(&story).release, Some(release(2).tag), "{started} was started");
+        }
     }
 
     #[test]
