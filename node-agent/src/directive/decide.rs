@@ -245,22 +245,39 @@ impl Context<'_> {
         if next == Act::Wait && !stays { self.keep_disabled() } else { next }
     }
 
-    /// Refuses the version that was admitted last, where the acknowledged window does not admit it, once what hangs has left
-    /// rotation and has to be admitted again. It would come into rotation before its probe answers, and be refused only there.
+    /// Refuses the version that was admitted last, where the acknowledged window does not admit it, and it has to be admitted
+    /// again: once what hangs has left rotation, because it would come back before its probe answers, and be refused only there;
+    /// and what is verified and shown while no store can refuse it.
     fn refuses_while_out(&self) -> Option<Act> {
         let is_shown = self.seen.file == DisableFile::Absent
             && matches!(
                 self.journal.phase,
                 Phase::Fresh | Phase::Verifying | Phase::Serving | Phase::Failed { hidden: false, .. }
             );
-        if !is_shown || !self.hangs_while_out() || !self.seen.readmit || !self.seen.store {
+        let why = match self.seen.store {
+            true if self.hangs_while_out() => "it hangs",
+            false if self.comes_in_without_store() => "no store that is obeyed can be asked",
+            _ => return None,
+        };
+        if !is_shown || !self.seen.readmit {
             return None;
         }
         let version = self.journal.admitted.as_ref()?.version;
         let window = &self.journal.window.as_ref()?.window;
-        let reason =
-            format!("it hangs, and version {version}, admitted last, is outside the window {window}");
+        let reason = format!("{why}, and version {version}, admitted last, is outside the window {window}");
         (!window.admits(version)).then(|| Act::Enter(Phase::refused(reason)))
+    }
+
+    /// Whether what was admitted last is verified without a store that is obeyed, and was seen out of rotation, where it still
+    /// is: a person may have removed its disable-file.
+    fn comes_in_without_store(&self) -> bool {
+        let admitted = self.journal.admitted.as_ref().map(|admitted| admitted.version);
+        let is_admitted = self.seen.probe.version().is_none_or(|runs| Some(runs) == admitted);
+        let runs = matches!(self.seen.alive, Alive::Yes | Alive::Unknown);
+        let (rise, fall) = (self.service.rise_time(), self.service.fall_time());
+        // What an agent that has just begun sees answer 200 in each look may be in rotation for long.
+        let is_in = self.timers.has_no_gap() || self.timers.is_still_in(self.seen.now, rise, fall);
+        self.journal.phase == Phase::Verifying && is_admitted && runs && !is_in
     }
 
     /// Whether a window is acknowledged, and what hangs and has left rotation was never admitted: its version is unknown, and

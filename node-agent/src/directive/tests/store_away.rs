@@ -3,6 +3,7 @@
 use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
 use crate::directive::seen::{DisableFile, Probed, Url};
+use crate::directive::timers::Timers;
 use crate::host::Target;
 use crate::journal::{Admitted, Journal, Phase, Refusal};
 use tidegate_proto::Revision;
@@ -108,4 +109,48 @@ fn journalled_start_below_the_floor_waits_for_the_store() {
     assert_eq!(story.act(), Act::Start(Target::from(&release(1))));
     story.journal.witness.floor = Some(version(2));
     assert_eq!(story.act(), Act::Wait);
+}
+
+/// Version 1 was admitted and started hidden before its agent acknowledged a window that leaves it out. The store is lost, and
+/// a person removes the disable-file.
+fn shown_without_the_store() -> Story {
+    let mut story = Story::serving();
+    story.enter(Phase::Verifying);
+    story.window(2, 2, 7).disabled().pass(60);
+    (story.seen.store, story.seen.readmit) = (false, true);
+    (story.seen.file, story.seen.url) = (DisableFile::Absent, Url::Good);
+    story.pass(0);
+    story
+}
+
+#[test]
+fn shown_instance_outside_its_window_is_hidden_without_store() {
+    let is_refused = |story: &Story| matches!(story.act(), Act::Enter(Phase::Refused { stays: None, .. }));
+    let mut story = shown_without_the_store();
+    assert!(is_refused(&story), "{:?}", story.act());
+    story.seen.probe = Probed::Late;
+    assert!(is_refused(&story), "it does not answer yet: {:?}", story.act());
+    story.enter(Phase::refused("outside"));
+    assert_eq!(story.act(), Act::Disable);
+    let others: [(&str, fn(&mut Story)); 6] = [
+        ("it is in rotation", |story| {
+            story.pass(60);
+        }),
+        ("balancers were never seen to take it out", |story| {
+            story.timers = Timers::new(story.seen.now, false);
+            story.pass(0);
+        }),
+        ("another version runs", |story| story.seen.probe = Probed::Version(version(3))),
+        ("it need not be admitted again", |story| story.seen.readmit = false),
+        ("its agent knows of no window", |story| story.journal.window = None),
+        ("the window admits it", |story| {
+            story.window(1, 2, 7);
+        }),
+    ];
+    for (why, other) in others {
+        let mut story = shown_without_the_store();
+        other(&mut story);
+        let act = story.act();
+        assert!(!matches!(act, Act::Enter(Phase::Refused { .. }) | Act::Disable), "{why}: {act:?}");
+    }
 }
