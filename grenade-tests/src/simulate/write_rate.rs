@@ -16,7 +16,7 @@ pub(super) struct WriteRate {
     last: i64,
     revisions: usize,
     is_endless: bool,
-    /// Told once more came than programs write that pause: nothing that is awaited then comes any more.
+    /// Signalled once more came than programs write that pause: nothing that is awaited then comes any more.
     pub endless: Arc<Notify>,
 }
 
