@@ -247,7 +247,7 @@ impl Context<'_> {
 
     /// Refuses the version that was admitted last, where the acknowledged window does not admit it, and it has to be admitted
     /// again: once what hangs has left rotation, because it would come back before its probe answers, and be refused only there;
-    /// and what is verified and shown while no store can refuse it.
+    /// and what is verified while no store can refuse it, hidden or not: a person may show it at any moment.
     fn refuses_while_out(&self) -> Option<Act> {
         let is_shown = self.seen.file == DisableFile::Absent
             && matches!(
@@ -255,11 +255,11 @@ impl Context<'_> {
                 Phase::Fresh | Phase::Verifying | Phase::Serving | Phase::Failed { hidden: false, .. }
             );
         let why = match self.seen.store {
-            true if self.hangs_while_out() => "it hangs",
+            true if is_shown && self.hangs_while_out() => "it hangs",
             false if self.comes_in_without_store() => "no store that is obeyed can be asked",
             _ => return None,
         };
-        if !is_shown || !self.seen.readmit {
+        if !self.seen.readmit {
             return None;
         }
         let version = self.journal.admitted.as_ref()?.version;
@@ -269,7 +269,7 @@ impl Context<'_> {
     }
 
     /// Whether what was admitted last is verified without a store that is obeyed, and was seen out of rotation, where it still
-    /// is: a person may have removed its disable-file.
+    /// is: a person may have removed its disable-file, or remove their own.
     fn comes_in_without_store(&self) -> bool {
         let admitted = self.journal.admitted.as_ref().map(|admitted| admitted.version);
         let is_admitted = self.seen.probe.version().is_none_or(|runs| Some(runs) == admitted);

@@ -69,12 +69,14 @@ pub(crate) fn compose(
 }
 
 /// Whether a version is above the ceiling that was obeyed last, and is not the one that was admitted last, or is hidden and was
-/// not admitted after that window was set: a blank store may have admitted it, and only another admission shows it. Of what is
-/// shown and was there before any admission nothing is known.
+/// not admitted after that window was set: a blank store may have admitted it, and only another admission shows it. Where a
+/// person hides it, that holds once it is refused: its agent hides it when the person shows it. Of what is shown and was there
+/// before any admission nothing is known.
 fn was_never_admitted(journal: &Journal, file: DisableFile, version: ServiceVersion) -> bool {
     let is_above = |known: &&Known| version > known.window.ceiling;
     let Some(known) = journal.window.as_ref().filter(is_above) else { return false };
-    let is_hidden = file == DisableFile::Own;
+    let is_refused = matches!(journal.phase, Phase::Refused { stays: None, .. });
+    let is_hidden = file == DisableFile::Own || file == DisableFile::Foreign && is_refused;
     match &journal.admitted {
         Some(admitted) if admitted.version != version => true,
         Some(admitted) => is_hidden && admitted.revision < known.revision,
@@ -259,6 +261,8 @@ mod tests {
         }
         story.seen.file = DisableFile::Foreign;
         assert!(!report(&story).never_admitted, "a person may show it at any moment");
+        story.enter(Phase::refused("outside"));
+        assert!(report(&story).never_admitted, "its agent hides it when a person shows it");
         story.seen.file = DisableFile::Own;
         story.journal.window = None;
         assert!(!report(&story).never_admitted, "no window was obeyed");

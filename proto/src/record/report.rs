@@ -24,8 +24,9 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nothing_runs: bool,
     /// Whether what the probe answers is above the ceiling that the agent obeyed last, and is not the version that was
-    /// admitted last, or is hidden and was not admitted after that window was set: no window that it obeyed admitted it.
-    /// Absent = it is not, or an older agent. A plan to reconcile a store reads it.
+    /// admitted last, or is hidden and was not admitted after that window was set: no window that it obeyed admitted it. What
+    /// a person hides counts as hidden once it is refused. Absent = it is not, or an older agent. A plan to reconcile a store
+    /// reads it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub never_admitted: bool,
     /// The release that runs, where the agent knows it; also the one that it has started and that answers no version.

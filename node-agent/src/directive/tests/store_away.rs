@@ -154,3 +154,25 @@ fn shown_instance_outside_its_window_is_hidden_without_store() {
         assert!(!matches!(act, Act::Enter(Phase::Refused { .. }) | Act::Disable), "{why}: {act:?}");
     }
 }
+
+/// A person keeps it in maintenance, and may show it once a plan has left room for its version; or its agent is to show it.
+#[test]
+fn hidden_instance_outside_its_window_is_refused_without_store() {
+    for file in [DisableFile::Foreign, DisableFile::Own] {
+        let mut story = shown_without_the_store();
+        story.service.start_without_store = true;
+        (story.seen.file, story.seen.url) = (file, Url::Unavailable);
+        story.pass(60);
+        let mut admitted = story.clone();
+        admitted.window(1, 2, 7);
+        let act = admitted.act();
+        assert!(!matches!(act, Act::Enter(Phase::Refused { .. })), "{file:?}, admitted: {act:?}");
+        let act = story.act();
+        assert!(matches!(act, Act::Enter(Phase::Refused { stays: None, .. })), "{file:?}: {act:?}");
+        story.enter(Phase::refused("outside"));
+        assert_eq!(story.act(), Act::Wait, "{file:?}");
+        (story.seen.file, story.seen.url) = (DisableFile::Absent, Url::Good);
+        story.pass(0);
+        assert_eq!(story.act(), Act::Disable, "{file:?}: it is shown");
+    }
+}
