@@ -15,7 +15,7 @@ use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::reconciliation::AcceptedState;
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Digest, Generation, ReleaseTag, Revision, ServiceVersion};
+use tidegate_proto::{Digest, Generation, ReleaseTag, Revision, ServiceVersion, mutant};
 
 /// What is remembered of one service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -236,7 +236,8 @@ impl Journal {
         if matches!(phase, Phase::Stopped | Phase::Serving) {
             self.unidentified = None;
             // What serves under no order to replace it, or has declined that, was not replaced: a later order does that.
-            let replaced = matches!(self.disposition(), Some(Disposition::Replace { .. }));
+            let replaced = matches!(self.disposition(), Some(Disposition::Replace { .. }))
+                || mutant::is("doubt-ends-without-a-replacement");
             self.in_doubt &= phase == Phase::Serving && !replaced;
         }
         self.shown_unjudged &= phase == Phase::Verifying;

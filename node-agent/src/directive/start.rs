@@ -177,7 +177,7 @@ impl Context<'_> {
             _ if self.seen.hook == HookState::Ended => self.unknown_outcome(),
             _ if self.seen.hook == HookState::EarlierBoot => self.start_again(),
             // Something else has started it since its stop, and it does not answer.
-            _ if self.seen.runs => match self.start_again() {
+            _ if self.seen.runs && !mutant::is("start-without-a-status-look") => match self.start_again() {
                 Act::Enter(next) => Act::Enter(self.once_started_again(next)),
                 act => act,
             },

@@ -3,7 +3,7 @@
 use crate::fleet::{Fleet, Instance};
 use crate::gate::budget::capacity::is_hidden;
 use tidegate_proto::record::report::{Rotation, Step};
-use tidegate_proto::{InstanceId, ServiceVersion};
+use tidegate_proto::{InstanceId, ServiceVersion, mutant};
 
 /// What an instance is known to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,8 @@ pub(crate) fn is_kept_out(instance: &Instance) -> bool {
 
 /// Whether it runs a version that no window has admitted, as far as its agent knows: a window gets no room for it.
 pub(crate) fn is_never_admitted(instance: &Instance) -> bool {
-    instance.report.as_ref().is_some_and(|report| report.never_admitted)
+    let never_admitted = instance.report.as_ref().is_some_and(|report| report.never_admitted);
+    never_admitted && !mutant::is("unadmitted-raises-the-ceiling")
 }
 
 /// Why the running version of an instance is not known.
