@@ -12,11 +12,12 @@ pub(crate) use draft::Draft;
 pub(crate) use step::begin_rollback;
 pub(crate) use step::metadata;
 
-use crate::action::{Action, Plan, PlannedCommit};
+use crate::action::{Action, Plan, PlannedCommit, SchemaJob};
 use crate::fleet::{Contradiction, Fleet, Stored};
 use crate::gate::{Reason, store};
 use crate::moment::Moment;
 use crate::release::floor;
+use crate::upgrade::is_unseen;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Precondition, Write};
 use tidegate_proto::key::Subject;
@@ -50,19 +51,24 @@ struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     /// Nothing may act: each wait has this reason. Instances still go back where a person has asked for that,
-    /// which only makes things safer; those that contradict the store are left as they are, and the schema waits.
+    /// which only makes things safer; those that contradict the store are left as they are, and the schema waits. A
+    /// look changes nothing in a database, and a person may have to roll back before a plan to reconcile is applied.
     fn hold(&mut self, reason: &Reason) {
+        let is_contradicted = self.fleet.contradiction(&self.moment.schemas) == Contradiction::Supported;
         for (id, upgrade) in self.fleet.active_upgrades() {
             self.plan.waiting.insert(id.clone(), vec![reason.clone()]);
             let goes_back = matches!(
                 upgrade.phase,
                 Phase::RollingBack { step: RollbackStep::Restage | RollbackStep::Move, .. }
             );
-            if goes_back && self.fleet.contradiction(&self.moment.schemas) == Contradiction::Supported {
+            if goes_back && is_contradicted {
                 let (actions, reasons) = self.step(id, upgrade);
                 let commits = actions.into_iter().filter(|action| matches!(action, Action::Commit(_)));
                 self.plan.actions.extend(commits);
                 self.plan.waiting.entry(id.clone()).or_default().extend(reasons);
+            }
+            if is_contradicted && is_unseen(self.fleet, self.moment, id, upgrade) {
+                self.plan.actions.push(Action::Schema { upgrade: id.clone(), job: SchemaJob::Look });
             }
         }
         for (name, stream) in self.fleet.streams() {

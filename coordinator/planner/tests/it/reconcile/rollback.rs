@@ -1,14 +1,16 @@
 //! Rollbacks beside a reconciliation, and on a store that agents contradict.
 
+use super::contracted::{reconciled, with_schema};
 use super::disregarded::next_steps;
 use super::{apply, asker, disregard, elect, include, publish, testify, version, window};
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::Choices;
 use tidegate_planner::gate::StoreGate;
-use tidegate_planner::{Reason, SchemaFacts, ask, plan};
+use tidegate_planner::{Action, Reason, SchemaFacts, SchemaJob, ask, plan};
+use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::Witness;
-use tidegate_proto::record::upgrade::{Phase, RollbackStep};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, RollbackStep};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, Revision};
 
@@ -87,16 +89,20 @@ fn rolled_back_after_the_backup() -> World {
     elect(&mut world, 1);
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
     world.until("it removes", |world| world.phase() == Phase::Remove);
+    loses_its_rollback(&mut world);
+    world
+}
+
+fn loses_its_rollback(world: &mut World) {
     let backup = world.store.clone();
     world.roll_back();
     let serve = |world: &World| world.really_in_service() == 3;
     world.until("all are back", |world| world.versions().iter().all(|v| *v == 1) && serve(world));
-    testify(&mut world);
+    testify(world);
     world.store = backup;
-    publish(&mut world);
-    elect(&mut world, 9);
-    assert_eq!((world.phase(), window(&world)), (Phase::Remove, Some((2, 2))));
-    world
+    publish(world);
+    elect(world, 9);
+    assert_eq!((world.phase(), window(world)), (Phase::Remove, Some((2, 2))));
 }
 
 #[test]
@@ -106,6 +112,33 @@ fn refused_plan_names_the_rollback_that_the_store_lost() {
     let first = "n0: it runs version 1, outside the new window [2, 2]; if upgrade u1 was rolled back in the \
                  former store, roll it back first: `tidegate upgrade rollback u1 --why …`";
     assert!(refused.message.contains(first), "{refused}");
+    world.roll_back();
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((1, 2)), "it admits what runs");
+    let last = world.run();
+    assert_eq!(world.phase().name().word(), "rolled-back", "{:?}", last.waiting);
+    assert_eq!(world.versions(), [1, 1, 1]);
+}
+
+/// The upgrade is older than an earlier reconciliation, so no rollback begins before its database was seen.
+#[test]
+fn lost_rollback_is_named_once_the_database_was_seen() {
+    let mut world = World::at_version_1(3);
+    elect(&mut world, 1);
+    world.start_with_schema(with_schema(), MigrateOrder::BeforeRoll);
+    world.until("it removes", |world| world.phase() == Phase::Remove);
+    let earlier = Reconciliation { floors: [(service(), version(1))].into(), ..reconciled() };
+    world.store.put(Key::Reconciliation, earlier);
+    loses_its_rollback(&mut world);
+    world.facts = None;
+    let unseen = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap_err();
+    assert!(unseen.message.contains("was not seen since"), "{unseen}");
+    let (_, held) = world.turn();
+    let is_look = |action: &Action| matches!(action, Action::Schema { job: SchemaJob::Look, .. });
+    assert!(held.actions.len() == 1 && held.actions.iter().all(is_look), "{:?}", held.actions);
+    let refused = apply(&mut world, &Choices::default()).unwrap_err();
+    assert!(refused.message.contains("`tidegate upgrade rollback u1 --why …`"), "{refused}");
+    assert!(plan(world.store.fleet(), &world.moment()).actions.is_empty(), "one look is enough");
     world.roll_back();
     apply(&mut world, &Choices::default()).unwrap();
     assert_eq!(window(&world), Some((1, 2)), "it admits what runs");
