@@ -59,7 +59,8 @@ pub(super) fn put_right(world: &World, service: usize) -> bool {
     outside.is_empty()
 }
 
-/// Where an answer says that a version which a person put back is outside of a window, they start one that is inside.
+/// Where an answer says that a version which a person put back is outside of a window, they start one that is inside. Where
+/// it names a rollback to that version, they roll back instead: the database may lack the form of the later one.
 pub(in crate::simulate) fn answered(world: &World, answer: &str) {
     let put_back: Vec<(At, u32)> = {
         let (now, state) = (world.testbed.now(), world.testbed.state());
@@ -75,11 +76,12 @@ pub(in crate::simulate) fn answered(world: &World, answer: &str) {
     }
 }
 
-/// The window in an answer that says that an instance is outside it.
+/// The window in an answer that says that an instance is outside it, and names no rollback to the version that runs.
 fn window_in(answer: &str, instance: &str) -> Option<RangeInclusive<u32>> {
     let (_, of_it) = answer.split_once(&format!("{instance}: it runs version "))?;
     let (_, window) = of_it.split_once(", outside the new window [")?;
-    let (floor, ceiling) = window.split_once(']')?.0.split_once(", ")?;
+    let (window, rest) = window.split_once(']')?;
+    let (floor, ceiling) = window.split_once(", ").filter(|_| !rest.starts_with("; if upgrade "))?;
     Some(floor.parse().ok()?..=ceiling.parse().ok()?)
 }
 
@@ -100,5 +102,15 @@ mod tests {
         assert_eq!(window_in(answer, "pantry/n03"), Some(5..=6));
         assert_eq!(window_in(answer, "loft/n03"), Some(2..=2));
         assert_eq!(window_in(answer, "loft/n02"), None);
+    }
+
+    #[test]
+    fn version_of_a_lost_rollback_is_left_as_it_is() {
+        let answer = "the plan cannot be applied: pantry/n00: it runs version 1, outside the new window [2, 2]; if \
+                      upgrade u0 was rolled back in the former store, roll it back first: `tidegate upgrade \
+                      rollback u0 --why …`; pantry/n01: it runs version 3, outside the new window [2, 2]. Bring \
+                      these instances back";
+        assert_eq!(window_in(answer, "pantry/n00"), None, "it is rolled back instead");
+        assert_eq!(window_in(answer, "pantry/n01"), Some(2..=2), "no rollback admits it");
     }
 }
