@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// How long a supervisor waits before it starts an agent that ended again.
-const AGAIN: Duration = Duration::from_secs(5);
+pub(super) const AGAIN: Duration = Duration::from_secs(5);
 
 /// The nonce of a second agent with a name of another.
 pub(super) const IMPOSTOR: &str = "impostor";

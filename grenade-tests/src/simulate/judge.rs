@@ -112,6 +112,8 @@ pub(super) struct Facts {
     /// Until when the agent of a node last did not run, or was cut off from the store; it still does not, or is, where that
     /// is `u64::MAX`.
     pub agents_cut: BTreeMap<usize, u64>,
+    /// Until when the disk of a node was last full; it still is where that is `u64::MAX`.
+    pub disks_full: BTreeMap<usize, u64>,
     /// What failed after it was verified.
     pub late_failures: LateFailures,
     /// Release streams.
@@ -344,13 +346,10 @@ impl Facts {
         // No agent can do more than hide it.
         let is_unheeded = self.unheeded.contains(&at);
         if !(is_not_refused || is_shown || is_unseen || is_taken_inside || is_unheeded) {
-            self.breach(
-                now,
-                2,
-                format!(
-                    "{name} came into rotation at version {version}, outside the window {floor} to {ceiling}"
-                ),
+            let what = format!(
+                "{name} came into rotation at version {version}, outside the window {floor} to {ceiling}"
             );
+            self.breach(now, 2, what);
         }
     }
 

@@ -6,7 +6,9 @@ use crate::simulate::agent::Agent;
 use crate::simulate::world::World;
 
 pub(super) fn fill_disk(world: &World, node: usize) -> Vec<Undo> {
-    world.testbed.state().disks[node].full = true;
+    let mut state = world.testbed.state();
+    state.disks[node].full = true;
+    state.facts.disks_full.insert(node, u64::MAX);
     vec![Undo::Disk(node)]
 }
 
@@ -16,7 +18,11 @@ pub(super) fn slow_disk(world: &World, node: usize) -> Vec<Undo> {
 }
 
 pub(super) fn repair_disk(world: &World, node: usize) {
+    let now = world.testbed.now();
     let mut state = world.testbed.state();
+    if state.disks[node].full {
+        state.facts.disks_full.insert(node, now);
+    }
     (state.disks[node].full, state.disks[node].slow_ms) = (false, 0);
 }
 

@@ -1,6 +1,7 @@
-//! Instances that no component can refuse, because their agents have read no window and cannot read one.
+//! Instances that no component can refuse, because their agents have obeyed no window and cannot obey one.
 
 use super::{Facts, SEEN};
+use crate::simulate::agent::AGAIN;
 use crate::simulate::slot::At;
 
 impl Facts {
@@ -13,10 +14,14 @@ impl Facts {
 
     /// Whether no component could refuse an instance: no store has ever admitted it, or it came while the store had no window;
     /// and its agent, which has acknowledged no window, does not run, is stopped or is cut off from the store, or was `SEEN` ago.
+    /// On a full disk it can neither note the window nor put a disable-file; where it ended there, it is started again `AGAIN`
+    /// later.
     pub(super) fn is_cut_off_unbound(&self, at: At, now: u64) -> bool {
-        let away = [&self.agents_cut, &self.agents_stalled];
-        let away_until = away.into_iter().filter_map(|until| until.get(&at.1)).max();
-        let is_cut = away_until.is_some_and(|until| now < until.saturating_add(SEEN));
+        let restart = AGAIN.as_secs() * 1_000;
+        let away = [(&self.agents_cut, 0), (&self.agents_stalled, 0), (&self.disks_full, restart)];
+        let is_cut = away.into_iter().any(|(of_nodes, pause)| {
+            of_nodes.get(&at.1).is_some_and(|until| now < until.saturating_add(pause + SEEN))
+        });
         is_cut && !self.bound.contains(&at) && (self.unbound.contains(&at) || !self.silent.is_known(at))
     }
 }
@@ -59,6 +64,27 @@ mod tests {
         assert_eq!(broken(Some(u64::MAX), bound), Some(2), "its agent has acknowledged a window");
         let admitted = |judged: &mut Facts| judged.silent.admitted(PLACE, 0);
         assert_eq!(broken(Some(u64::MAX), admitted), Some(2), "a store has admitted it");
+    }
+
+    /// The disk of a new node is full while its release hangs, and its agent ends at each start. A rollback moves the window.
+    #[test]
+    fn agent_of_an_unadmitted_instance_hides_none_on_a_full_disk() {
+        let broken = |node: usize, until: u64, change: fn(&mut Facts)| {
+            let mut judged = facts(|service| service.windows = vec![(0, 1, 1)]);
+            judged.disks_full.insert(node, until);
+            change(&mut judged);
+            judged.came_in(60_000, PLACE, (2, None), "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(PLACE.1, u64::MAX, |_| ()), None);
+        let restarted = 60_000 - SEEN - AGAIN.as_secs() * 1_000;
+        assert_eq!(broken(PLACE.1, restarted + 1, |_| ()), None, "it may have been started again just now");
+        assert_eq!(broken(PLACE.1, restarted, |_| ()), Some(2), "it has run for long enough");
+        assert_eq!(broken(PLACE.1 + 1, u64::MAX, |_| ()), Some(2), "the disk of another node is full");
+        let bound = |judged: &mut Facts| judged.bound.extend([PLACE]);
+        assert_eq!(broken(PLACE.1, u64::MAX, bound), Some(2), "its agent has acknowledged a window");
+        let admitted = |judged: &mut Facts| judged.silent.admitted(PLACE, 0);
+        assert_eq!(broken(PLACE.1, u64::MAX, admitted), Some(2), "a store has admitted it");
     }
 
     /// A blank store without a window admits a new node, whose agent is cut off then. A person reconciles the store without it.
