@@ -66,14 +66,13 @@ pub(super) struct Facts {
     pub services: Vec<ServiceFacts>,
     /// When the last directive of an instance was committed.
     pub directed: BTreeMap<At, u64>,
-    /// When a directive first took an instance out, of those that its agent has not carried out by a stop or a start.
+    /// When a directive first took an instance out, of those that its agent has not carried out.
     pub ordered_out: BTreeMap<At, u64>,
     /// Those of them that are ordered out only by the copy which the store is now, and whose agents were not seen to obey.
     pub copied: BTreeSet<At>,
     /// What the spec of each upgrade allows, by its place in the scenario.
     pub limits: Vec<Limits>,
-    /// What the upgrade allowed that ordered an instance out, until that is withdrawn or carried out: the store may
-    /// be replaced meanwhile by one that does not know the upgrade.
+    /// What the upgrade allowed that ordered an instance out, until that is withdrawn or carried out: its store may be lost.
     pub ordered_under: BTreeMap<At, Limits>,
     /// Instances whose last directive lets them serve.
     pub let_in: BTreeSet<At>,
@@ -109,8 +108,7 @@ pub(super) struct Facts {
     pub admitted_beside: BTreeMap<At, (u64, Option<ReleaseTag>)>,
     /// Until when the agent of a node was last stopped, and looked at nothing; it still is where that is `u64::MAX`.
     pub agents_stalled: BTreeMap<usize, u64>,
-    /// Until when the agent of a node last did not run, or was cut off from the store; it still does not, or is, where that
-    /// is `u64::MAX`.
+    /// Until when the agent of a node last did not run or was cut off from the store; `u64::MAX` where that goes on.
     pub agents_cut: BTreeMap<usize, u64>,
     /// Until when the disk of a node was last full; it still is where that is `u64::MAX`.
     pub disks_full: BTreeMap<usize, u64>,
@@ -130,6 +128,8 @@ pub(super) struct Facts {
     pub late: BTreeSet<At>,
     /// When an operator enabled an instance again that they had disabled.
     pub shown: BTreeMap<At, u64>,
+    /// When an agent last removed its disable-file from the release that its directive orders, and that ran before.
+    pub shown_as_ordered: BTreeMap<At, u64>,
     /// When a person removed the disable-file of an instance, where none was put and no release was started there since.
     pub file_removed: BTreeMap<At, u64>,
     /// Instances that answer 200 beside a disable-file: their health checks do not heed it.

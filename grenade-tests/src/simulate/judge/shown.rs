@@ -1,6 +1,6 @@
-//! Instances that a person shows: the disable-file was removed, or nothing heeds it.
+//! Instances that a person or their agent shows: the disable-file was removed, or nothing heeds it.
 
-use super::super::slot::{At, Slot};
+use super::super::slot::{At, Cause, Slot};
 use super::{Facts, OLD, SEEN};
 
 impl Facts {
@@ -13,6 +13,26 @@ impl Facts {
     pub(in crate::simulate) fn person_removed_file(&mut self, now: u64, at: At) {
         self.shown_again(now, at);
         self.file_removed.insert(at, now);
+    }
+
+    /// The agent of an instance removes its disable-file. Where the last directive replaces what ran with the release that runs
+    /// already, nothing is stopped or started. What a person put back is not what the directive left.
+    pub(in crate::simulate) fn shown_by_agent(&mut self, at: At, slot: Option<&Slot>, now: u64) {
+        let run = slot.and_then(|slot| slot.alive(now)).filter(|run| !run.put_back);
+        let ordered = self.replaced_by.get(&at);
+        if run.zip(ordered).is_some_and(|(run, ordered)| run.tag == *ordered) {
+            self.shown_as_ordered.insert(at, now);
+        }
+    }
+
+    /// An instance comes into rotation that balancers had taken out. Where it was in since its agent showed the release that the
+    /// last directive orders, and left without an order, that directive is carried out: its agent alone refuses what comes in.
+    pub(in crate::simulate) fn comes_back(&mut self, at: At, slot: &Slot) {
+        let Some((went_at, Cause::Misfortune(_))) = slot.out_before else { return };
+        let times = self.directed.get(&at).zip(self.shown_as_ordered.get(&at));
+        if times.is_some_and(|(directed, shown)| directed <= shown && *shown < went_at) {
+            self.stopped(at);
+        }
     }
 
     /// Whether the agent of an instance may not have seen yet that a person removed the disable-file. Beside a person's file it
@@ -39,6 +59,8 @@ mod tests {
     use super::super::ServiceFacts;
     use super::*;
     use crate::simulate::slot::{Behaviour, Running};
+    use tidegate_proto::record::directive::Disposition;
+    use tidegate_proto::{Digest, Release, ServiceVersion};
 
     const PLACE: At = (0, 0);
 
@@ -86,5 +108,48 @@ mod tests {
             judged.person_removed_file(60_000, (0, 1));
         };
         assert_eq!(broken(61_000, is_of_another), Some(2), "the file of another instance was removed");
+    }
+
+    /// A version outside the window that a person put in the place of version 2, and that came in again at 38 s.
+    fn put_back(went_at: u64, cause: Cause) -> Slot {
+        let is = Behaviour::good(1, 0);
+        let running = Running { tag: "pantry-1".to_owned(), is, since: 35_000, pid: 2, put_back: true };
+        let out_before = Some((went_at, cause));
+        Slot { running: Some(running), came_at: 38_000, out_before, ..Slot::default() }
+    }
+
+    /// A rollback replaces a drained instance with the release that runs. Then a person puts back another version, which hangs:
+    /// its agent refuses that as it comes in again, while the only other instance is drained.
+    #[test]
+    fn order_is_over_once_what_it_showed_comes_back() {
+        let failed = || put_back(36_000, Cause::Misfortune("its health"));
+        let broken = |ordered: i64, shown: (u64, Slot), back: Slot| {
+            let mut judged = facts();
+            let service = &mut judged.services[0];
+            (service.instances, service.min_in_service) = (2, 1);
+            service.windows = vec![(0, 2, 3)];
+            judged.struck_until = 50_000;
+            let tag = format!("pantry-{ordered}").parse().unwrap();
+            let version = ServiceVersion::new(ordered).unwrap();
+            let replaces = Disposition::Replace { release: Release { tag, sha256: Digest::ABSENT, version } };
+            judged.directs(PLACE, &Disposition::Drain, 30_000);
+            judged.directs(PLACE, &replaces, 33_000);
+            judged.shown_by_agent(PLACE, Some(&shown.1), shown.0);
+            judged.comes_back(PLACE, &back);
+            let out = |since: u64| Some((since, Cause::Order));
+            let refused = Slot { out: out(38_400), ..back };
+            let other = Slot { out: out(34_500), ..release() };
+            judged.taken_out(38_400, PLACE, &[(PLACE, refused), ((0, 1), other)].into(), "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(2, (33_000, release()), failed()), None, "its agent alone refuses it");
+        let in_since = || put_back(30_000, Cause::Order);
+        assert_eq!(broken(2, (33_000, release()), in_since()), Some(4), "it has not left rotation since");
+        let before = || put_back(32_000, Cause::Misfortune("its health"));
+        assert_eq!(broken(2, (33_000, release()), before()), Some(4), "it comes in for the first time");
+        assert_eq!(broken(2, (32_999, release()), failed()), Some(4), "it was ordered out since");
+        assert_eq!(broken(3, (33_000, release()), failed()), Some(4), "another release is ordered");
+        assert_eq!(broken(1, (35_000, failed()), failed()), Some(4), "a person put the ordered one back");
+        assert_eq!(broken(2, (33_000, Slot::default()), failed()), Some(4), "nothing runs");
     }
 }

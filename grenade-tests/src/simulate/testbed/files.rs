@@ -1,7 +1,7 @@
 //! The files on the disks of nodes, disable-files among them.
 
-use super::Testbed;
 use super::rotation::BY_AGENT;
+use super::{State, Testbed};
 use crate::simulate::slot::At;
 use std::path::{Path, PathBuf};
 
@@ -28,16 +28,23 @@ impl Testbed {
     pub(in crate::simulate) fn removed_by_agent(&self, node: usize, path: &Path) {
         let now = self.now();
         let mut state = self.state();
-        let Some(service) = self.names.services.iter().find(|service| *path == disable_file(service)) else {
+        let mut services = self.names.services.iter().enumerate();
+        let Some((of, service)) = services.find(|(_, service)| *path == disable_file(service)) else {
             return;
         };
-        let file = state.disks[node].files.get(path);
-        if file.is_some_and(|file| !file.starts_with(BY_AGENT)) {
-            let text = format!(
-                "the agent of {} removed a person's disable-file of {service}",
-                self.names.nodes[node]
-            );
-            state.facts.breach(now, 6, text);
+        match state.disks[node].files.get(path).map(|file| file.starts_with(BY_AGENT)) {
+            Some(true) => {
+                let State { slots, facts, .. } = &mut *state;
+                facts.shown_by_agent((of, node), slots.get(&(of, node)), now);
+            }
+            Some(false) => {
+                let text = format!(
+                    "the agent of {} removed a person's disable-file of {service}",
+                    self.names.nodes[node]
+                );
+                state.facts.breach(now, 6, text);
+            }
+            None => {}
         }
     }
 

@@ -74,6 +74,9 @@ impl Testbed {
                 let stayed = slot.stayed_in_rotation();
                 (slot.out, slot.came_at) = (None, now);
                 slot.out_before = out.clone().map(|(_, cause)| (slot.went_at, cause));
+                if !stayed && !hidden {
+                    state.facts.comes_back(at, slot);
+                }
                 let taken_for = state.facts.taken_for(at, slot, now);
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 at version {}", version.unwrap_or(0)));
