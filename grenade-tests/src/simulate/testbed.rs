@@ -158,9 +158,9 @@ impl Testbed {
         lowest(runs, allowed).or_else(|| lowest(built, allowed)).cloned()
     }
 
-    /// The release that a person starts in the place of a version that they put back: of the version that it replaced, which
-    /// was in rotation there, else as for a node that is built again. Another one that runs may be a newcomer's, and its rows
-    /// not filled yet.
+    /// The release that a person starts in the place of a version outside the window: of the version above it, which was in
+    /// rotation there where a person put it back, else as for a node that is built again. Another one that runs may be a
+    /// newcomer's, and its rows not filled yet.
     pub(super) fn started_again(
         &self,
         service: usize,

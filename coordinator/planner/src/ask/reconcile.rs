@@ -87,7 +87,7 @@ pub fn reconcile(
         let more = refusals.len().saturating_sub(NAMED);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         return Err(Refusal::state(format!(
-            "the plan cannot be applied: {}{more}. Bring these instances back, decommission them, or name each with --disregard",
+            "the plan cannot be applied: {}{more}. Bring these instances back, start a version there that the new window admits, decommission them, or name each with --disregard",
             refusals.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join("; ")
         )));
     }

@@ -164,6 +164,7 @@ fn running_version_outside_the_new_window_refuses() {
     publish(&mut world);
     let refused = apply(&mut world, &Choices::default()).unwrap_err();
     assert!(refused.message.contains("it runs version 1, outside the new window [2, 2]"), "{refused}");
+    assert!(refused.message.contains("start a version there that the new window admits"), "{refused}");
 }
 
 #[test]

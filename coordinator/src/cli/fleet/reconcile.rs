@@ -40,7 +40,7 @@ pub(super) async fn plan(
     page.line(match reply.refused {
         0 => format!("to apply it: {command}"),
         refused => format!(
-            "cannot be applied because of {refused} instances (REFUSED above): bring them back, decommission them, or name each with --disregard"
+            "cannot be applied because of {refused} instances (REFUSED above): bring them back, start a version there that the new window admits, decommission them, or name each with --disregard"
         ),
     });
     page.print()?;

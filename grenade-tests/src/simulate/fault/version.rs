@@ -1,7 +1,7 @@
 //! A person puts another version of a service back by hand, and starts the right one again later.
 
 use super::undo::Undo;
-use crate::simulate::slot::{At, Running, Slot};
+use crate::simulate::slot::{At, Hiccup, Running, Slot};
 use crate::simulate::testbed::State;
 use crate::simulate::world::World;
 use std::ops::RangeInclusive;
@@ -59,30 +59,55 @@ pub(super) fn put_right(world: &World, service: usize) -> bool {
     outside.is_empty()
 }
 
-/// Where an answer says that a version which a person put back is outside of a window, they start one that is inside. Where
-/// it names a rollback to that version, they roll back instead: the database may lack the form of the later one.
+/// Where an answer says that a version is outside of a window, people start one that is inside. Where it names a rollback to
+/// that version, they roll back instead: the database may lack the form of the later one.
 pub(in crate::simulate) fn answered(world: &World, answer: &str) {
-    let put_back: Vec<(At, u32)> = {
+    let replaced: Vec<(At, u32, RangeInclusive<u32>)> = {
         let (now, state) = (world.testbed.now(), world.testbed.state());
-        let put_back = |slot: &Slot| slot.alive(now).filter(|run| run.put_back).map(|run| run.is.version);
-        state.slots.iter().filter_map(|(at, slot)| Some((*at, put_back(slot)?))).collect()
+        let replaced = |(at, slot): (&At, &Slot)| {
+            let outside = outside_in(answer, &world.testbed.names().instance(*at))?;
+            let run = slot.alive(now).filter(|run| is_replaced(slot, run, &outside))?;
+            Some((*at, run.is.version, outside.admitted))
+        };
+        state.slots.iter().filter_map(replaced).collect()
     };
-    for (at, version) in put_back {
-        let admitted = window_in(answer, &world.testbed.names().instance(at));
-        let right = admitted.and_then(|admitted| world.testbed.started_again(at.0, version, &admitted));
-        if let Some(right) = right {
+    for (at, version, admitted) in replaced {
+        if let Some(right) = world.testbed.started_again(at.0, version, &admitted) {
             world.testbed.reload(at, &right, false);
         }
     }
 }
 
-/// The window in an answer that says that an instance is outside it, and names no rollback to the version that runs.
-fn window_in(answer: &str, instance: &str) -> Option<RangeInclusive<u32>> {
+/// Whether a person starts a version inside the window in the place of one that is outside: they put that back themselves; or
+/// it runs below the floor, and its version URL has said another version before, so that the floor may have been raised above
+/// it.
+fn is_replaced(slot: &Slot, run: &Running, outside: &Outside) -> bool {
+    let has_lied = run.is.says.is_none() && slot.hiccups.contains_key(&Hiccup::Lies);
+    let is_below = run.is.version == outside.version && outside.version < *outside.admitted.start();
+    !outside.names_rollback && (run.put_back || has_lied && is_below)
+}
+
+/// What an answer says of an instance that is outside a window.
+#[derive(Debug, PartialEq, Eq)]
+struct Outside {
+    /// What runs there, as its agent sees it.
+    version: u32,
+    /// The window.
+    admitted: RangeInclusive<u32>,
+    /// Whether it names the rollback of an upgrade that the former store may have begun.
+    names_rollback: bool,
+}
+
+fn outside_in(answer: &str, instance: &str) -> Option<Outside> {
     let (_, of_it) = answer.split_once(&format!("{instance}: it runs version "))?;
-    let (_, window) = of_it.split_once(", outside the new window [")?;
+    let (version, window) = of_it.split_once(", outside the new window [")?;
     let (window, rest) = window.split_once(']')?;
-    let (floor, ceiling) = window.split_once(", ").filter(|_| !rest.starts_with("; if upgrade "))?;
-    Some(floor.parse().ok()?..=ceiling.parse().ok()?)
+    let (floor, ceiling) = window.split_once(", ")?;
+    Some(Outside {
+        version: version.parse().ok()?,
+        admitted: floor.parse().ok()?..=ceiling.parse().ok()?,
+        names_rollback: rest.starts_with("; if upgrade "),
+    })
 }
 
 /// Whether a person starts the right version now: not while a hook of its agent moves it.
@@ -94,23 +119,46 @@ fn is_to_be_replaced(slot: &Slot, run: &Running, now: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::slot::Behaviour;
 
     #[test]
     fn window_of_an_instance_is_read_from_the_answer() {
         let answer = "the plan cannot be applied: pantry/n03: it runs version 4, outside the new window [5, 6]; \
-                      loft/n03: it runs version 1, outside the new window [2, 2]. Bring these instances back";
-        assert_eq!(window_in(answer, "pantry/n03"), Some(5..=6));
-        assert_eq!(window_in(answer, "loft/n03"), Some(2..=2));
-        assert_eq!(window_in(answer, "loft/n02"), None);
+                      loft/n03: it runs version 1, outside the new window [2, 2]; if upgrade u1 was rolled back \
+                      in the former store, roll it back first: `tidegate upgrade rollback u1 --why …`. Bring \
+                      these instances back";
+        let outside = |version, admitted, names_rollback| Outside { version, admitted, names_rollback };
+        assert_eq!(outside_in(answer, "pantry/n03"), Some(outside(4, 5..=6, false)));
+        assert_eq!(outside_in(answer, "loft/n03"), Some(outside(1, 2..=2, true)));
+        assert_eq!(outside_in(answer, "loft/n02"), None);
+    }
+
+    fn was_put_back(slot: &mut Slot, run: &mut Running, _: &mut Outside) {
+        slot.hiccups.clear();
+        run.put_back = true;
     }
 
     #[test]
-    fn version_of_a_lost_rollback_is_left_as_it_is() {
-        let answer = "the plan cannot be applied: pantry/n00: it runs version 1, outside the new window [2, 2]; if \
-                      upgrade u0 was rolled back in the former store, roll it back first: `tidegate upgrade \
-                      rollback u0 --why …`; pantry/n01: it runs version 3, outside the new window [2, 2]. Bring \
-                      these instances back";
-        assert_eq!(window_in(answer, "pantry/n00"), None, "it is rolled back instead");
-        assert_eq!(window_in(answer, "pantry/n01"), Some(2..=2), "no rollback admits it");
+    fn version_below_a_floor_is_replaced_once_its_url_has_lied() {
+        let replaced = |change: fn(&mut Slot, &mut Running, &mut Outside)| {
+            let is = Behaviour::good(4, 0);
+            let mut run = Running { tag: "pantry-4".to_owned(), is, since: 0, pid: 1, put_back: false };
+            let mut slot = Slot { hiccups: [(Hiccup::Lies, 9_000)].into(), ..Slot::default() };
+            let mut outside = Outside { version: 4, admitted: 5..=6, names_rollback: false };
+            change(&mut slot, &mut run, &mut outside);
+            is_replaced(&slot, &run, &outside)
+        };
+        assert!(replaced(|_, _, _| ()));
+        assert!(!replaced(|slot, _, _| slot.hiccups.clear()), "its URL has never lied");
+        assert!(!replaced(|_, _, outside| outside.version = 9), "its agent goes by the lie still");
+        assert!(!replaced(|_, _, outside| outside.admitted = 2..=3), "it runs above the window");
+        assert!(!replaced(|_, _, outside| outside.names_rollback = true), "the rollback comes first");
+        assert!(!replaced(|_, run, _| run.is.says = Some(3)), "its release gives a false version always");
+        assert!(replaced(was_put_back), "a person put it back");
+        let is_rolled_back: fn(&mut Slot, &mut Running, &mut Outside) = |slot, run, outside| {
+            was_put_back(slot, run, outside);
+            outside.names_rollback = true;
+        };
+        assert!(!replaced(is_rolled_back), "the database may lack the form of the later one");
     }
 }
