@@ -346,14 +346,15 @@ impl Context<'_> {
     }
 
     /// Without the store nothing can be admitted; what was admitted here last may start where that is allowed, unless a version
-    /// was refused since.
+    /// was refused since, or the window that was acknowledged since does not admit it.
     pub(super) fn stands_without_store(&self, version: ServiceVersion, tag: Option<&ReleaseTag>) -> bool {
         let admitted = self.journal.admitted.as_ref().is_some_and(|a| {
             a.version == version && (a.release.is_none() || tag.is_none() || a.release.as_ref() == tag)
         });
-        let floor = self.journal.witness.floor;
-        let stands = admitted && !self.journal.was_refused();
-        self.service.start_without_store && stands && floor.is_none_or(|floor| version >= floor)
+        let window = self.journal.window.as_ref().map(|known| &known.window);
+        let is_within = window.is_none_or(|window| window.admits(version))
+            && self.journal.witness.floor.is_none_or(|floor| version >= floor);
+        self.service.start_without_store && admitted && !self.journal.was_refused() && is_within
     }
 
     pub(super) fn may_enable(&self) -> bool {

@@ -13,7 +13,7 @@ pub(crate) enum Standstill {
     /// Its start has to wait for the store.
     #[error(
         "nothing is started while the store is away, because a start needs an admission (start_without_store = true \
-         allows what was admitted here last, unless a version was refused since or it is below the floor)"
+         allows what was admitted here last, unless a version was refused since or it is outside the window)"
     )]
     StoreAway,
     /// Something else starts it.

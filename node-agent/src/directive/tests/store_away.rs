@@ -111,6 +111,20 @@ fn journalled_start_below_the_floor_waits_for_the_store() {
     assert_eq!(story.act(), Act::Wait);
 }
 
+/// Version 2 was admitted and did not come up, and a rollback has lowered the window since: the database may lack its form.
+#[test]
+fn start_above_the_acknowledged_ceiling_waits_for_the_store() {
+    let mut story = away();
+    let admitted = Admitted { version: version(2), release: Some(release(2).tag), revision: Revision(5) };
+    story.journal.admitted = Some(admitted);
+    story.gone();
+    story.enter(Phase::Starting { target: Target::from(&release(2)) });
+    story.window(1, 2, 4);
+    assert_eq!(story.act(), Act::Start(Target::from(&release(2))));
+    story.window(1, 1, 7);
+    assert_eq!(story.act(), Act::Wait);
+}
+
 /// Version 1 was admitted and started hidden before its agent acknowledged a window that leaves it out. The store is lost, and
 /// a person removes the disable-file.
 fn shown_without_the_store() -> Story {
