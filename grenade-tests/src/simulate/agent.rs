@@ -192,6 +192,9 @@ fn one(service: &ServicePlan, testbed: &Testbed, node: &str) -> String {
     if let Some(tag) = came_with.filter(|_| !service.hooks) {
         text += &format!("initial_release = \"{tag}\"\n");
     }
+    if service.starts_alone {
+        text += "start_without_store = true\n";
+    }
     if service.asks_balancer {
         text += &format!(
             "balancer = [{{ stats = \"unix:/run/{name}.sock\", backend = \"{name}\", server = \"{node}\" }}]\n"

@@ -32,6 +32,7 @@ pub fn scenario(seed: u64) -> Scenario {
     let mut drawn = world(seed);
     with_an_empty_service(&mut Dice::of(seed, "empty service"), &mut drawn.schemas);
     without_supervisors(&mut Dice::of(seed, "supervisors"), &mut drawn.services);
+    starting_alone(&mut Dice::of(seed, "starting alone"), &mut drawn.services);
     with_flapping_health(&mut Dice::of(seed, "flapping health"), &mut drawn.upgrades);
     let put_back = versions_put_back(&mut Dice::of(seed, "versions put back"), &drawn);
     drawn.faults.extend(put_back);
@@ -194,6 +195,13 @@ fn without_supervisors(dice: &mut Dice, services: &mut [ServicePlan]) {
     }
 }
 
+/// The agents of some services start what was admitted last while the store is away.
+fn starting_alone(dice: &mut Dice, services: &mut [ServicePlan]) {
+    for service in services {
+        service.starts_alone |= dice.percent(20);
+    }
+}
+
 /// Half of the releases that flap do so at their health URL, and are never healthy for as long as their upgrades ask for.
 fn with_flapping_health(dice: &mut Dice, upgrades: &mut [UpgradePlan]) {
     for upgrade in upgrades.iter_mut().filter(|upgrade| upgrade.release == ReleasePlan::Flaps) {
@@ -252,6 +260,7 @@ fn service(dice: &mut Dice, place: usize, (nodes, spare): (u64, u64), schema: Op
         counts: dice.percent(70),
         hooks: dice.percent(50),
         unsupervised: false,
+        starts_alone: false,
         one_url: dice.percent(15),
         lease: dice.within(2, 6),
         schema,
@@ -341,6 +350,7 @@ mod tests {
             ("a fill of several batches", share(|one| one.schemas.iter().any(|s| s.rows > BATCH)), 5..=12),
             ("an empty service", share(|one| one.schemas.iter().any(|s| s.empty_service)), 2..=6),
             ("no supervisor", share(|one| one.services.iter().any(|s| s.unsupervised)), 14..=22),
+            ("agents that start alone", share(|one| one.services.iter().any(|s| s.starts_alone)), 18..=26),
             ("two coordinators", share(|one| one.coordinators > 1), 30..=40),
             ("a stream", share(|one| one.stream.is_some()), 20..=30),
             ("a group", share(|one| one.metadata.is_some()), 7..=13),

@@ -31,6 +31,7 @@ pub fn scenario(seed: u64, gate: &Gate, plan: &Plan) -> Scenario {
         counts: gate.service.in_flight.is_some(),
         hooks: false,
         unsupervised: false,
+        starts_alone: false,
         one_url: gate.service.health.as_ref() == Some(&gate.service.ready),
         lease: 5,
         schema: changes.then_some(0),

@@ -66,6 +66,9 @@ pub struct ServicePlan {
     /// No supervisor starts it again where it ended by itself, as a unit with `Restart=no`. Only where hooks replace its code.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsupervised: bool,
+    /// Its agents start what was admitted last while the store is away (`start_without_store`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starts_alone: bool,
     /// Whether its readiness is asked at its health URL.
     pub one_url: bool,
     /// The agents' lease in seconds.

@@ -214,10 +214,11 @@ const SIMPLER_GENERATIONS: [fn(&mut Generation); 4] = [
 ];
 
 fn simpler_services(scenario: &Scenario) -> Vec<Scenario> {
-    let edits: [fn(&mut ServicePlan); 8] = [
+    let edits: [fn(&mut ServicePlan); 9] = [
         |service| service.late.clear(),
         |service| service.hooks = false,
         |service| service.unsupervised = false,
+        |service| service.starts_alone = false,
         |service| service.one_url = false,
         |service| service.asks_balancer = false,
         |service| service.counts = false,

@@ -14,6 +14,11 @@ pub(super) struct At<T> {
     pub(super) body: T,
 }
 
+/// Whether an admission is of the agent that reports. The revision that its report names may be one of a store that was lost.
+pub(super) fn is_of_its_agent(admission: &Inventory, report: &Report) -> bool {
+    admission.identity.nonce == report.identity.nonce
+}
+
 /// One service on one node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Instance {
@@ -43,7 +48,9 @@ impl Instance {
     /// What it runs: the lower of its report and its last admission, where the report belongs to that one.
     pub(super) fn version(&self) -> Option<ServiceVersion> {
         let (report, inventory) = (self.report.as_ref()?, self.inventory.as_ref()?);
-        let running = report.body.version.filter(|_| report.body.admission.0 == inventory.revision)?;
+        let is_last =
+            is_of_its_agent(&inventory.body, &report.body) && report.body.admission.0 == inventory.revision;
+        let running = report.body.version.filter(|_| is_last)?;
         Some(running.min(inventory.body.version))
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::evidence::Verdict;
+use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::release::ComputeRelease;
@@ -15,7 +16,7 @@ use tidegate_proto::{
     GateHop, Key, NodeId, ReleaseRevision, ServiceName, ServiceVersion, StreamName, UpgradeId, Value,
 };
 
-use super::instance::{At, Instance};
+use super::instance::{At, Instance, is_of_its_agent};
 use super::revision::{LIE, Put, Revision, Written};
 
 /// Who sets the floor that compute releases need.
@@ -174,11 +175,12 @@ impl Seen {
 
     /// Whether a report names an admission and the version that was admitted. One that names no admission counts for
     /// nothing until it does, and one that says another version than the admitted one was refused: it counts at the lower
-    /// of the two. An inventory record that was written in place of an agent admits nothing.
+    /// of the two. An inventory record that was written in place of an agent, or by another one, admits nothing.
     pub(super) fn is_admitted(&self, service: &ServiceName, node: &NodeId, report: &Report) -> bool {
         let known = self.instances.get(&(service.clone(), node.clone()));
         let inventory = known.and_then(|instance| instance.inventory.as_ref());
-        let admitted = inventory.filter(|at| at.body.at != LIE).map(|at| at.body.version);
+        let is_its_own = |at: &&At<Inventory>| at.body.at != LIE && is_of_its_agent(&at.body, report);
+        let admitted = inventory.filter(is_its_own).map(|at| at.body.version);
         report.version.is_some() && report.version == admitted && report.admission.exists()
     }
 
@@ -275,5 +277,19 @@ mod tests {
             assert!(!never.served_after(0, version), "it never served: {falls}");
         }
         assert!(after(None).fell_out_after(2) && after(None).served_after(2, version), "its lease lapsed");
+    }
+
+    #[test]
+    fn admission_of_another_agent_is_none_of_the_reports() {
+        let good = report("healthy", "in", "serving");
+        for (nonce, version) in [("n", ServiceVersion::new(1).ok()), ("impostor", None)] {
+            let admitted =
+                format!(r#"{{"schema":1,"version":1,"identity":{{"nonce":"{nonce}","boot":"b"}},"at":1}}"#);
+            let seen = seen(&[
+                ("inventory/pantry/n1", Some(admitted.as_str())),
+                ("reports/pantry/n1", Some(good.as_str())),
+            ]);
+            assert_eq!(seen.version(), version, "{nonce}");
+        }
     }
 }

@@ -41,7 +41,7 @@ fn seen(instance: &Instance) -> InstanceSeen {
         admitted: instance.inventory.as_ref().map_or(ServiceVersion::ABSENT, |i| i.version),
         report: report.map_or(Revision::ABSENT, |r| r.at),
         reported: report.and_then(|r| r.version),
-        report_admission: report.map_or(Revision::ABSENT, |r| r.admission),
+        report_admission: report.map_or(Revision::ABSENT, |_| instance.reported_admission()),
         acknowledged: instance.acknowledged(),
     }
 }

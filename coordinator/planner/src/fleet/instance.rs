@@ -140,9 +140,25 @@ impl Instance {
     /// Whether what was admitted there last is this version, and has ended by its agent's evidence. Its agent starts nothing
     /// before the window admits it.
     pub fn has_ended_at(&self, version: ServiceVersion) -> bool {
-        let admission = self.report.as_ref().map(|report| report.admission);
-        let is_last = |last: &Stored<Inventory>| last.version == version && admission == Some(last.at);
-        self.runs_nothing() && self.inventory.as_ref().is_some_and(is_last)
+        let last = self.inventory.as_ref().map(|last| last.version);
+        self.runs_nothing() && last == Some(version) && self.names_last_admission()
+    }
+
+    /// The admission that its report names; none where that revision is of another agent's. Its own was then in a store that
+    /// was lost.
+    pub(crate) fn reported_admission(&self) -> Revision {
+        let Some(report) = &self.report else { return Revision::ABSENT };
+        let is_anothers = |last: &Stored<Inventory>| {
+            report.admission == last.at && report.identity.nonce != last.identity.nonce
+        };
+        match self.inventory.as_ref().is_some_and(is_anothers) {
+            true => Revision::ABSENT,
+            false => report.admission,
+        }
+    }
+
+    fn names_last_admission(&self) -> bool {
+        self.inventory.as_ref().is_some_and(|last| self.reported_admission() == last.at)
     }
 
     /// Whether its directive can be read, or it has none. No order takes the place of one that cannot be read: a commit that
@@ -167,7 +183,7 @@ impl Instance {
         }
         let Some(report) = &self.report else { return Known::Silent };
         match (&self.inventory, report.version) {
-            (Some(admitted), Some(running)) if report.admission == admitted.at => {
+            (Some(admitted), Some(running)) if self.names_last_admission() => {
                 Known::At(running.min(admitted.version))
             }
             _ => Known::Unknown,

@@ -1,11 +1,11 @@
 //! An instance whose running version is not known, and which a skip or a failure keeps from being moved: the reasons name
 //! the command that has it moved.
 
-use crate::sim::{World, node, service, spec, upgrade_id};
+use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
-use tidegate_planner::Plan;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::Waits;
+use tidegate_planner::{Known, Plan};
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{Commit, Key};
@@ -46,6 +46,21 @@ fn ends(world: &mut World, n: usize, change: impl FnOnce(&mut Report)) {
     (report.step, report.rotation, report.health) = (Step::Starting, Rotation::Out, Health::Unhealthy);
     change(report);
     world.publish(&node(n));
+}
+
+/// Its agent was admitted in a store that was lost. In this one another agent with its node name has that revision.
+#[test]
+fn admission_of_another_agent_is_not_taken_for_its_own() {
+    let mut world = World::at_version_1(2);
+    let known =
+        |world: &World| world.store.fleet().service(&service()).unwrap().get(&node(1)).unwrap().known();
+    assert_eq!(known(&world), Known::At(release(1).version));
+    world.agents.get_mut(&node(1)).unwrap().report.identity.nonce = "another".into();
+    world.publish(&node(1));
+    assert_eq!(known(&world), Known::Unknown);
+    assert!(world.admit(&node(1)));
+    world.publish(&node(1));
+    assert_eq!(known(&world), Known::At(release(1).version));
 }
 
 /// It joined in the roll, and its agent knows of no release: only an order to run one starts it.

@@ -32,6 +32,7 @@ fn with_schema(hooks: bool, change: Change) -> Scenario {
         counts: true,
         hooks,
         unsupervised: false,
+        starts_alone: false,
         one_url: false,
         lease: 3,
         schema: Some(0),

@@ -4,7 +4,7 @@ use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::{Digest, ServiceVersion, UpgradeId};
 
 use super::Judge;
-use crate::trace::instance::Instance;
+use crate::trace::instance::{Instance, is_of_its_agent};
 
 impl Judge<'_> {
     /// The certificate is stored, no instance below the floor was seen, and every instance has acknowledged the floor.
@@ -46,6 +46,7 @@ fn is_beyond(instance: &Instance, version: ServiceVersion, window: i64) -> bool 
     let report = &last.body;
     inventory.body.version >= version
         && report.admission.0 == inventory.revision
+        && is_of_its_agent(&inventory.body, report)
         // What ended since it was read for the certificate has no version now, and needs an admission to come back.
         && report.version.is_none_or(|running| running >= version)
         && report.window.0 == window
