@@ -211,4 +211,40 @@ mod tests {
         assert_eq!(shown(2, 500).await, 0, "it was written, with its count");
         assert_eq!(shown(2, 300).await, 300);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn decline_is_counted_from_when_it_was_seen() {
+        use tidegate_proto::{Key, Value};
+        let (mut fleet, mut watches) = (Fleet::new(), DeclineWatches::default());
+        let id: InstanceId = "pantry/n0".parse().unwrap();
+        let identity = serde_json::json!({"nonce": "n", "boot": "b"});
+        let mut shown = async |ordered: i64, declined: bool, wait: u64| {
+            let admitted = serde_json::json!({"schema": 1, "version": 1, "identity": identity, "at": 1});
+            let directive = serde_json::json!({
+                "schema": 1, "upgrade": "u1", "disposition": {"name": "drain"}, "drain": {}, "health": {},
+                "term": "t1", "presumes_out": true,
+            });
+            let report = serde_json::json!({
+                "schema": 1, "version": 1, "admission": 1, "rotation": "out", "health": "healthy",
+                "step": {"name": "serving"}, "identity": identity, "generation": ordered, "declined": declined,
+            });
+            let (service, node) = (id.service.clone(), id.node.clone());
+            let records = [
+                (Key::Inventory(service.clone(), node.clone()), admitted, 1),
+                (Key::Directive(service.clone(), node.clone()), directive, ordered),
+                (Key::Report(service, node), report, ordered + 1),
+            ];
+            for (key, text, at) in records {
+                let value = Value::decode(&key, text.to_string().as_bytes());
+                fleet.put(key, value, Revision(at));
+            }
+            tokio::time::advance(Duration::from_millis(wait)).await;
+            watches.read(&fleet).get(&id).copied()
+        };
+        assert_eq!(shown(2, false, 900).await, None, "it is not declined");
+        assert_eq!(shown(2, true, 900).await, Some(0));
+        assert_eq!(shown(2, true, 900).await, Some(900), "its report was written again");
+        assert_eq!(shown(5, true, 900).await, Some(0), "the next order is declined, too");
+        assert_eq!(shown(5, false, 900).await, None);
+    }
 }
