@@ -22,6 +22,7 @@ pub(crate) mod decide;
 mod draining;
 pub(crate) mod fault;
 pub(crate) mod former;
+mod gap;
 pub(crate) mod identity;
 pub(crate) mod presumption;
 pub(crate) mod seen;

@@ -191,8 +191,11 @@ impl Context<'_> {
             return declined;
         }
         match self.disposition() {
-            // It was shown meanwhile, or answers as if it were: what was seen is no longer so.
-            _ if self.seen.file == DisableFile::Absent || self.seen.url == Url::Good => {
+            // It was shown meanwhile, or answers as if it were, or may have done so: what was seen is no longer so.
+            _ if self.seen.file == DisableFile::Absent
+                || self.seen.url == Url::Good
+                || self.timers.refuses_anew() =>
+            {
                 Act::Enter(Phase::Draining)
             }
             Some(Disposition::Replace { .. } | Disposition::Stop) if !self.has_driver() => {

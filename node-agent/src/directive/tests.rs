@@ -1,6 +1,7 @@
 //! The core, move by move, without a clock, a socket or a file.
 
 mod drain;
+mod drained;
 mod initial;
 mod looks;
 mod masked;

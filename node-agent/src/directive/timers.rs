@@ -3,6 +3,7 @@
 
 use super::answers::Answers;
 use super::fault::Faults;
+use super::gap::Gap;
 use super::seen::{Balancers, DisableFile, Seen, Url};
 use super::steady::Steady;
 use crate::config::Service;
@@ -48,6 +49,8 @@ pub(crate) struct Timers {
     /// Since when nothing of it listens.
     silent_since: Option<Instant>,
     unavailable_since: Option<Instant>,
+    /// Since when it answers 503 beside a disable-file, in each look: not where nothing listens.
+    refuses_since: Option<Instant>,
     /// Since when its health URL does not answer 200, with or without a disable-file.
     bad_since: Option<Instant>,
     good_since: Option<Instant>,
@@ -62,27 +65,6 @@ pub(crate) struct Timers {
     /// What each balancer said last.
     balancers: Vec<BalancerReport>,
     asks_balancers: bool,
-}
-
-/// The last time during which the health URL did not answer 200.
-#[derive(Debug, Clone, Copy)]
-struct Gap {
-    since: Instant,
-    until: Option<Instant>,
-    /// Whether it was seen to answer 200 before.
-    after_good: bool,
-}
-
-impl Gap {
-    fn lasts(self, now: Instant) -> Duration {
-        self.until.unwrap_or(now).saturating_duration_since(self.since)
-    }
-
-    /// What an answer other than 200 makes of it: one that comes after less time than this lasted belongs to it.
-    fn again(self, now: Instant) -> Option<Self> {
-        let good = self.until.map_or(Duration::ZERO, |until| now.saturating_duration_since(until));
-        (good < self.lasts(now)).then_some(Self { until: None, ..self })
-    }
 }
 
 impl Timers {
@@ -106,6 +88,7 @@ impl Timers {
             shown_at: None,
             silent_since: None,
             unavailable_since: None,
+            refuses_since: None,
             bad_since: None,
             good_since: None,
             gap: None,
@@ -154,6 +137,7 @@ impl Timers {
         };
         let unavailable = hidden && refuses;
         since(&mut self.unavailable_since, unavailable, seen.now);
+        since(&mut self.refuses_since, hidden && seen.url == Url::Unavailable, seen.now);
         since(&mut self.bad_since, seen.url != Url::Good, seen.now);
         let good = !hidden && seen.url == Url::Good;
         self.take_in_gap(good, seen.now);
@@ -202,6 +186,10 @@ impl Timers {
     /// Notes that the phase becomes another one. What was good before a verification counts for nothing in it: looks were
     /// too seldom to see each break.
     pub(crate) fn changed(&mut self, now: Instant, to: &Phase) {
+        if *to == Phase::Draining && self.refuses_anew() {
+            // What was seen to refuse before may have come into rotation since.
+            self.unavailable_since = self.refuses_since;
+        }
         self.changed_at = Some(now);
         if *to == Phase::Verifying {
             self.steady.forget();
@@ -259,6 +247,12 @@ impl Timers {
     /// How long the health URL has been seen to refuse, with the disable-file there.
     pub(crate) fn unavailable_for(&self, now: Instant) -> Option<Duration> {
         self.unavailable_since.map(|since| now.saturating_duration_since(since))
+    }
+
+    /// Whether it answers 503 beside a disable-file, and began to after the phase became what it is: something started it again,
+    /// or it hung. In between, and between two looks, it may have answered 200.
+    pub(crate) fn refuses_anew(&self) -> bool {
+        self.refuses_since.zip(self.changed_at).is_some_and(|(since, changed)| since > changed)
     }
 
     /// Whether every balancer that can be asked has stopped sending requests, after the health URL was seen to refuse.

@@ -1,0 +1,59 @@
+//! What was drained and did not refuse all the time since.
+
+use super::story::{Story, order, replace};
+use crate::directive::act::Act;
+use crate::directive::seen::{Balancers, InFlight, Url};
+use crate::directive::timers::Timers;
+use crate::host::Alive;
+use crate::journal::Phase;
+use tidegate_proto::record::directive::Disposition;
+
+const DRAINED: Phase = Phase::Drained { forced: false };
+
+/// Nothing listened when it was drained; then its own supervisor has started it, and it answers 503 beside the disable-file.
+fn started_since_its_drain(asks_balancer: bool) -> Story {
+    let mut story = Story::serving().by_hooks();
+    story.timers = Timers::new(story.seen.now, asks_balancer);
+    story.ordered(order(9, Disposition::Drain)).disabled().silent();
+    story.enter(DRAINED);
+    story.ordered(order(10, replace(2)));
+    (story.seen.alive, story.seen.url) = (Alive::Yes, Url::Unavailable);
+    story.seen.in_flight = InFlight::Counted(0);
+    story
+}
+
+/// Its health check may have heeded the file only after a while, and balancers may have taken it in before.
+#[test]
+fn drained_service_that_was_started_again_is_drained_again() {
+    let mut story = started_since_its_drain(false);
+    story.pass(60);
+    assert_eq!(story.act(), Act::Enter(Phase::Draining));
+    story.enter(Phase::Draining);
+    assert_eq!(story.pass(5).act(), Act::Wait, "balancers had no time to see that it refuses");
+    assert_eq!(story.pass(1).act(), Act::Enter(DRAINED));
+    story.enter(DRAINED);
+    assert!(matches!(story.pass(60).act(), Act::BeginStop(_)), "it has refused since");
+
+    let says = |up: bool| Balancers::Said { up, down: !up, sessions: 0, each: Vec::new() };
+    let mut asked = started_since_its_drain(true);
+    asked.pass(60).enter(Phase::Draining);
+    asked.seen.balancers = says(true);
+    assert_eq!(asked.pass(10).act(), Act::Wait, "a balancer sends it requests");
+    asked.seen.balancers = says(false);
+    assert_eq!(asked.pass(1).act(), Act::Enter(DRAINED));
+}
+
+#[test]
+fn drained_service_that_hung_is_drained_again() {
+    let mut story = Story::serving();
+    story.ordered(order(9, Disposition::Drain)).disabled();
+    story.enter(DRAINED);
+    story.pass(60);
+    assert_eq!(story.act(), Act::Wait, "it has refused all the time");
+    story.seen.url = Url::Other;
+    story.pass(1);
+    assert_eq!(story.act(), Act::Wait, "it is not seen to answer");
+    story.seen.url = Url::Unavailable;
+    story.pass(1);
+    assert_eq!(story.act(), Act::Enter(Phase::Draining));
+}
