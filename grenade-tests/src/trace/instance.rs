@@ -110,6 +110,12 @@ impl Instance {
         served && self.fell_out_after(known)
     }
 
+    /// Whether it joined after this revision, and has not been in service yet.
+    pub(super) fn joined_after(&self, known: i64) -> bool {
+        let never_served = self.served.is_none() && !self.is_in_service();
+        never_served && self.fell_out_after(known)
+    }
+
     /// In rotation, and not ordered out, whatever version it runs.
     pub(super) fn may_get_requests(&self) -> bool {
         let out = |report: &Report| matches!(report.rotation, Rotation::Out | Rotation::Maintenance);

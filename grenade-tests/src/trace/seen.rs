@@ -280,6 +280,22 @@ mod tests {
     }
 
     #[test]
+    fn instance_joins_with_its_first_admission_until_it_serves() {
+        let admitted = r#"{"schema":1,"version":1,"identity":{"nonce":"n","boot":"b"},"at":1}"#;
+        let admission = ("inventory/pantry/n1", Some(admitted));
+        let [starts, good] = [report("healthy", "out", "verifying"), report("healthy", "in", "serving")];
+        let key = "reports/pantry/n1";
+        let starting = seen(&[("windows/pantry", None), admission, (key, Some(starts.as_str()))]);
+        assert!(starting.joined_after(1), "nobody had to know of it before revision 2");
+        assert!(!starting.joined_after(2), "its admission was seen");
+        let failing = report("unhealthy", "in", "serving");
+        for then in [Some(good.as_str()), Some(failing.as_str()), None] {
+            let served = seen(&[admission, (key, Some(good.as_str())), (key, then)]);
+            assert!(!served.joined_after(0), "it has served: {then:?}");
+        }
+    }
+
+    #[test]
     fn admission_of_another_agent_is_none_of_the_reports() {
         let good = report("healthy", "in", "serving");
         for (nonce, version) in [("n", ServiceVersion::new(1).ok()), ("impostor", None)] {

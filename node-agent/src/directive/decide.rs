@@ -10,7 +10,7 @@ use crate::host::{Alive, Target};
 use crate::journal::{Journal, Phase, Refusal};
 use std::time::Duration;
 use tidegate_proto::record::directive::{Directive, Disposition};
-use tidegate_proto::{Release, ReleaseTag, ServiceVersion};
+use tidegate_proto::{Release, ReleaseTag, ServiceVersion, mutant};
 
 /// The next act.
 pub(crate) fn decide(service: &Service, journal: &Journal, timers: &Timers, seen: &Seen) -> Act {
@@ -354,6 +354,7 @@ impl Context<'_> {
         let window = self.journal.window.as_ref().map(|known| &known.window);
         let is_within = window.is_none_or(|window| window.admits(version))
             && self.journal.witness.floor.is_none_or(|floor| version >= floor);
+        let is_within = is_within || mutant::is("acknowledged-window-is-not-asked");
         self.service.start_without_store && admitted && !self.journal.was_refused() && is_within
     }
 

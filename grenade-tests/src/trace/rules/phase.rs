@@ -85,14 +85,14 @@ impl Judge<'_> {
 
     fn all_serve(&mut self, rule: u8, id: &UpgradeId, upgrade: &Upgrade, version: ServiceVersion) {
         // No coordinator had to know yet of an agent that was started again a moment ago, nor of an instance that served
-        // at the version until then. This commit compares the upgrade's record: what was written up to its last write was
-        // seen.
+        // at the version until then, or that joined since. This commit compares the upgrade's record: what was written up
+        // to its last write was seen.
         let restarted =
             |node: &NodeId| self.agents.restarts.iter().any(|(of, at)| of == node && *at >= self.known);
         let planned_on = self.before.upgrade_written.get(id).map_or(self.known, |at| self.known.max(*at));
         let is_known = |node: &NodeId, instance: &Instance| {
             let fell_out = instance.fell_out_after(self.known) && restarted(node);
-            !fell_out && !instance.served_after(planned_on, version)
+            !fell_out && !instance.served_after(planned_on, version) && !instance.joined_after(planned_on)
         };
         let fleet = self.after.fleet(&upgrade.spec.service).filter(|(_, instance)| !instance.serves(version));
         let others = fleet.filter(|(node, instance)| is_known(node, instance));
