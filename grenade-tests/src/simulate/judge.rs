@@ -2,7 +2,6 @@
 //! is asked.
 
 mod copied;
-mod cut_off;
 mod drains;
 mod known;
 mod newcomer;
@@ -11,6 +10,7 @@ mod returns;
 mod service;
 mod shown;
 mod uncovered;
+mod untraced;
 
 pub(super) use drains::COUNTED;
 pub(super) use service::{Limits, ServiceFacts};
@@ -337,15 +337,11 @@ impl Facts {
             self.unbound.insert(at);
             return;
         }
-        let is_not_refused = self.obeys_former(at, version, now)
-            || self.precedes_first_window(at, now)
-            || self.is_cut_off_unbound(at, now);
+        let is_not_refused = self.obeys_former(at, version, now) || self.is_out_of_reach(at, now);
         let is_shown = self.is_removal_unseen(at, now);
         // No agent refuses what runs while something lies in its place, nor before the next one can see it.
         let is_unseen = self.byzantine.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
-        // No agent can do more than hide it.
-        let is_unheeded = self.unheeded.contains(&at);
-        if !(is_not_refused || is_shown || is_unseen || is_taken_inside || is_unheeded) {
+        if !(is_not_refused || is_shown || is_unseen || is_taken_inside) {
             let what = format!(
                 "{name} came into rotation at version {version}, outside the window {floor} to {ceiling}"
             );

@@ -102,6 +102,11 @@ impl SilentInstances {
         }
     }
 
+    /// Whether the store, as it is now, has its admission, or the decommission of what was admitted.
+    pub(super) fn is_recorded(&self, at: At) -> bool {
+        self.counts(at) || self.is_known(at) && self.is_decommissioned(at)
+    }
+
     /// Whether a store has ever admitted it.
     pub(super) fn is_known(&self, at: At) -> bool {
         self.known.contains(&at)

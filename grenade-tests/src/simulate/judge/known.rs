@@ -40,24 +40,6 @@ impl Facts {
         lasted_until(&self.byzantine, at.1, slot.release_since)
     }
 
-    /// Whether no component could know that the store which was lost had a window: this one has none, and the agent of the
-    /// instance acknowledged none, or has lost its journal since.
-    pub(super) fn knows_no_window(&self, at: At) -> bool {
-        self.services.get(at.0).is_some_and(|service| service.has_no_window) && !self.bound.contains(&at)
-    }
-
-    /// A release is started. Where no component could know of the window that does not admit it, a person may set one that
-    /// does before it comes into rotation.
-    pub(in crate::simulate) fn started(&mut self, at: At, version: u32) {
-        self.newcomer_starts(at);
-        self.file_removed.remove(&at);
-        let is_outside =
-            self.services.get(at.0).is_some_and(|service| !service.admitted().contains(&version));
-        if is_outside && self.knows_no_window(at) {
-            self.unbound.insert(at);
-        }
-    }
-
     /// The agent of an instance starts a release. Where the last directive replaces what ran with this release, it is carried
     /// out by that: what had ended by itself was not stopped before.
     pub(in crate::simulate) fn started_by_agent(&mut self, at: At, tag: &str) {
@@ -79,13 +61,6 @@ impl Facts {
         let is_ordered = self.replaced_by.get(&at).is_some_and(|ordered| ordered == tag);
         let runs = |slot: &Slot| slot.serves && slot.alive(now).is_some_and(|run| run.tag == tag);
         is_ordered && slot.is_some_and(runs) && !self.ordered_out.contains_key(&at)
-    }
-
-    /// Whether an instance was started, or came in, while no component could know of the window that was lost, and the first one
-    /// after that was set not `OLD` ago: its agent may not have seen it yet.
-    pub(super) fn precedes_first_window(&self, at: At, now: u64) -> bool {
-        let is_new = self.services.get(at.0).is_some_and(|service| now < service.windowless_until);
-        is_new && self.unbound.contains(&at)
     }
 
     /// The agent with this nonce admits an instance, as this release where it knows that.
@@ -119,11 +94,10 @@ impl Facts {
 
     /// The version for which the agent of an instance takes what runs after a store was lost. One that lost its journal takes a
     /// release that was started before this store was obeyed for what that says: no admission in it names the release. One that
-    /// started it outside a lost window, while the store had none, goes by what it answers now, unless an order replaces it: a
-    /// person may have reconciled the store with that version.
+    /// knows of no version but the answer goes by what it answers now.
     pub(in crate::simulate) fn taken_for(&self, at: At, slot: &Slot, now: u64) -> Option<u32> {
         let (until, _) = self.services.get(at.0)?.former.as_ref()?;
-        if self.unbound.contains(&at) && !self.replaced_by.contains_key(&at) {
+        if self.goes_by_answer(at) {
             return slot.said_version(now);
         }
         let says = slot.running.as_ref()?.is.says?;
@@ -144,8 +118,7 @@ mod tests {
     use super::super::ServiceFacts;
     use super::*;
     use crate::simulate::silence::Counted;
-    use crate::simulate::slot::{Behaviour, Hiccup, Running};
-    use tidegate_proto::record::window::{BY_RECONCILIATION, Window};
+    use crate::simulate::slot::{Behaviour, Running};
     use tidegate_proto::{Digest, Release, ServiceVersion};
 
     const PLACE: At = (0, 0);
@@ -200,78 +173,6 @@ mod tests {
         for (why, other) in others {
             assert_eq!(broken(other, Some(1)), Some(2), "{why}");
         }
-    }
-
-    /// A newcomer is started outside the window of a lost store, and the blank store is reconciled with the version that it says.
-    #[test]
-    fn newcomer_of_a_blank_store_comes_in_as_what_it_says() {
-        let broken = |change: fn(&mut Facts), lies_until: u64| {
-            let mut judged = facts(|service| service.windows = vec![(0, 3, 3)]);
-            judged.services[0].loses_its_store(9_000);
-            judged.started(PLACE, 2);
-            judged.services[0].has_no_window = false;
-            judged.services[0].windows.push((20_000, 3, 7));
-            change(&mut judged);
-            let slot = Slot { hiccups: [(Hiccup::Lies, lies_until)].into(), ..release(None) };
-            let taken_for = judged.taken_for(PLACE, &slot, 60_000);
-            judged.came_in(60_000, PLACE, (2, taken_for), "pantry/n0");
-            judged.breaches.first().map(|breach| breach.rule)
-        };
-        assert_eq!(broken(|_| (), 60_001), None);
-        assert_eq!(broken(|_| (), 60_000), Some(2), "it says what it is");
-        let others: [(&str, fn(&mut Facts)); 4] = [
-            ("no store was lost", |judged| judged.services[0].former = None),
-            ("the store had the window", |judged| judged.unbound.clear()),
-            ("an order says what it is to run", |judged| {
-                judged.replaced_by.insert(PLACE, "pantry-2".to_owned());
-            }),
-            ("what it says is outside, too", |judged| judged.services[0].windows.push((30_000, 3, 6))),
-        ];
-        for (why, other) in others {
-            assert_eq!(broken(other, 60_001), Some(2), "{why}");
-        }
-    }
-
-    #[test]
-    fn only_what_starts_outside_a_lost_window_is_unbound() {
-        let unbound = |has_no_window: bool, is_bound: bool| {
-            let mut judged = facts(|service| {
-                service.windows = vec![(0, 1, 1)];
-                service.has_no_window = has_no_window;
-            });
-            judged.bound.extend(is_bound.then_some(PLACE));
-            [1, 2].map(|version| {
-                judged.started(PLACE, version);
-                judged.unbound.contains(&PLACE)
-            })
-        };
-        assert_eq!(unbound(true, false), [false, true]);
-        assert_eq!(unbound(false, false), [false; 2], "the store has the window");
-        assert_eq!(unbound(true, true), [false; 2], "its agent has acknowledged the window");
-    }
-
-    /// Its agent acknowledges the first window before the release answers, and a second window follows.
-    #[test]
-    fn first_window_does_not_bind_at_once_what_started_before() {
-        let broken = |has_no_window: bool, started: u32, at: u64| {
-            let mut judged = facts(|service| {
-                service.windows = vec![(0, 1, 1)];
-                service.has_no_window = has_no_window;
-            });
-            judged.started(PLACE, started);
-            let set_by = BY_RECONCILIATION.parse().unwrap();
-            let first = ServiceVersion::new(1).unwrap();
-            let window = Window { floor: first, ceiling: first, set_by, contracted: None };
-            judged.services[0].goes_by(&window, 60_000);
-            judged.services[0].goes_by(&window, 70_000);
-            judged.bound.insert(PLACE);
-            judged.came_in(at, PLACE, (2, None), "pantry/n0");
-            judged.breaches.first().map(|breach| breach.rule)
-        };
-        assert_eq!(broken(true, 2, 60_000 + OLD - 1), None);
-        assert_eq!(broken(true, 2, 60_000 + OLD), Some(2), "its agent has had time to see the first one");
-        assert_eq!(broken(false, 2, 60_000 + OLD - 1), Some(2), "the store had the window");
-        assert_eq!(broken(true, 1, 60_000 + OLD - 1), Some(2), "it was started inside the lost window");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Newcomers that a copy of the store admitted before a person reconciled it, under a window that was set by hand and that the
 //! lost store had narrowed. Their agents remember no later window, and no coordinator acts in a store that is contradicted.
-//! And newcomers above the window whose health checks do not heed the disable-file: their agents can do no more than put it.
+//! And newcomers above the window that no component can take out of rotation.
 
 use super::{Facts, ServiceFacts};
 use crate::simulate::slot::{At, Running};
@@ -51,17 +51,23 @@ impl Facts {
         self.services.get(at.0).is_some_and(|service| service.newcomers.get(&at.1) == Some(&version))
     }
 
-    /// Whether an instance answers 200 beside a disable-file, at a version above every window since its process began: no
-    /// upgrade has let that version in since, and its agent can do no more than hide it, however long that is not heeded. A
-    /// version that a window admitted in that time is judged, and so is one below the floor.
-    pub(in crate::simulate) fn is_unheeded_above(&self, at: At, run: &Running) -> bool {
-        let service = self.services.get(at.0).filter(|_| self.unheeded.contains(&at));
+    /// Whether no component can take an instance out of rotation: nothing tells of it, or it answers 200 beside a disable-file,
+    /// and its agent can do no more than put that.
+    pub(super) fn is_out_of_reach(&self, at: At, now: u64) -> bool {
+        self.is_untraced(at, now) || self.unheeded.contains(&at)
+    }
+
+    /// The same at a version above every window since its process began: no upgrade has let that version in since, however long
+    /// it is out of reach. A version that a window admitted in that time is judged, and so is one below the floor.
+    pub(in crate::simulate) fn is_out_of_reach_above(&self, at: At, run: &Running, now: u64) -> bool {
+        let service = self.services.get(at.0).filter(|_| self.is_out_of_reach(at, now));
         service.is_some_and(|service| service.stays_below(run.is.version, run.since))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::SEEN;
     use super::*;
     use crate::simulate::slot::Behaviour;
     use tidegate_proto::ServiceVersion;
@@ -141,7 +147,7 @@ mod tests {
         change(&mut judged);
         let (tag, is) = (format!("pantry-{version}"), Behaviour::good(version, 0));
         let run = Running { tag, is, since: 10_000, pid: 1, put_back: false };
-        !judged.is_unheeded_above(PLACE, &run)
+        !judged.is_out_of_reach_above(PLACE, &run, 60_000)
     }
 
     #[test]
@@ -160,6 +166,35 @@ mod tests {
         ];
         for (why, other) in others {
             assert!(is_unheeded_judged(3, other), "{why}");
+        }
+    }
+
+    /// The blank store that admitted it was replaced by a copy, and its agent was stopped in the same instant. A person showed it.
+    #[test]
+    fn untraced_newcomer_above_each_window_is_not_judged() {
+        let is_judged = |version: u32, until: u64, change: fn(&mut Facts)| {
+            is_unheeded_judged(version, |judged| {
+                judged.unheeded.clear();
+                judged.silent.admitted(PLACE, 0);
+                judged.silent.begin_again();
+                judged.agents_stalled.insert(PLACE.1, until);
+                change(judged);
+            })
+        };
+        assert!(!is_judged(3, u64::MAX, |_| ()));
+        assert!(!is_judged(3, 60_001 - SEEN, |_| ()), "its agent cannot have hidden it yet");
+        assert!(is_judged(3, 60_000 - SEEN, |_| ()), "its agent has had time to hide it");
+        assert!(is_judged(2, u64::MAX, |_| ()), "the window admits it");
+        assert!(is_judged(1, u64::MAX, |_| ()), "it is below the floor, which contract relies on");
+        let others: [(&str, fn(&mut Facts)); 3] = [
+            ("the copy has its admission", |judged| judged.silent.admitted(PLACE, 0)),
+            ("its agent has acknowledged a window", |judged| judged.bound.extend([PLACE])),
+            ("a window has admitted it since", |judged| {
+                judged.services[0].windows.extend([(20_000, 2, 3), (30_000, 2, 2)]);
+            }),
+        ];
+        for (why, other) in others {
+            assert!(is_judged(3, u64::MAX, other), "{why}");
         }
     }
 }

@@ -31,7 +31,7 @@ impl Run {
                     facts.has_clients(service, run)
                         && !facts.is_shown_outside(at, slot, now)
                         && !facts.is_newcomer_of_copy(at, run.is.version)
-                        && !facts.is_unheeded_above(at, run)
+                        && !facts.is_out_of_reach_above(at, run, now)
                 };
                 for (at, slot, run) in running.filter(|(at, slot, run)| meets_clients(**at, slot, run)) {
                     let is_late = facts.is_late(*at, run.is.version)
