@@ -200,14 +200,16 @@ async fn order_that_only_a_copy_has_is_lost_with_it() {
 }
 
 /// Whether a directive that is put back orders an instance out, after its agent has started this release under it.
-async fn orders_again(started: &str, then: fn(&Testbed)) -> bool {
-    let releases = ["pantry-1.0.0", "pantry-2.0.0"].map(|tag| (tag.to_owned(), Behaviour::good(2, 0)));
+async fn orders_again(started: &str, ready_after: u64, then: fn(&Testbed)) -> bool {
+    let is = Behaviour::good(2, ready_after);
+    let releases = ["pantry-1.0.0", "pantry-2.0.0"].map(|tag| (tag.to_owned(), is.clone()));
     let facts = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
     let testbed = Testbed::new(pantry(), releases.into(), EventLog::new(false), facts);
     let store = Embedded::in_memory();
     let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
     write(&store, &directive_key(), REPLACES).await;
     auditor.catch_up(&store).await.unwrap();
+    tokio::time::advance(Duration::from_secs(1)).await;
     testbed.start_by_agent((0, 0), started);
     then(&testbed);
     for text in [UNREADABLE, REPLACES] {
@@ -219,9 +221,10 @@ async fn orders_again(started: &str, then: fn(&Testbed)) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn directive_put_back_that_is_carried_out_is_no_new_order() {
-    assert!(!orders_again("pantry-2.0.0", |_| ()).await);
-    assert!(orders_again("pantry-1.0.0", |_| ()).await, "its agent has started another release");
-    assert!(orders_again("pantry-2.0.0", |testbed| testbed.crash((0, 0))).await, "its release has ended");
+    assert!(!orders_again("pantry-2.0.0", 0, |_| ()).await);
+    assert!(!orders_again("pantry-2.0.0", 800, |_| ()).await, "it is about to come in");
+    assert!(orders_again("pantry-1.0.0", 0, |_| ()).await, "its agent has started another release");
+    assert!(orders_again("pantry-2.0.0", 0, |testbed| testbed.crash((0, 0))).await, "its release has ended");
 }
 
 #[tokio::test(start_paused = true)]

@@ -48,8 +48,8 @@ impl Facts {
         }
     }
 
-    /// Whether a directive, which is written now, says again what is carried out: the release of the last order is in rotation,
-    /// and its agent takes nothing out.
+    /// Whether a directive, which is written now, says again what is carried out: the release of the last order is in rotation
+    /// or comes in for the first time, and its agent takes nothing out.
     pub(in crate::simulate) fn is_carried_out(
         &self,
         (at, slot): (At, Option<&Slot>),
@@ -59,7 +59,8 @@ impl Facts {
         let Disposition::Replace { release } = disposition else { return false };
         let tag = release.tag.as_str();
         let is_ordered = self.replaced_by.get(&at).is_some_and(|ordered| ordered == tag);
-        let runs = |slot: &Slot| slot.serves && slot.alive(now).is_some_and(|run| run.tag == tag);
+        let comes = |slot: &Slot| slot.serves || slot.came_at < slot.release_since;
+        let runs = |slot: &Slot| comes(slot) && slot.alive(now).is_some_and(|run| run.tag == tag);
         is_ordered && slot.is_some_and(runs) && !self.ordered_out.contains_key(&at)
     }
 
