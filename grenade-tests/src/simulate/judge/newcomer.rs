@@ -51,7 +51,7 @@ impl Facts {
         self.services.get(at.0).is_some_and(|service| service.newcomers.get(&at.1) == Some(&version))
     }
 
-    /// Whether no component can take an instance out of rotation: nothing tells of it, or it answers 200 beside a disable-file,
+    /// Whether no component can take an instance out of rotation: nothing knows of it, or it answers 200 beside a disable-file,
     /// and its agent can do no more than put that.
     pub(super) fn is_out_of_reach(&self, at: At, now: u64) -> bool {
         self.is_untraced(at, now) || self.unheeded.contains(&at)

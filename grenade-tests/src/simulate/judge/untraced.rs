@@ -40,7 +40,7 @@ impl Facts {
         is_new && self.unbound.contains(&at)
     }
 
-    /// Whether nothing tells of an instance: its agent has acknowledged no window, and the store as it is now has no record of
+    /// Whether nothing knows of an instance: its agent has acknowledged no window, and the store as it is now has no record of
     /// it, or admitted it without a window. What a lost store had counts no more than what none had.
     fn has_no_trace(&self, at: At) -> bool {
         let is_recorded = self.silent.is_recorded(at) && !self.unbound.contains(&at);
@@ -58,7 +58,7 @@ impl Facts {
         })
     }
 
-    /// Whether no component can know that the window leaves an instance out, as nothing tells of it.
+    /// Whether no component can know that the window leaves an instance out, as nothing knows of it.
     pub(super) fn is_untraced(&self, at: At, now: u64) -> bool {
         self.precedes_first_window(at, now) || self.has_no_trace(at) && self.is_kept_from_reporting(at, now)
     }
