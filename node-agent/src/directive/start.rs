@@ -57,9 +57,10 @@ impl Context<'_> {
             // A person removed the file; or it went with the machine, and what its supervisor has started since is in the
             // open.
             DisableFile::Absent => answers,
-            // Its health check does not heed the file; or it was without a file while its stop hook ran.
+            // Its health check does not heed the file; or it was without a file, or did not refuse, while its stop hook ran.
             DisableFile::Own | DisableFile::Foreign => {
-                self.seen.url == Url::Good || answers && self.timers.has_been_shown()
+                let was_in = self.timers.has_been_shown() || self.timers.refuses_anew();
+                self.seen.url == Url::Good || answers && was_in
             }
         }
     }

@@ -48,8 +48,8 @@ impl Facts {
         }
     }
 
-    /// Whether a directive, which is written now, says again what is carried out: the release of the last order is in rotation
-    /// or comes in for the first time, and its agent takes nothing out.
+    /// Whether a directive, which is written now, says again what is carried out: the release of the last order is in rotation,
+    /// and its agent takes nothing out; or it was started and did not come in since, so that its agent goes on to verify it.
     pub(in crate::simulate) fn is_carried_out(
         &self,
         (at, slot): (At, Option<&Slot>),
@@ -59,8 +59,10 @@ impl Facts {
         let Disposition::Replace { release } = disposition else { return false };
         let tag = release.tag.as_str();
         let is_ordered = self.replaced_by.get(&at).is_some_and(|ordered| ordered == tag);
-        let comes = |slot: &Slot| slot.serves || slot.came_at < slot.release_since;
-        let runs = |slot: &Slot| comes(slot) && slot.alive(now).is_some_and(|run| run.tag == tag);
+        let runs = |slot: &Slot| {
+            let run = slot.alive(now).filter(|run| run.tag == tag);
+            run.is_some_and(|run| slot.serves || !run.put_back && slot.came_at < run.since)
+        };
         is_ordered && slot.is_some_and(runs) && !self.ordered_out.contains_key(&at)
     }
 
@@ -229,6 +231,12 @@ mod tests {
         assert_eq!(broken(100_001), Some(4), "the next agent has started it");
     }
 
+    /// An order to replace what runs with version 2.
+    fn replaces() -> Disposition {
+        let (tag, version) = ("pantry-2".parse().unwrap(), ServiceVersion::new(2).unwrap());
+        Disposition::Replace { release: Release { tag, sha256: Digest::ABSENT, version } }
+    }
+
     /// What had ended by itself is replaced without a stop, and hangs later. It comes back outside a reconciled window while the
     /// only other instance is drained.
     #[test]
@@ -238,10 +246,8 @@ mod tests {
                 (service.instances, service.min_in_service) = (2, 1);
                 service.windows = vec![(0, 1, 2), (40_000, 1, 1)];
             });
-            let (tag, version) = ("pantry-2".parse().unwrap(), ServiceVersion::new(2).unwrap());
-            let release_2 = Release { tag, sha256: Digest::ABSENT, version };
             judged.directs(PLACE, &Disposition::Drain, 7_000);
-            judged.directs(PLACE, &Disposition::Replace { release: release_2 }, 9_900);
+            judged.directs(PLACE, &replaces(), 9_900);
             if let Some(tag) = started {
                 judged.started_by_agent(PLACE, tag);
             }
@@ -253,6 +259,24 @@ mod tests {
         assert_eq!(broken(Some("pantry-2")), None, "its agent alone refuses it");
         assert_eq!(broken(Some("pantry-1")), Some(4), "its agent has not carried out the order");
         assert_eq!(broken(None), Some(4), "its agent has started nothing");
+    }
+
+    #[test]
+    fn order_put_back_while_its_release_is_verified_is_over() {
+        let is_over = |started: &str, change: fn(&mut Slot)| {
+            let mut judged = facts(|_| ());
+            judged.directs(PLACE, &replaces(), 9_900);
+            judged.started_by_agent(PLACE, started);
+            let mut slot = release(None);
+            change(&mut slot);
+            judged.is_carried_out((PLACE, Some(&slot)), &replaces(), 10_300)
+        };
+        let put_back = |slot: &mut Slot| slot.running.as_mut().unwrap().put_back = true;
+        assert!(is_over("pantry-2", |_| ()));
+        assert!(!is_over("pantry-1", |_| ()), "its agent has not started the release");
+        assert!(!is_over("pantry-2", |slot| slot.came_at = 10_200), "it came in, and left again");
+        assert!(!is_over("pantry-2", |slot| slot.running = None), "nothing runs");
+        assert!(!is_over("pantry-2", put_back), "a person put it there");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::super::slot::{At, Cause, Slot};
 use super::{Facts, OLD, SEEN};
+use crate::simulate::agent::AGAIN;
 
 impl Facts {
     /// An instance is in again, or may be, without its agent: a person removed the disable-file, or nothing heeds it.
@@ -43,14 +44,25 @@ impl Facts {
     }
 
     /// Whether a person showed an instance not `OLD` ago at a version that the window does not admit. Its agent hides it again,
-    /// but does not run beside a second one of its node until the lease of that has ended. A release that began to run there
-    /// later is none that a person showed.
+    /// but does not run beside a second one of its node until the lease of that has ended, and not while it is stopped or its
+    /// disk is full: that time does not count. A release that began to run there later is none that a person showed.
     pub(in crate::simulate) fn is_shown_outside(&self, at: At, slot: &Slot, now: u64) -> bool {
-        let is_of_it = |shown: &u64| slot.release_since <= *shown && now < shown + OLD;
+        let is_of_it = |shown: &u64| {
+            slot.release_since <= *shown && now < self.hides_from(at, *shown).saturating_add(OLD)
+        };
         let is_shown = self.shown.get(&at).is_some_and(is_of_it);
         let service = self.services.get(at.0).filter(|_| is_shown);
         let version = slot.alive(now).map(|run| run.is.version);
         service.zip(version).is_some_and(|(service, version)| !service.admitted().contains(&version))
+    }
+
+    /// From when on the agent of an instance can hide what is shown since then: it looks at nothing while it is stopped, and
+    /// puts no file on a full disk, on which it may have ended.
+    fn hides_from(&self, at: At, shown: u64) -> u64 {
+        let restart = AGAIN.as_secs() * 1_000;
+        let stalled = self.agents_stalled.get(&at.1).copied();
+        let full = self.disks_full.get(&at.1).map(|until| until.saturating_add(restart));
+        [stalled, full].into_iter().flatten().fold(shown, u64::max)
     }
 }
 
@@ -87,6 +99,14 @@ mod tests {
         assert!(!judged.is_shown_outside(PLACE, &slot, 60_000 + OLD), "its agent has had time to hide it");
         let later = Slot { release_since: 60_001, ..release() };
         assert!(!judged.is_shown_outside(PLACE, &later, 60_001), "its agent has started it since");
+        judged.agents_stalled.insert(PLACE.1, 100_000);
+        assert!(judged.is_shown_outside(PLACE, &slot, 100_000 + OLD - 1), "its agent was stopped");
+        assert!(
+            !judged.is_shown_outside(PLACE, &slot, 100_000 + OLD),
+            "its agent has gone on for long enough"
+        );
+        judged.disks_full.insert(PLACE.1, u64::MAX);
+        assert!(judged.is_shown_outside(PLACE, &slot, 200_000), "its agent can put no file");
         judged.services[0].windows.push((1_000, 1, 2));
         assert!(!judged.is_shown_outside(PLACE, &slot, 60_000), "the window admits it");
     }

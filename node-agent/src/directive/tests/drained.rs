@@ -4,7 +4,7 @@ use super::story::{Story, order, replace};
 use crate::directive::act::Act;
 use crate::directive::seen::{Balancers, InFlight, Url};
 use crate::directive::timers::Timers;
-use crate::host::Alive;
+use crate::host::{Alive, HookState};
 use crate::journal::Phase;
 use tidegate_proto::record::directive::Disposition;
 
@@ -56,4 +56,20 @@ fn drained_service_that_hung_is_drained_again() {
     story.seen.url = Url::Unavailable;
     story.pass(1);
     assert_eq!(story.act(), Act::Enter(Phase::Draining));
+}
+
+/// Its health check did not heed the file while a stop hook hung: balancers may send it requests as that is ended.
+#[test]
+fn unheeded_while_its_stop_hook_hung_is_drained_again() {
+    let mut story = Story::serving().by_hooks();
+    story.disabled().ordered(order(9, replace(2)));
+    story.enter(Phase::Stopping);
+    (story.seen.hook, story.seen.url) = (HookState::Runs, Url::Good);
+    story.pass(59);
+    assert_eq!(story.act(), Act::Wait, "a hook that runs is not taken back");
+    story.seen.url = Url::Unavailable;
+    story.pass(1);
+    assert_eq!(story.act(), Act::EndHook, "it does not end");
+    story.seen.hook = HookState::Ended;
+    assert_eq!(story.act(), Act::Enter(Phase::Draining), "it has refused for a moment");
 }
