@@ -115,9 +115,7 @@ impl Database {
             return Ok(false);
         }
         let Some(newest) = self.newest.take().filter(|_| self.older) else { return Ok(false) };
-        // A copy that no upgrade was started on, or went on with, is not looked for later.
-        let is_used = self.in_use || self.has_gone_on().await;
-        self.replaced = is_used.then(|| self.as_kept(Had::default()));
+        self.replaced = Some(self.as_kept(Had::default()));
         self.take_place(|engine| engine.put_newest(), newest, now).await?;
         Ok(true)
     }

@@ -90,17 +90,6 @@ async fn copy_that_nothing_went_on_with_is_not_kept() {
 }
 
 #[tokio::test]
-async fn copy_that_nothing_went_on_with_is_not_found_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut database = with_a_copy(directory.path()).await;
-    go_on(&mut database, EXPAND).await;
-    assert!(database.put_copy_back(1).await.unwrap());
-    assert!(database.put_newest_back(2).await.unwrap());
-    assert!(!database.put_right_one_back(3).await.unwrap(), "the right one is there");
-    assert!(database.has_form(2).await.unwrap(), "the one that the upgrade expanded is lost");
-}
-
-#[tokio::test]
 async fn copy_that_lacks_what_the_first_had_is_older_still() {
     let directory = tempfile::tempdir().unwrap();
     let mut database = with_a_copy(directory.path()).await;
