@@ -286,7 +286,7 @@ mod tests {
         let [starts, good] = [report("healthy", "out", "verifying"), report("healthy", "in", "serving")];
         let key = "reports/pantry/n1";
         let starting = seen(&[("windows/pantry", None), admission, (key, Some(starts.as_str()))]);
-        assert!(starting.joined_after(1), "nobody had to know of it before revision 2");
+        assert!(starting.joined_after(1), "no coordinator had to know of it at revision 1");
         assert!(!starting.joined_after(2), "its admission was seen");
         let failing = report("unhealthy", "in", "serving");
         for then in [Some(good.as_str()), Some(failing.as_str()), None] {

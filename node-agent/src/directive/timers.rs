@@ -10,6 +10,7 @@ use crate::config::Service;
 use crate::host::Alive;
 use crate::journal::Phase;
 use std::time::Duration;
+use tidegate_proto::mutant;
 use tidegate_proto::record::report::{BalancerReport, Rotation};
 use tokio::time::Instant;
 
@@ -187,8 +188,9 @@ impl Timers {
     /// too seldom to see each break.
     pub(crate) fn changed(&mut self, now: Instant, to: &Phase) {
         if *to == Phase::Draining && self.refuses_anew() {
-            // What was seen to refuse before may have come into rotation since.
+            // It may have come into rotation since it was seen to refuse, and since balancers said that it was out.
             self.unavailable_since = self.refuses_since;
+            self.deregistered_since = None;
         }
         self.changed_at = Some(now);
         if *to == Phase::Verifying {
@@ -252,7 +254,8 @@ impl Timers {
     /// Whether it answers 503 beside a disable-file, and began to after the phase became what it is: something started it again,
     /// or it hung. In between, and between two looks, it may have answered 200.
     pub(crate) fn refuses_anew(&self) -> bool {
-        self.refuses_since.zip(self.changed_at).is_some_and(|(since, changed)| since > changed)
+        let is_new = self.refuses_since.zip(self.changed_at).is_some_and(|(since, changed)| since > changed);
+        is_new && !mutant::is("refusal-since-the-drain-is-trusted")
     }
 
     /// Whether every balancer that can be asked has stopped sending requests, after the health URL was seen to refuse.

@@ -10,13 +10,24 @@ use tidegate_proto::record::directive::Disposition;
 
 const DRAINED: Phase = Phase::Drained { forced: false };
 
+/// What each balancer says.
+fn says(up: bool) -> Balancers {
+    Balancers::Said { up, down: !up, sessions: 0, each: Vec::new() }
+}
+
 /// Nothing listened when it was drained; then its own supervisor has started it, and it answers 503 beside the disable-file.
 fn started_since_its_drain(asks_balancer: bool) -> Story {
     let mut story = Story::serving().by_hooks();
     story.timers = Timers::new(story.seen.now, asks_balancer);
+    if asks_balancer {
+        story.seen.balancers = says(false);
+    }
     story.ordered(order(9, Disposition::Drain)).disabled().silent();
     story.enter(DRAINED);
     story.ordered(order(10, replace(2)));
+    if asks_balancer {
+        story.seen.balancers = Balancers::NotAsked;
+    }
     (story.seen.alive, story.seen.url) = (Alive::Yes, Url::Unavailable);
     story.seen.in_flight = InFlight::Counted(0);
     story
@@ -34,9 +45,9 @@ fn drained_service_that_was_started_again_is_drained_again() {
     story.enter(DRAINED);
     assert!(matches!(story.pass(60).act(), Act::BeginStop(_)), "it has refused since");
 
-    let says = |up: bool| Balancers::Said { up, down: !up, sessions: 0, each: Vec::new() };
     let mut asked = started_since_its_drain(true);
     asked.pass(60).enter(Phase::Draining);
+    assert_eq!(asked.act(), Act::Wait, "no balancer was asked since");
     asked.seen.balancers = says(true);
     assert_eq!(asked.pass(10).act(), Act::Wait, "a balancer sends it requests");
     asked.seen.balancers = says(false);
