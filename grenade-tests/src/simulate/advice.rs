@@ -185,7 +185,7 @@ pub(super) async fn restored(world: &mut World, current: &Current, what: &str) {
         if database.is_named_in(what).await {
             return;
         }
-        match database.put_right_one_back(now).await {
+        match database.put_right_one_back(what, now).await {
             Ok(true) => world.testbed.log("the database in use before is put back"),
             Ok(false) => {}
             Err(error) => world.testbed.log(format!("the right one is not found: {error}")),

@@ -65,8 +65,8 @@ pub(super) struct Database {
     kept: Option<BTreeMap<String, String>>,
     /// The one whose place a copy took.
     newest: Option<Kept>,
-    /// The copy that the newest one replaced, where it is kept.
-    replaced: Option<Kept>,
+    /// Those that were replaced before and are kept, by their numbers.
+    replaced: BTreeMap<usize, Kept>,
     next: u64,
     /// What the engine's history said when it was last looked at.
     history: History,
@@ -136,7 +136,7 @@ impl Database {
             rows: BTreeMap::new(),
             kept: None,
             newest: None,
-            replaced: None,
+            replaced: BTreeMap::new(),
             next: 0,
             history: History::default(),
             older: false,
@@ -199,13 +199,6 @@ impl Database {
                     WHERE phase = 'contract' AND state = 'done' AND step >= 0)";
         let found = self.texts(done, ("name", "text")).await.ok()?;
         found.first()?.1.as_ref()?.parse().ok()
-    }
-
-    /// Whether a text says that an upgrade was started on the schema that it holds.
-    pub(super) async fn is_named_in(&mut self, what: &str) -> bool {
-        let started_on = what.rsplit("was started on ").next().unwrap_or_default();
-        let id = self.texts("tidegate_schema", ("schema_id", "schema_id")).await;
-        id.is_ok_and(|id| id.first().is_some_and(|(id, _)| started_on.contains(id.as_str())))
     }
 
     /// Once every row is filled: a program of `version` finds its own form of every row in every column that it knows, and

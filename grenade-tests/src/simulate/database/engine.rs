@@ -58,17 +58,23 @@ pub(super) trait Engine {
     /// What the system or the server says.
     fn put_copy(&mut self, keeps: bool) -> io::Result<()>;
 
-    /// Puts the newest one back, and keeps what was there as the replaced one.
+    /// Keeps the newest one under a number.
     ///
     /// # Errors
     /// What the system or the server says.
-    fn put_newest(&mut self) -> io::Result<()>;
+    fn set_newest_aside(&mut self, number: usize) -> io::Result<()>;
 
-    /// Puts the replaced one back.
+    /// Puts the newest one back, and keeps what was there under a number.
     ///
     /// # Errors
     /// What the system or the server says.
-    fn put_replaced(&mut self) -> io::Result<()>;
+    fn put_newest(&mut self, number: usize) -> io::Result<()>;
+
+    /// Puts the one back that is kept under a number.
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    fn put_replaced(&mut self, number: usize) -> io::Result<()>;
 }
 
 /// A table or a subquery, with the expressions of a name and a text.

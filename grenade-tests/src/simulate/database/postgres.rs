@@ -212,14 +212,18 @@ impl Engine for PostgresDatabase {
         self.with_copy("psql", &["--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1"])
     }
 
-    fn put_newest(&mut self) -> io::Result<()> {
+    fn set_newest_aside(&mut self, number: usize) -> io::Result<()> {
+        Self::rename(&self.kept("newest"), &self.kept(&format!("replaced{number}")))
+    }
+
+    fn put_newest(&mut self, number: usize) -> io::Result<()> {
         self.end_sessions()?;
-        Self::rename(&self.name, &self.kept("replaced"))?;
+        Self::rename(&self.name, &self.kept(&format!("replaced{number}")))?;
         Self::rename(&self.kept("newest"), &self.name)
     }
 
-    fn put_replaced(&mut self) -> io::Result<()> {
+    fn put_replaced(&mut self, number: usize) -> io::Result<()> {
         self.end_sessions()?;
-        Self::rename(&self.kept("replaced"), &self.name)
+        Self::rename(&self.kept(&format!("replaced{number}")), &self.name)
     }
 }

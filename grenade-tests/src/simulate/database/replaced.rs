@@ -11,6 +11,8 @@ pub(super) struct Kept {
     rows: BTreeMap<String, String>,
     had: Had,
     unfilled: BTreeSet<String>,
+    /// The schema that it holds.
+    schema: Option<String>,
 }
 
 /// What a database has, or those had whose place an older one took.
@@ -20,6 +22,11 @@ pub(super) struct Had {
     form: BTreeSet<String>,
     /// Migrations that were filled in them.
     filled: BTreeSet<String>,
+}
+
+/// The part of a text with the schema that an upgrade was started on.
+fn started_on(what: &str) -> &str {
+    what.rsplit("was started on ").next().unwrap_or_default()
 }
 
 impl Database {
@@ -81,13 +88,19 @@ impl Database {
     pub(crate) async fn put_copy_back(&mut self, now: u64) -> io::Result<bool> {
         let Some(rows) = self.kept.clone().filter(|_| !self.is_away()) else { return Ok(false) };
         let keeps = !self.older || self.in_use || self.has_gone_on().await;
+        let kept = self.as_kept(self.had.clone()).await;
         let mut had = self.had.clone();
         had.form.extend(self.form().await.unwrap_or_default());
         had.filled.extend(self.filled().await.unwrap_or_default());
         had.filled.extend(self.unfilled.iter().cloned());
+        if let Some(newest) = self.newest.take_if(|_| keeps) {
+            let number = self.next_number();
+            self.engine.set_newest_aside(number)?;
+            self.replaced.insert(number, newest);
+        }
         self.engine.put_copy(keeps)?;
         if keeps {
-            self.newest = Some(self.as_kept(self.had.clone()));
+            self.newest = Some(kept);
         }
         self.in_use = false;
         self.unfilled.clear();
@@ -115,25 +128,35 @@ impl Database {
             return Ok(false);
         }
         let Some(newest) = self.newest.take().filter(|_| self.older) else { return Ok(false) };
-        self.replaced = Some(self.as_kept(Had::default()));
-        self.take_place(|engine| engine.put_newest(), newest, now).await?;
+        let number = self.next_number();
+        let replaced = self.as_kept(Had::default()).await;
+        self.replaced.insert(number, replaced);
+        self.take_place(|engine| engine.put_newest(number), newest, now).await?;
         Ok(true)
     }
 
-    /// Finds the one that an upgrade was started on: the one that the copy replaced, or else the copy, where the store was
-    /// lost meanwhile and the upgrade was started again on the copy; whether there was one.
+    /// Finds the one that an upgrade was started on: the one that the copy replaced, or else a copy, where the store was
+    /// lost meanwhile and the upgrade was started again on the copy. Of several, the one whose schema a text names; whether
+    /// there was one.
     ///
     /// # Errors
     /// What the system or the server says.
-    pub(crate) async fn put_right_one_back(&mut self, now: u64) -> io::Result<bool> {
+    pub(crate) async fn put_right_one_back(&mut self, what: &str, now: u64) -> io::Result<bool> {
         if self.put_newest_back(now).await? {
             return Ok(true);
         }
         if self.is_away() {
             return Ok(false);
         }
-        let Some(replaced) = self.replaced.take() else { return Ok(false) };
-        self.take_place(|engine| engine.put_replaced(), replaced, now).await?;
+        let is_named = |kept: &Kept| {
+            kept.schema.as_ref().is_some_and(|schema| started_on(what).contains(schema.as_str()))
+        };
+        let named = self.replaced.iter().rev().find(|(_, kept)| is_named(kept));
+        let Some(number) = named.or_else(|| self.replaced.last_key_value()).map(|(number, _)| *number) else {
+            return Ok(false);
+        };
+        let Some(replaced) = self.replaced.remove(&number) else { return Ok(false) };
+        self.take_place(|engine| engine.put_replaced(number), replaced, now).await?;
         Ok(true)
     }
 
@@ -145,7 +168,7 @@ impl Database {
         kept: Kept,
         now: u64,
     ) -> io::Result<()> {
-        let Kept { rows, mut had, unfilled } = kept;
+        let Kept { rows, mut had, unfilled, .. } = kept;
         had.form.extend(self.form().await.unwrap_or_default());
         had.filled.extend(self.filled().await.unwrap_or_default());
         take(self.engine.as_mut())?;
@@ -160,9 +183,26 @@ impl Database {
         Ok(())
     }
 
+    /// The number under which the next one is kept.
+    fn next_number(&self) -> usize {
+        self.replaced.last_key_value().map_or(0, |(number, _)| number + 1)
+    }
+
     /// What is kept of it once another one takes its place.
-    fn as_kept(&self, had: Had) -> Kept {
-        Kept { rows: self.rows.clone(), had, unfilled: self.unfilled.clone() }
+    async fn as_kept(&mut self, had: Had) -> Kept {
+        let (rows, unfilled) = (self.rows.clone(), self.unfilled.clone());
+        Kept { rows, had, unfilled, schema: self.schema_id().await }
+    }
+
+    /// Whether a text says that an upgrade was started on the schema that it holds.
+    pub(crate) async fn is_named_in(&mut self, what: &str) -> bool {
+        self.schema_id().await.is_some_and(|id| started_on(what).contains(&id))
+    }
+
+    /// The identity of the schema that it holds, once it has one.
+    async fn schema_id(&mut self) -> Option<String> {
+        let id = self.texts("tidegate_schema", ("schema_id", "schema_id")).await.ok()?;
+        Some(id.into_iter().next()?.0)
     }
 
     /// Whether the engine has done anything in it since it took its place: an upgrade or a person went on with it.

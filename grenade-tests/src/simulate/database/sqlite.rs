@@ -120,13 +120,20 @@ impl Engine for SqliteFile {
         Ok(())
     }
 
-    fn put_newest(&mut self) -> io::Result<()> {
+    fn set_newest_aside(&mut self, number: usize) -> io::Result<()> {
+        std::fs::rename(
+            self.path.with_extension("newest"),
+            self.path.with_extension(format!("replaced{number}")),
+        )
+    }
+
+    fn put_newest(&mut self, number: usize) -> io::Result<()> {
         self.connection = None;
-        std::fs::copy(&self.path, self.path.with_extension("replaced"))?;
+        std::fs::copy(&self.path, self.path.with_extension(format!("replaced{number}")))?;
         self.take_place("newest")
     }
 
-    fn put_replaced(&mut self) -> io::Result<()> {
-        self.take_place("replaced")
+    fn put_replaced(&mut self, number: usize) -> io::Result<()> {
+        self.take_place(&format!("replaced{number}"))
     }
 }

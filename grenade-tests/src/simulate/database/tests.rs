@@ -18,8 +18,28 @@ async fn copy_that_an_upgrade_was_started_on_is_kept() {
     database.run("ALTER TABLE items ADD COLUMN a2 text").await.unwrap();
     assert!(database.put_copy_back(2).await.unwrap());
     assert!(!database.has_form(2).await.unwrap());
-    assert!(database.put_right_one_back(3).await.unwrap());
+    assert!(database.put_right_one_back("", 3).await.unwrap());
     assert!(database.has_form(2).await.unwrap(), "the one that the upgrade was started on is lost");
+}
+
+#[tokio::test]
+async fn of_two_replaced_copies_the_named_one_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut database = with_a_copy(directory.path()).await;
+    assert!(database.put_copy_back(1).await.unwrap());
+    // The store was lost, and the upgrade is started again on the copy.
+    database.is_started_on();
+    database.run("CREATE TABLE tidegate_schema (schema_id TEXT)").await.unwrap();
+    database.run("INSERT INTO tidegate_schema VALUES ('of-the-copy')").await.unwrap();
+    go_on(&mut database, EXPAND).await;
+    assert!(database.put_newest_back(2).await.unwrap());
+    go_on(&mut database, "INSERT INTO items (id, a1) VALUES ('seen', 'seen')").await;
+    assert!(database.put_copy_back(3).await.unwrap());
+    assert!(database.put_newest_back(4).await.unwrap());
+    let says = "holds schema other, and the upgrade was started on of-the-copy";
+    assert!(database.put_right_one_back(says, 5).await.unwrap());
+    assert!(database.has_form(2).await.unwrap(), "another copy took its place");
+    assert!(database.is_named_in(says).await);
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ async fn real_postgres_database_is_replaced_by_its_copy_and_back() {
     assert!(database.put_newest_back(2).await.unwrap());
     assert!(database.has_form(2).await.unwrap());
     database.read_all(1, false).await.unwrap();
-    assert!(database.put_right_one_back(3).await.unwrap());
+    assert!(database.put_right_one_back("", 3).await.unwrap());
     assert_eq!(database.form().await.unwrap(), form);
     tokio::task::spawn_blocking(move || drop(server)).await.unwrap();
 }
