@@ -110,6 +110,8 @@ pub(super) struct Facts {
     pub agents_stalled: BTreeMap<usize, u64>,
     /// Until when the agent of a node last did not run or was cut off from the store; `u64::MAX` where that goes on.
     pub agents_cut: BTreeMap<usize, u64>,
+    /// Until when the agent of a node last did not run; it still does not where that is `u64::MAX`.
+    pub agents_away: BTreeMap<usize, u64>,
     /// Until when the disk of a node was last full; it still is where that is `u64::MAX`.
     pub disks_full: BTreeMap<usize, u64>,
     /// What failed after it was verified.

@@ -309,7 +309,7 @@ impl World {
             let nonce = format!("nonce-{node}");
             self.auditor.note_restart(&self.testbed.names().nodes[node]);
             let now = self.testbed.now();
-            self.testbed.state().facts.reconnected(node, now);
+            self.testbed.state().facts.agent_started(node, now);
             for service in self.services_on(node) {
                 if self.without_journal.remove(&(service, node)) {
                     self.note_lost_journal((service, node));

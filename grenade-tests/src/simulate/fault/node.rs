@@ -28,7 +28,7 @@ pub(super) fn repair_disk(world: &World, node: usize) {
 
 /// Agent and services of a node lose their power.
 pub(super) fn switch_off(world: &mut World, node: usize) -> Vec<Undo> {
-    world.testbed.state().facts.agents_cut.insert(node, u64::MAX);
+    world.testbed.state().facts.agent_ended(node);
     let agents = world.agents[node].take().into_iter().chain(world.impostors[node].take());
     agents.for_each(Agent::kill);
     world.testbed.end_boot(node);

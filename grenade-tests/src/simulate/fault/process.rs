@@ -34,7 +34,7 @@ pub(super) fn resume_coordinator(world: &mut World, n: usize) {
 }
 
 pub(super) fn kill_agent(world: &mut World, node: usize) -> Vec<Undo> {
-    world.testbed.state().facts.agents_cut.insert(node, u64::MAX);
+    world.testbed.state().facts.agent_ended(node);
     world.agents[node].take().into_iter().for_each(Agent::kill);
     vec![Undo::StartAgent(node)]
 }
@@ -71,7 +71,10 @@ pub(super) fn erase_journals(world: &mut World, node: usize) {
 /// Kills an agent; from then on something else writes false records in its place.
 pub(super) fn replace_by_byzantine(world: &mut World, node: usize) -> Vec<Undo> {
     world.agents[node].take().into_iter().for_each(Agent::kill);
-    world.testbed.state().facts.byzantine.insert(node, u64::MAX);
+    let mut state = world.testbed.state();
+    state.facts.byzantine.insert(node, u64::MAX);
+    state.facts.agents_away.insert(node, u64::MAX);
+    drop(state);
     world.byzantine.insert(node);
     vec![Undo::Liar(node)]
 }

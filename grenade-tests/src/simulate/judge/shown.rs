@@ -44,8 +44,8 @@ impl Facts {
     }
 
     /// Whether a person showed an instance not `OLD` ago at a version that the window does not admit. Its agent hides it again,
-    /// but does not run beside a second one of its node until the lease of that has ended, and not while it is stopped or its
-    /// disk is full: that time does not count. A release that began to run there later is none that a person showed.
+    /// but does not run beside a second one of its node until the lease of that has ended, and not while it does not run or is
+    /// stopped, or its disk is full: that time does not count. A release that began to run there later is none that a person showed.
     pub(in crate::simulate) fn is_shown_outside(&self, at: At, slot: &Slot, now: u64) -> bool {
         let is_of_it = |shown: &u64| {
             slot.release_since <= *shown && now < self.hides_from(at, *shown).saturating_add(OLD)
@@ -56,13 +56,13 @@ impl Facts {
         service.zip(version).is_some_and(|(service, version)| !service.admitted().contains(&version))
     }
 
-    /// From when on the agent of an instance can hide what is shown since then: it looks at nothing while it is stopped, and
-    /// puts no file on a full disk, on which it may have ended.
+    /// From when on the agent of an instance can hide what is shown since then: it looks at nothing while it does not run or is
+    /// stopped, and puts no file on a full disk, on which it may have ended.
     fn hides_from(&self, at: At, shown: u64) -> u64 {
         let restart = AGAIN.as_secs() * 1_000;
-        let stalled = self.agents_stalled.get(&at.1).copied();
+        let [stalled, away] = [&self.agents_stalled, &self.agents_away].map(|of| of.get(&at.1).copied());
         let full = self.disks_full.get(&at.1).map(|until| until.saturating_add(restart));
-        [stalled, full].into_iter().flatten().fold(shown, u64::max)
+        [stalled, away, full].into_iter().flatten().fold(shown, u64::max)
     }
 }
 
@@ -105,8 +105,13 @@ mod tests {
             !judged.is_shown_outside(PLACE, &slot, 100_000 + OLD),
             "its agent has gone on for long enough"
         );
+        judged.agent_ended(PLACE.1);
+        assert!(judged.is_shown_outside(PLACE, &slot, 200_000), "its agent does not run");
+        judged.agents_away.insert(PLACE.1, 200_000);
+        assert!(judged.is_shown_outside(PLACE, &slot, 200_000 + OLD - 1));
+        assert!(!judged.is_shown_outside(PLACE, &slot, 200_000 + OLD), "it has run for long enough");
         judged.disks_full.insert(PLACE.1, u64::MAX);
-        assert!(judged.is_shown_outside(PLACE, &slot, 200_000), "its agent can put no file");
+        assert!(judged.is_shown_outside(PLACE, &slot, 300_000), "its agent can put no file");
         judged.services[0].windows.push((1_000, 1, 2));
         assert!(!judged.is_shown_outside(PLACE, &slot, 60_000), "the window admits it");
     }

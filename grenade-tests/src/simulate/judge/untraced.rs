@@ -8,6 +8,20 @@ use crate::simulate::agent::AGAIN;
 use crate::simulate::slot::At;
 
 impl Facts {
+    /// The agent of a node is ended.
+    pub(in crate::simulate) fn agent_ended(&mut self, node: usize) {
+        self.agents_cut.insert(node, u64::MAX);
+        self.agents_away.insert(node, u64::MAX);
+    }
+
+    /// The agent of a node is started.
+    pub(in crate::simulate) fn agent_started(&mut self, node: usize, now: u64) {
+        self.reconnected(node, now);
+        if let Some(until) = self.agents_away.get_mut(&node) {
+            *until = now.min(*until);
+        }
+    }
+
     /// The agent of a node reaches the store again, or is started with a line that does.
     pub(in crate::simulate) fn reconnected(&mut self, node: usize, now: u64) {
         if let Some(until) = self.agents_cut.get_mut(&node) {
