@@ -1,5 +1,6 @@
 //! What the judge takes in of each record that is written.
 
+use crate::simulate::agent::IMPOSTOR;
 use crate::simulate::ends;
 use crate::simulate::judge::Facts;
 use crate::simulate::late_failures::{self, failed_at, is_exempt};
@@ -60,6 +61,7 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
                 let (by, release) = (&inventory.body.identity.nonce, inventory.body.release.clone());
                 state.facts.admitted_by(at, by, release, now);
                 state.facts.admits(at, inventory.body.version.get());
+                state.facts.runs_without_window(at, inventory.body.version.get());
             }
         }
         (Key::Reconciliation, Some(Value::Reconciliation(word))) => {
@@ -212,17 +214,18 @@ fn reported(facts: &mut Facts, at: At, written: &Written, now: u64) {
     }
 }
 
-/// The report of an instance says what its agent has obeyed, unless it was written before the lies in place of that ended.
+/// The report of an instance says what its agent has obeyed, unless it was written before the lies in place of that ended. The
+/// report of a second agent binds no other: that may never have seen the window.
 fn obeyed(facts: &mut Facts, at: At, written: &Written, now: u64) {
     let value = written.put.as_ref().map(|put| &put.value);
     let is_lie = facts.byzantine.get(&at.1).is_some_and(|until| now <= *until);
     if let (Key::Report(service, node), Some(Value::Report(report))) = (&written.key, value)
         && !is_lie
     {
-        if report.body.window.exists() {
-            facts.bound.insert(at);
-        } else {
-            facts.bound.remove(&at);
+        match report.body.window.exists() {
+            _ if report.body.identity.nonce == IMPOSTOR => {}
+            true => drop(facts.bound.insert(at)),
+            false => drop(facts.bound.remove(&at)),
         }
         facts.obeyed.reported(at, InstanceId::new(service.clone(), node.clone()), &report.body);
     }

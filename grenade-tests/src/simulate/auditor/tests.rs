@@ -2,6 +2,7 @@
 //! obeyed.
 
 use super::*;
+use crate::simulate::agent::IMPOSTOR;
 use crate::simulate::event_log::EventLog;
 use crate::simulate::judge::{Facts, Limits, ServiceFacts};
 use crate::simulate::names::Names;
@@ -20,6 +21,7 @@ const REPLACES: &str = include_str!("../../../../proto/tests/golden/directives.1
 const ROLLS: &str = include_str!("../../../../proto/tests/golden/upgrades.1.json");
 
 /// A report of an instance that has obeyed revision 30.
+const ADMITTED: &str = include_str!("../../../../proto/tests/golden/inventory.1.json");
 const REPORTS: &str = include_str!("../../../../proto/tests/golden/reports.1.json");
 
 fn nowhere() -> Testbed {
@@ -275,6 +277,38 @@ async fn store_that_is_reconciled_without_an_agent_does_not_bind_it() {
     write(&blank, &report_key(), &obeys.to_string()).await;
     auditor.catch_up(&blank).await.unwrap();
     assert!(!is_bound(), "the store that it obeys has no window");
+}
+
+#[tokio::test(start_paused = true)]
+async fn report_of_a_second_agent_does_not_bind_the_first() {
+    let is_bound = async |nonce: &str| {
+        let testbed = Testbed::new(pantry(), BTreeMap::new(), EventLog::new(false), Facts::default());
+        let store = Embedded::in_memory();
+        let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+        let mut report: serde_json::Value = serde_json::from_str(REPORTS).unwrap();
+        report["identity"]["nonce"] = nonce.into();
+        write(&store, &report_key(), &report.to_string()).await;
+        auditor.catch_up(&store).await.unwrap();
+        testbed.state().facts.bound.contains(&(0, 0))
+    };
+    assert!(is_bound("nonce-0").await && !is_bound(IMPOSTOR).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn newcomer_that_a_blank_store_admits_is_bound_by_no_window() {
+    let is_unbound = async |has_no_window: bool, floor: u32| {
+        let service = ServiceFacts { windows: vec![(0, floor, 7)], has_no_window, ..ServiceFacts::default() };
+        let facts = Facts { services: vec![service], ..Facts::default() };
+        let testbed = Testbed::new(pantry(), BTreeMap::new(), EventLog::new(false), facts);
+        let store = Embedded::in_memory();
+        let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+        write(&store, &Key::Inventory("pantry".parse().unwrap(), "n00".parse().unwrap()), ADMITTED).await;
+        auditor.catch_up(&store).await.unwrap();
+        testbed.state().facts.unbound.contains(&(0, 0))
+    };
+    assert!(is_unbound(true, 2).await);
+    assert!(!is_unbound(false, 2).await, "the store has the window");
+    assert!(!is_unbound(true, 1).await, "the lost window admits it");
 }
 
 #[tokio::test(start_paused = true)]

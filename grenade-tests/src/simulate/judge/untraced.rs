@@ -40,6 +40,12 @@ impl Facts {
     pub(in crate::simulate) fn started(&mut self, at: At, version: u32) {
         self.newcomer_starts(at);
         self.file_removed.remove(&at);
+        self.runs_without_window(at, version);
+    }
+
+    /// A release is started, or a store admits what runs. Where the store has no window and no component could know of the one
+    /// that does not admit it, nothing keeps it out.
+    pub(in crate::simulate) fn runs_without_window(&mut self, at: At, version: u32) {
         let is_outside =
             self.services.get(at.0).is_some_and(|service| !service.admitted().contains(&version));
         if is_outside && self.knows_no_window(at) {
