@@ -2,7 +2,7 @@
 
 use super::super::agent::IMPOSTOR;
 use super::super::misled::lasted_until;
-use super::super::slot::{At, Cause, Slot};
+use super::super::slot::{At, Cause, Hiccup, Slot};
 use super::{Facts, LAG, OLD, SEEN};
 use tidegate_proto::ReleaseTag;
 use tidegate_proto::record::directive::Disposition;
@@ -26,12 +26,14 @@ impl Facts {
 
     /// Whether an agent alone, without an order, refuses what came into rotation outside the window: after the window was set,
     /// or after it had been out by itself, as its agent may still know it. What was there before, or for longer than its agent
-    /// needs to see it, stays until it is drained.
+    /// needs to see it, stays until it is drained; what heeds no disable-file goes once it does.
     pub(super) fn is_refused_alone(&self, (at, slot): (At, &Slot), now: u64) -> bool {
         let window = self.services.get(at.0).and_then(|service| service.windows.last());
         let came_after = slot.came_at > window.map_or(0, |(since, ..)| *since);
         let had_failed = matches!(slot.out_before, Some((_, Cause::Misfortune(_))));
-        (came_after || had_failed) && now < slot.came_at + SEEN && !self.ordered_out.contains_key(&at)
+        let heeds_at = slot.hiccups.get(&Hiccup::Heedless).copied().unwrap_or(0);
+        let is_seen = now >= slot.came_at.max(heeds_at) + SEEN;
+        (came_after || had_failed) && !is_seen && !self.ordered_out.contains_key(&at)
     }
 
     /// Whether the agent of an instance lied after its release began to run there, or so short a time before that what was begun
@@ -149,6 +151,19 @@ mod tests {
         assert!(!judged.is_taken_for((0, 1), &release(Some(1)), 1), "the journal of another agent was lost");
         judged.journals_lost.clear();
         assert!(!judged.is_taken_for(PLACE, &release(Some(1)), 1), "its journal has what was started");
+    }
+
+    #[test]
+    fn heedless_newcomer_is_refused_once_it_heeds_its_file() {
+        let is_refused = |came_at: u64, heedless_until: Option<u64>| {
+            let judged = facts(|service| service.windows = vec![(20_000, 1, 1)]);
+            let hiccups = heedless_until.map(|until| (Hiccup::Heedless, until)).into_iter().collect();
+            judged.is_refused_alone((PLACE, &Slot { came_at, hiccups, ..release(None) }), 60_000)
+        };
+        assert!(is_refused(60_001 - SEEN, None) && !is_refused(60_000 - SEEN, None));
+        assert!(is_refused(30_000, Some(60_001 - SEEN)), "it went out by the file that was there");
+        assert!(!is_refused(30_000, Some(60_000 - SEEN)), "it has heeded for long enough");
+        assert!(!is_refused(20_000, Some(60_000)), "it was there before the window");
     }
 
     #[test]
