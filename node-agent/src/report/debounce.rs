@@ -21,11 +21,13 @@ impl Debounce {
         self.health
     }
 
-    /// Takes an answer in. The first one counts at once.
-    pub(crate) fn take_in(&mut self, ready: bool) -> Health {
+    /// Takes an answer in. The first one counts at once, unless it is bad and the instance was verified before (`serves`):
+    /// its agent was started again, and does not know the good answers before it.
+    pub(crate) fn take_in(&mut self, ready: bool, serves: bool) -> Health {
         let answer = if ready { Health::Healthy } else { Health::Unhealthy };
         self.against = if answer == self.health { 0 } else { self.against + 1 };
-        if self.health == Health::Unknown || self.against >= self.needed {
+        let counts_at_once = self.health == Health::Unknown && (ready || !serves);
+        if counts_at_once || self.against >= self.needed {
             self.health = answer;
             self.against = 0;
         }
@@ -41,8 +43,20 @@ mod tests {
     fn one_bad_answer_changes_nothing() {
         let mut health = Debounce::new(2);
         let seen: Vec<_> =
-            [true, false, true, false, false, true, true].map(|ready| health.take_in(ready)).into();
+            [true, false, true, false, false, true, true].map(|ready| health.take_in(ready, true)).into();
         use Health::{Healthy as H, Unhealthy as U};
         assert_eq!(seen, [H, H, H, H, U, U, H]);
+    }
+
+    #[test]
+    fn first_bad_answer_of_what_serves_is_no_judgement() {
+        let first_two = |answers: [bool; 2], serves: bool| {
+            let mut health = Debounce::new(2);
+            answers.map(|ready| health.take_in(ready, serves))
+        };
+        use Health::{Healthy, Unhealthy, Unknown};
+        assert_eq!(first_two([false, true], true), [Unknown, Healthy]);
+        assert_eq!(first_two([false, false], true), [Unknown, Unhealthy]);
+        assert_eq!(first_two([false, false], false), [Unhealthy, Unhealthy], "it was not verified before");
     }
 }

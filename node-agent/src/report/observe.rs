@@ -97,7 +97,8 @@ impl Observer {
         // A file may name a version that does not run any more.
         let probe = if gone { Probed::Failed("nothing runs".to_owned()) } else { probe };
         let is_ready = matches!(ready, Ok((StatusCode::OK, _)));
-        let health = if masked { self.health.known() } else { self.health.take_in(is_ready) };
+        let serves = matches!(phase, Phase::Serving);
+        let health = if masked { self.health.known() } else { self.health.take_in(is_ready, serves) };
         let url = match &url {
             Ok((StatusCode::OK, _)) => Url::Good,
             Ok((StatusCode::SERVICE_UNAVAILABLE, _)) => Url::Unavailable,

@@ -154,6 +154,21 @@ fn healthy_ones_after_one_failed_look_are_not_drained() {
     assert_eq!(world.phase(), Phase::Completed);
 }
 
+/// Its agent was started again, and met one bad answer. Another one has been unhealthy for long.
+#[test]
+fn one_that_serves_is_not_drained_before_it_is_judged() {
+    for rotation in [Rotation::Unknown, Rotation::In] {
+        let mut world = rolling(3);
+        reports(&mut world, 0, Step::Serving, rotation, Health::Unknown);
+        reports(&mut world, 1, Step::Serving, rotation, Health::Unhealthy);
+        for _ in 0..5 {
+            world.turn();
+            assert!(!is_drained(&world, 0), "{rotation:?}: it may be healthy");
+        }
+        assert!(is_drained(&world, 1), "{rotation:?}: the one that is known to be unhealthy goes first");
+    }
+}
+
 /// Its drain failed, it was let back, and a person declares it stopped although its health URL answers 200.
 #[test]
 fn returning_one_declared_stopped_needs_the_budget() {

@@ -66,6 +66,15 @@ impl Instance {
         healthy && self.exposure() == Exposure::In
     }
 
+    /// Whether it is healthy, or serves and may be: its agent was started again and has not judged its health yet.
+    pub fn may_be_healthy(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| match report.health {
+            Health::Healthy => true,
+            Health::Unknown => report.step == Step::Serving,
+            Health::Unhealthy => false,
+        })
+    }
+
     /// Whether no order takes it out, it is shown and not confirmed to be in rotation, and its health URL answers 200 or, while
     /// it is verified, may do so at once: balancers send it requests, or are about to.
     pub fn may_answer_200(&self) -> bool {

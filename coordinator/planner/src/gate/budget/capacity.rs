@@ -13,14 +13,15 @@
 //!   another one that may be in rotation again at once does not answer for it. So is one that is shown to be verified and
 //!   did not answer 200 in its last look: one that flaps serves most of the time.
 //! * One that is healthy and is not seen in rotation is not taken out where its order would be withdrawn at once: its agent
-//!   may have carried out the order by then. That holds also where its health URL did not answer 200 in the last look.
+//!   may have carried out the order by then. That holds also where its health URL did not answer 200 in the last look, and
+//!   for one that serves and whose agent was started again and has not judged its health yet.
 //! * One that is healthy in rotation, and not in service because of the version that it runs, answers requests as well as
 //!   any: of those that do, too, `min_in_service` stay and no more than `max_unavailable` are missing.
 
 use super::BudgetGate;
 use crate::fleet::{Causes, Exposure, Instance, NO_DOMAIN, Sample, ServiceFleet};
 use crate::gate::Reason;
-use tidegate_proto::record::report::{Health, Rotation};
+use tidegate_proto::record::report::Rotation;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Amount, mutant};
 
@@ -144,7 +145,9 @@ impl Budget {
         if !self.may_take_unhealthy(exposure)
             || instance.is_well() && !self.may_take_well()
             || instance.may_answer_200() && !self.may_take_returning(instance)
-            || exposure == Exposure::Possible && self.would_be_withdrawn(instance)
+            || matches!(exposure, Exposure::In | Exposure::Possible)
+                && !instance.is_well()
+                && self.would_be_withdrawn(instance)
         {
             return false;
         }
@@ -189,10 +192,9 @@ impl Budget {
         (others >= self.min_in_service || self.reachable.overdue) && !self.would_be_withdrawn(instance)
     }
 
-    /// Whether an order that takes it out would be withdrawn in the next turn: it is healthy, and capacity lacks it.
+    /// Whether an order that takes it out would be withdrawn in the next turn: it is healthy, or may be, and capacity lacks it.
     fn would_be_withdrawn(&self, instance: &Instance) -> bool {
-        let is_healthy = instance.report.as_ref().is_some_and(|report| report.health == Health::Healthy);
-        is_healthy && self.lacks() > 0
+        instance.may_be_healthy() && self.lacks() > 0
     }
 
     fn may_take_unhealthy(&self, exposure: Exposure) -> bool {
@@ -270,14 +272,14 @@ pub fn is_hidden(instance: &Instance) -> bool {
 }
 
 /// Whether an order that takes out once more what counts as out already must presume that it is: requests may reach it at
-/// any moment, and too few others are in rotation. If it is healthy, it is judged by those that are; otherwise as if every
-/// unhealthy instance in rotation became healthy at once.
+/// any moment, and too few others are in rotation. If it is healthy, or may be, it is judged by those that are healthy;
+/// otherwise as if every unhealthy instance in rotation became healthy at once.
 pub fn must_presume_out(service: &ServiceFleet, spec: &Spec, instance: &Instance) -> bool {
     if is_hidden(instance) {
         return false;
     }
     let room = Budget::of(service, spec);
-    match instance.report.as_ref().is_some_and(|report| report.health == Health::Healthy) {
+    match instance.may_be_healthy() {
         true => room.lacks() > 0,
         false => !room.bears_unhealthy(),
     }
