@@ -1,5 +1,5 @@
-//! Why each upgrade waits, kept in the store for people: written when the reasons change, at most once a second, by
-//! a task of its own, so that no turn waits for it. No decision reads them.
+//! Why each upgrade waits, kept in the store for people: written when the reasons change, at most once a second, and
+//! their end at once, by a task of its own, so that no turn waits for it. No decision reads them.
 
 use crate::context::Context;
 use crate::leadership::{Leadership, now};
@@ -67,8 +67,31 @@ impl Recorder {
 struct Writer {
     context: Context,
     leadership: Arc<Leadership>,
-    /// What was last written, and when.
-    recorded: BTreeMap<UpgradeId, (Waiting, Instant)>,
+    recorded: BTreeMap<UpgradeId, Recorded>,
+}
+
+/// What was last written of one upgrade.
+struct Recorded {
+    waiting: Waiting,
+    /// When reasons were last written. The end of a wait does not count: of an upgrade whose orders are withdrawn and
+    /// given again within a second, nothing would be written.
+    reasons_at: Option<Instant>,
+}
+
+impl Recorded {
+    /// The next record, written now.
+    fn after(last: Option<&Self>, waiting: Waiting, now: Instant) -> Self {
+        let reasons_at = match waiting.reasons.is_empty() {
+            true => last.and_then(|last| last.reasons_at),
+            false => Some(now),
+        };
+        Self { waiting, reasons_at }
+    }
+
+    /// From when on other reasons may be written; none = at once.
+    fn due(&self) -> Option<Instant> {
+        self.reasons_at.map(|at| at + SPACING)
+    }
 }
 
 impl Writer {
@@ -90,7 +113,7 @@ impl Writer {
     async fn write_due(&mut self, reasons: &Reasons) -> Option<Instant> {
         let mut later = None;
         for (id, wanted) in self.changed(reasons) {
-            let due = self.recorded.get(&id).map(|(_, at)| *at + SPACING).filter(|due| *due > Instant::now());
+            let due = self.recorded.get(&id).and_then(Recorded::due).filter(|due| *due > Instant::now());
             // The end of a wait is written at once, so that no operator acts on reasons that are gone.
             if let (Some(due), false) = (due, wanted.reasons.is_empty()) {
                 later = Some(later.map_or(due, |other: Instant| other.min(due)));
@@ -98,7 +121,8 @@ impl Writer {
             }
             let now = Instant::now();
             if self.write_one(&id, &wanted).await {
-                self.recorded.insert(id, (wanted, now));
+                let written = Recorded::after(self.recorded.get(&id), wanted, now);
+                self.recorded.insert(id, written);
             } else {
                 later = Some(now + SPACING);
             }
@@ -131,7 +155,7 @@ impl Writer {
             let last = self
                 .recorded
                 .get(id)
-                .map(|(recorded, _)| recorded)
+                .map(|recorded| &recorded.waiting)
                 .or(view.waiting.get(id).map(|stored| &stored.record.body));
             let wanted = recorded(id, reasons.get(id).map_or(&[], Vec::as_slice), last);
             let same = match last {
@@ -183,6 +207,19 @@ mod tests {
         let mut waiting = recorded(&"u".parse().unwrap(), reasons, None);
         waiting.reasons.iter_mut().for_each(|reason| reason.since = Some(Timestamp(1_000)));
         waiting
+    }
+
+    #[test]
+    fn reasons_are_spaced_from_reasons_and_not_from_their_end() {
+        let (begun, second) = (Instant::now(), Duration::from_secs(1));
+        let wait = || long_ago(&[paused("lunch")]);
+        let first = Recorded::after(None, wait(), begun);
+        assert_eq!(first.due(), Some(begun + second));
+        let over = Recorded::after(Some(&first), Waiting::default(), begun + second);
+        assert_eq!(over.due(), Some(begun + second), "the next wait is written as soon as it begins");
+        let next = Recorded::after(Some(&over), wait(), begun + second);
+        assert_eq!(next.due(), Some(begun + second + second));
+        assert_eq!(Recorded::after(None, Waiting::default(), begun).due(), None);
     }
 
     #[test]
