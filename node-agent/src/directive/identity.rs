@@ -71,8 +71,11 @@ pub(super) fn release_that_answers(
     }
     // Where another version came behind the agent's back, the configuration may say which release that is. What was started
     // and is hidden since is what was started, whichever version it answers; so is what was never identified since its start.
+    // Where nothing was admitted since the journal was lost, the lock names what ran when the version was refused.
     let started = journal.unexposed || journal.unidentified.is_some();
-    let same = started || journal.admitted.as_ref().is_none_or(|a| a.version == version);
+    let admitted = journal.admitted.as_ref().map(|admitted| admitted.version);
+    let last = admitted.or(journal.refusal.as_ref().map(|refusal| refusal.version));
+    let same = started || last.is_none_or(|last| last == version);
     journal.release.clone().filter(|_| same).or(configured)
 }
 

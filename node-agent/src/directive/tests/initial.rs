@@ -5,7 +5,7 @@ use super::super::timers::Timers;
 use super::story::{Story, order, release, replace, version};
 use crate::directive::act::Act;
 use crate::host::{Alive, Target};
-use crate::journal::{Admitted, Journal, Phase};
+use crate::journal::{Admitted, Journal, Phase, Refusal};
 use tidegate_proto::Revision;
 
 /// Nothing runs and nothing was ever admitted.
@@ -73,6 +73,21 @@ fn release_on_record_outlives_a_lost_journal() {
     story.seen.readmit = false;
     story.ordered(order(9, replace(1)));
     assert_eq!(story.journal.phase, Phase::Draining, "another release of that version is replaced");
+}
+
+#[test]
+fn release_after_a_refused_one_is_the_configured_one() {
+    let mut story = Story::serving();
+    // The journal was lost; the lock names what was started last.
+    story.journal = Journal { release: Some(release(2).tag), ..Journal::default() };
+    story.seen.readmit = true;
+    let [configured, locked] = [1, 2].map(|number| Act::AdmitRunning(version(1), Some(release(number).tag)));
+    assert_eq!(story.act(), locked, "it may answer the version before its own");
+    let reason = "above the ceiling".to_owned();
+    story.journal.refusal =
+        Some(Refusal { version: version(2), reason: reason.clone(), ..Refusal::default() });
+    story.enter(Phase::refused(reason));
+    assert_eq!(story.act(), configured, "a person has started another release since");
 }
 
 #[test]
