@@ -196,7 +196,7 @@ fn admitted(state: &mut State, at: At, now: u64) {
     let version = slots.get(&at).and_then(|slot| slot.alive(now)).map(|run| run.is.version);
     let undoing = facts.services.get(at.0).and_then(|service| service.undoing);
     let is_over = undoing.is_some_and(|(_, is_over)| is_over);
-    if is_over && version.is_some_and(|version| facts.is_late(at, version)) {
+    if is_over && version.is_some_and(|version| facts.is_late(at, version, now)) {
         facts.late.insert(at);
     }
     facts.silent.admitted(at, now);

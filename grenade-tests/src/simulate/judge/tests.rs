@@ -310,15 +310,15 @@ fn instance_admitted_after_a_rollback_is_late() {
 #[test]
 fn instance_that_no_store_knows_is_late_once_its_form_goes() {
     let mut judged = facts(1, 0);
-    assert!(!judged.is_late(PLACE, 2), "nothing is undone");
+    assert!(!judged.is_late(PLACE, 2, 0), "nothing is undone");
     for is_over in [false, true] {
         judged.services[0].undoing = Some((2, is_over));
-        assert!(judged.is_late(PLACE, 2) && !judged.is_late(PLACE, 1));
+        assert!(judged.is_late(PLACE, 2, 0) && !judged.is_late(PLACE, 1, 0));
     }
     judged.silent.admitted(PLACE, 0);
-    assert!(!judged.is_late(PLACE, 2), "the rollback has to move it");
+    assert!(!judged.is_late(PLACE, 2, 0), "the rollback has to move it");
     judged.silent.begin_again();
-    assert!(!judged.is_late(PLACE, 2), "a store knew of it");
+    assert!(!judged.is_late(PLACE, 2, 0), "a store knew of it");
 }
 
 #[test]

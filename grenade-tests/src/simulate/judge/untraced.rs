@@ -231,6 +231,37 @@ mod tests {
         }
     }
 
+    /// A store that was lost has admitted a newcomer whose agent is cut off. A roll admits its version, and a rollback undoes what
+    /// that uses.
+    #[test]
+    fn untraced_newcomer_is_late_once_its_form_goes() {
+        let is_late = |version: u32, change: fn(&mut Facts)| {
+            let mut judged = facts(|service| {
+                service.windows = vec![(0, 1, 1), (20_000, 1, 2), (50_000, 1, 1)];
+                service.undoing = Some((2, false));
+            });
+            judged.silent.admitted(PLACE, 0);
+            judged.silent.begin_again();
+            judged.agents_cut.insert(PLACE.1, u64::MAX);
+            change(&mut judged);
+            judged.is_late(PLACE, version, 60_000)
+        };
+        assert!(is_late(2, |_| ()));
+        assert!(!is_late(1, |_| ()), "it does not use the form");
+        let others: [(&str, fn(&mut Facts)); 5] = [
+            ("nothing is undone", |judged| judged.services[0].undoing = None),
+            ("the copy has its admission", |judged| judged.silent.admitted(PLACE, 0)),
+            ("the copy has its decommission", |judged| judged.silent.decommissioned(PLACE)),
+            ("its agent has acknowledged a window", |judged| judged.bound.extend([PLACE])),
+            ("it has reached the store for long enough", |judged| {
+                judged.reconnected(PLACE.1, 60_000 - SEEN);
+            }),
+        ];
+        for (why, other) in others {
+            assert!(!is_late(2, other), "{why}");
+        }
+    }
+
     #[test]
     fn only_what_starts_outside_a_lost_window_is_unbound() {
         let unbound = |has_no_window: bool, is_bound: bool| {

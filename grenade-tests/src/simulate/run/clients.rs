@@ -34,7 +34,7 @@ impl Run {
                         && !facts.is_out_of_reach_above(at, run, now)
                 };
                 for (at, slot, run) in running.filter(|(at, slot, run)| meets_clients(**at, slot, run)) {
-                    let is_late = facts.is_late(*at, run.is.version)
+                    let is_late = facts.is_late(*at, run.is.version, now)
                         || facts.is_returning(*at, run, now)
                         || facts.is_taken_for_former(*at, slot);
                     *versions.entry(run.is.version).or_insert(true) &= is_late;
