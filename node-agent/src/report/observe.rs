@@ -48,7 +48,7 @@ impl Observer {
         disable_file: DisableFileHandle,
         driver: Option<Driver>,
     ) -> Self {
-        let health = Debounce::new(service.debounce);
+        let health = Debounce::new(service.debounce, service.interval / 2);
         Self {
             service,
             host: Arc::clone(host),
@@ -98,7 +98,7 @@ impl Observer {
         let probe = if gone { Probed::Failed("nothing runs".to_owned()) } else { probe };
         let is_ready = matches!(ready, Ok((StatusCode::OK, _)));
         let serves = matches!(phase, Phase::Serving);
-        let health = if masked { self.health.known() } else { self.health.take_in(is_ready, serves) };
+        let health = if masked { self.health.known() } else { self.health.take_in(is_ready, serves, now) };
         let url = match &url {
             Ok((StatusCode::OK, _)) => Url::Good,
             Ok((StatusCode::SERVICE_UNAVAILABLE, _)) => Url::Unavailable,

@@ -268,7 +268,10 @@ impl Published {
             Err(error) => return Err(NotPublished::Commit(error)),
             Ok(()) => {}
         }
-        tracing::debug!(instance = %self.instance, step = report.step.word(), revision = %self.at, "reported");
+        tracing::debug!(
+            instance = %self.instance, step = report.step.word(), health = ?report.health, rotation = ?report.rotation,
+            revision = %self.at, "reported"
+        );
         self.last = Some(Last { report, epoch: leased.epoch, when: now });
         Ok(())
     }
