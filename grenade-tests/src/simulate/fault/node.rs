@@ -6,8 +6,10 @@ use crate::simulate::agent::Agent;
 use crate::simulate::world::World;
 
 pub(super) fn fill_disk(world: &World, node: usize) -> Vec<Undo> {
+    let now = world.testbed.now();
     let mut state = world.testbed.state();
     state.disks[node].full = true;
+    state.facts.forget_seen_removals(node, now);
     state.facts.disks_full.insert(node, u64::MAX);
     vec![Undo::Disk(node)]
 }
@@ -28,7 +30,8 @@ pub(super) fn repair_disk(world: &World, node: usize) {
 
 /// Agent and services of a node lose their power.
 pub(super) fn switch_off(world: &mut World, node: usize) -> Vec<Undo> {
-    world.testbed.state().facts.agent_ended(node);
+    let now = world.testbed.now();
+    world.testbed.state().facts.agent_ended(node, now);
     let agents = world.agents[node].take().into_iter().chain(world.impostors[node].take());
     agents.for_each(Agent::kill);
     world.testbed.end_boot(node);

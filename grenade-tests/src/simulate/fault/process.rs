@@ -34,13 +34,18 @@ pub(super) fn resume_coordinator(world: &mut World, n: usize) {
 }
 
 pub(super) fn kill_agent(world: &mut World, node: usize) -> Vec<Undo> {
-    world.testbed.state().facts.agent_ended(node);
+    let now = world.testbed.now();
+    world.testbed.state().facts.agent_ended(node, now);
     world.agents[node].take().into_iter().for_each(Agent::kill);
     vec![Undo::StartAgent(node)]
 }
 
 pub(super) fn stall_agent(world: &World, node: usize) -> Vec<Undo> {
-    world.testbed.state().facts.agents_stalled.insert(node, u64::MAX);
+    let now = world.testbed.now();
+    let mut state = world.testbed.state();
+    state.facts.forget_seen_removals(node, now);
+    state.facts.agents_stalled.insert(node, u64::MAX);
+    drop(state);
     world.agents[node].iter().for_each(|agent| agent.gate.set(Passage::Stalled));
     vec![Undo::ThawAgent(node)]
 }
@@ -71,7 +76,9 @@ pub(super) fn erase_journals(world: &mut World, node: usize) {
 /// Kills an agent; from then on something else writes false records in its place.
 pub(super) fn replace_by_byzantine(world: &mut World, node: usize) -> Vec<Undo> {
     world.agents[node].take().into_iter().for_each(Agent::kill);
+    let now = world.testbed.now();
     let mut state = world.testbed.state();
+    state.facts.forget_seen_removals(node, now);
     state.facts.byzantine.insert(node, u64::MAX);
     state.facts.agents_away.insert(node, u64::MAX);
     drop(state);

@@ -38,9 +38,19 @@ impl Facts {
 
     /// Whether the agent of an instance may not have seen yet that a person removed the disable-file. Beside a person's file it
     /// puts none of its own, so that what it refuses comes in with the removal, or once its health URL answers 200 after that. An
-    /// agent that has seen it puts its file, and one that starts a release looks right before that.
+    /// agent that has seen it puts its file, and one that starts a release looks right before that. Time in which it can put no
+    /// file does not count.
     pub(super) fn is_removal_unseen(&self, at: At, now: u64) -> bool {
-        self.file_removed.get(&at).is_some_and(|removed| now < removed + SEEN)
+        let is_unseen = |removed: &u64| now < self.hides_from(at, *removed).saturating_add(SEEN);
+        self.file_removed.get(&at).is_some_and(is_unseen)
+    }
+
+    /// From now on the agent of a node does not run, is stopped or has a full disk. A removal that it has had time to see before
+    /// is not excused by that.
+    pub(in crate::simulate) fn forget_seen_removals(&mut self, node: usize, now: u64) {
+        let removed = self.file_removed.keys().copied();
+        let seen: Vec<At> = removed.filter(|at| at.1 == node && !self.is_removal_unseen(*at, now)).collect();
+        self.file_removed.retain(|at, _| !seen.contains(at));
     }
 
     /// Whether a person showed an instance not `OLD` ago at a version that the window does not admit. Its agent hides it again,
@@ -105,7 +115,7 @@ mod tests {
             !judged.is_shown_outside(PLACE, &slot, 100_000 + OLD),
             "its agent has gone on for long enough"
         );
-        judged.agent_ended(PLACE.1);
+        judged.agent_ended(PLACE.1, 150_000);
         assert!(judged.is_shown_outside(PLACE, &slot, 200_000), "its agent does not run");
         judged.agents_away.insert(PLACE.1, 200_000);
         assert!(judged.is_shown_outside(PLACE, &slot, 200_000 + OLD - 1));
@@ -133,6 +143,40 @@ mod tests {
             judged.person_removed_file(60_000, (0, 1));
         };
         assert_eq!(broken(61_000, is_of_another), Some(2), "the file of another instance was removed");
+    }
+
+    /// The agent of a newcomer that hangs ends as a person removes their disable-file. The newcomer recovers while no agent runs.
+    #[test]
+    fn removed_file_lets_in_while_its_agent_cannot_hide() {
+        let broken = |ended_at: u64, now: u64, change: fn(&mut Facts, u64)| {
+            let mut judged = facts();
+            judged.bound.insert(PLACE);
+            judged.person_removed_file(60_000, PLACE);
+            change(&mut judged, ended_at);
+            judged.came_in(now, PLACE, (2, None), "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        let ended = |judged: &mut Facts, at: u64| judged.agent_ended(PLACE.1, at);
+        assert_eq!(broken(59_999 + SEEN, 80_000, ended), None);
+        assert_eq!(broken(60_000 + SEEN, 80_000, ended), Some(2), "it had time to see that");
+        let restarted = |judged: &mut Facts, at: u64| {
+            judged.agent_ended(PLACE.1, at);
+            judged.agent_started(PLACE.1, 80_000);
+        };
+        assert_eq!(broken(60_000, 79_999 + SEEN, restarted), None, "it may not have looked yet");
+        assert_eq!(broken(60_000, 80_000 + SEEN, restarted), Some(2), "it has run for long enough");
+        let ended_again = |judged: &mut Facts, at: u64| {
+            judged.agent_ended(PLACE.1, at);
+            judged.agent_started(PLACE.1, 80_000);
+            judged.agent_ended(PLACE.1, 80_000 + SEEN);
+        };
+        assert_eq!(broken(60_000, 100_000, ended_again), Some(2), "it has run in between");
+        let other_ended = |judged: &mut Facts, at: u64| judged.agent_ended(PLACE.1 + 1, at);
+        assert_eq!(broken(60_000, 80_000, other_ended), Some(2), "the agent of another node ended");
+        let stalled = |judged: &mut Facts, _: u64| judged.agents_stalled.extend([(PLACE.1, u64::MAX)]);
+        assert_eq!(broken(60_000, 80_000, stalled), None, "its agent is stopped");
+        let full = |judged: &mut Facts, _: u64| judged.disks_full.extend([(PLACE.1, u64::MAX)]);
+        assert_eq!(broken(60_000, 80_000, full), None, "its agent can put no file");
     }
 
     /// A version outside the window that a person put in the place of version 2, and that came in again at 38 s.
