@@ -34,6 +34,8 @@ pub struct Candidate<'a> {
     pub obeyed: Revision,
     /// The same of the directive that it accepted; 0 = none of this store.
     pub accepted: Revision,
+    /// The inventory record that the asker's watch has shown, or that there is none; outer: none where it has no watch.
+    pub shown: Option<Option<&'a Inventory>>,
 }
 
 /// An admission that holds.
@@ -64,6 +66,9 @@ pub enum NotAdmitted {
     /// The same agent reported it before its machine was rebooted; that lease has not expired yet.
     #[error("{0} is still reported from before this machine was rebooted: waiting until that lease expires")]
     EarlierBoot(InstanceId),
+    /// Another agent has admitted it, which the asker was not shown yet.
+    #[error("another agent has admitted {0}, perhaps as another release: waiting until the watch shows that")]
+    Unshown(InstanceId),
     /// What authorises it cannot be read.
     #[error("the record {key} cannot be read ({found}), so nothing is admitted by it")]
     Unreadable {
@@ -143,6 +148,7 @@ async fn decide(store: &Store, candidate: &Candidate<'_>, read: &Snapshot) -> Re
     let [window_key, _, report_key, inventory_key] = keys(candidate.instance);
     let window = window_admits(read, &window_key, candidate)?;
     let report = report_allows(read, &report_key, candidate)?;
+    check_shown(read, &inventory_key, candidate)?;
     if is_reported(read, &report_key, candidate) && stands(read, &inventory_key, candidate) {
         return Ok(Admission { revision: candidate.known, report });
     }
@@ -225,6 +231,18 @@ fn report_allows(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Resul
         Ok(_) => Err(unreadable(key, "it is of another kind")),
         Err(e) => Err(unreadable(key, &e.to_string())),
     }
+}
+
+/// Whether the asker knew the last admission, where that is another agent's: it may name what runs. A watch that has resumed
+/// shows only afterwards what was written meanwhile, and the asker's admission would take the place of that.
+fn check_shown(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Result<(), NotAdmitted> {
+    let Some(shown) = candidate.shown else { return Ok(()) };
+    let Some(Ok(Value::Inventory(record))) = read.get(key).map(|entry| &entry.value) else { return Ok(()) };
+    let is_own = record.body.identity.nonce == candidate.identity.nonce;
+    if is_own || shown == Some(&record.body) {
+        return Ok(());
+    }
+    Err(NotAdmitted::Unshown(candidate.instance.clone()))
 }
 
 /// Whether `own` may take over what `holder` reports.

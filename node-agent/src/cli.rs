@@ -255,6 +255,7 @@ async fn admit_one(path: &Path, service: ServiceName, version: ServiceVersion) -
         known: Revision::ABSENT,
         obeyed: Revision::ABSENT,
         accepted: Revision::ABSENT,
+        shown: None,
     };
     match admit(&store, &candidate).await {
         Ok(admission) => {

@@ -38,6 +38,7 @@ impl Asker {
             known: Revision::ABSENT,
             obeyed: Revision::ABSENT,
             accepted: Revision::ABSENT,
+            shown: None,
         }
     }
 }
@@ -133,6 +134,28 @@ async fn report_without_version_needs_another_admission() {
         assert_eq!(admission.revision == first, stands, "{version:?}: {admission:?}");
         assert_eq!(admission.report, at, "{version:?}");
     }
+}
+
+/// A watch that has resumed shows later what was written meanwhile.
+#[tokio::test]
+async fn unshown_admission_of_another_agent_is_waited_for() {
+    let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
+    let n1 = Asker::n1();
+    let another = Identity { nonce: "another".into(), ..n1.identity.clone() };
+    admit(&store, &Candidate { identity: &another, ..n1.asks(1) }).await.unwrap();
+    let read = read(&store, &n1.instance).await.unwrap();
+    let [.., key] = keys(&n1.instance);
+    let Some(Ok(Value::Inventory(record))) = read.get(&key).map(|entry| &entry.value) else {
+        panic!("nothing was admitted")
+    };
+    let earlier = Inventory { identity: n1.identity.clone(), ..record.body.clone() };
+    let asks = |shown| Candidate { shown: Some(shown), ..n1.asks(1) };
+    for shown in [None, Some(&earlier)] {
+        let answer = admit(&store, &asks(shown)).await;
+        assert!(matches!(answer, Err(NotAdmitted::Unshown(_))), "{shown:?}: {answer:?}");
+    }
+    assert!(admit(&store, &asks(Some(&record.body))).await.is_ok());
+    assert!(admit(&store, &asks(None)).await.is_ok(), "the agent itself was admitted last");
 }
 
 #[tokio::test]

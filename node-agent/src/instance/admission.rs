@@ -35,6 +35,7 @@ impl Instance {
             known: self.journal.standing_admission(),
             obeyed: self.journal.window_revision(),
             accepted: self.journal.accepted_here(),
+            shown: Some(self.store.last.admitted.as_ref()),
         };
         let asked = match self.watched(version) {
             Some((window, report)) => admit::admit_as_watched(&store, &candidate, window, report).await,

@@ -48,6 +48,7 @@ async fn window_moved_between_read_and_write_admits_only_within_it() {
                 known: Revision::ABSENT,
                 obeyed: Revision::ABSENT,
                 accepted: Revision::ABSENT,
+                shown: None,
             };
             match admit(&store, &candidate).await {
                 Ok(admission) => {
