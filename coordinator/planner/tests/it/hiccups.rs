@@ -155,6 +155,18 @@ fn order_for_a_recovered_instance_is_withdrawn_without_capacity() {
 }
 
 #[test]
+fn turn_that_withdraws_an_order_names_the_capacity() {
+    let mut world = being_taken_out(&Step::Draining);
+    world.set_unready(&node(0), true);
+    world.set_unready(&node(2), false);
+    let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    let reasons = plan.waiting.get(&upgrade_id()).map_or(&[][..], Vec::as_slice);
+    let kinds: Vec<&str> = reasons.iter().map(Reason::kind).collect();
+    assert_eq!(plan.actions.len(), 1, "the order is withdrawn");
+    assert!(kinds.contains(&"capacity"), "{kinds:?}");
+}
+
+#[test]
 fn replacement_is_withdrawn_until_it_has_stopped() {
     let mut world = being_taken_out(&Step::Drained { forced: false });
     world.turn();

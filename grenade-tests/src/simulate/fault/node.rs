@@ -9,7 +9,7 @@ pub(super) fn fill_disk(world: &World, node: usize) -> Vec<Undo> {
     let now = world.testbed.now();
     let mut state = world.testbed.state();
     state.disks[node].full = true;
-    state.facts.forget_seen_removals(node, now);
+    state.facts.forget_seen(node, now);
     state.facts.disks_full.insert(node, u64::MAX);
     vec![Undo::Disk(node)]
 }

@@ -43,7 +43,7 @@ pub(super) fn kill_agent(world: &mut World, node: usize) -> Vec<Undo> {
 pub(super) fn stall_agent(world: &World, node: usize) -> Vec<Undo> {
     let now = world.testbed.now();
     let mut state = world.testbed.state();
-    state.facts.forget_seen_removals(node, now);
+    state.facts.forget_seen(node, now);
     state.facts.agents_stalled.insert(node, u64::MAX);
     drop(state);
     world.agents[node].iter().for_each(|agent| agent.gate.set(Passage::Stalled));
@@ -78,7 +78,7 @@ pub(super) fn replace_by_byzantine(world: &mut World, node: usize) -> Vec<Undo> 
     world.agents[node].take().into_iter().for_each(Agent::kill);
     let now = world.testbed.now();
     let mut state = world.testbed.state();
-    state.facts.forget_seen_removals(node, now);
+    state.facts.forget_seen(node, now);
     state.facts.byzantine.insert(node, u64::MAX);
     state.facts.agents_away.insert(node, u64::MAX);
     drop(state);

@@ -45,12 +45,16 @@ impl Facts {
         self.file_removed.get(&at).is_some_and(is_unseen)
     }
 
-    /// From now on the agent of a node does not run, is stopped or has a full disk. A removal that it has had time to see before
-    /// is not excused by that.
-    pub(in crate::simulate) fn forget_seen_removals(&mut self, node: usize, now: u64) {
+    /// From now on the agent of a node does not run, is stopped or has a full disk. What it has had time to see before is not
+    /// excused by that.
+    pub(in crate::simulate) fn forget_seen(&mut self, node: usize, now: u64) {
         let removed = self.file_removed.keys().copied();
         let seen: Vec<At> = removed.filter(|at| at.1 == node && !self.is_removal_unseen(*at, now)).collect();
         self.file_removed.retain(|at, _| !seen.contains(at));
+        let is_hidden_by_now = |at: At, shown: u64| now >= self.hides_from(at, shown).saturating_add(OLD);
+        let shown = self.shown.iter().filter(|(at, shown)| at.1 == node && is_hidden_by_now(**at, **shown));
+        let hidden: Vec<At> = shown.map(|(at, _)| *at).collect();
+        self.shown.retain(|at, _| !hidden.contains(at));
     }
 
     /// Whether a person showed an instance not `OLD` ago at a version that the window does not admit. Its agent hides it again,
@@ -115,15 +119,27 @@ mod tests {
             !judged.is_shown_outside(PLACE, &slot, 100_000 + OLD),
             "its agent has gone on for long enough"
         );
-        judged.agent_ended(PLACE.1, 150_000);
+        judged.agent_ended(PLACE.1, 110_000);
         assert!(judged.is_shown_outside(PLACE, &slot, 200_000), "its agent does not run");
-        judged.agents_away.insert(PLACE.1, 200_000);
+        judged.agent_started(PLACE.1, 200_000);
         assert!(judged.is_shown_outside(PLACE, &slot, 200_000 + OLD - 1));
         assert!(!judged.is_shown_outside(PLACE, &slot, 200_000 + OLD), "it has run for long enough");
         judged.disks_full.insert(PLACE.1, u64::MAX);
         assert!(judged.is_shown_outside(PLACE, &slot, 300_000), "its agent can put no file");
         judged.services[0].windows.push((1_000, 1, 2));
         assert!(!judged.is_shown_outside(PLACE, &slot, 60_000), "the window admits it");
+    }
+
+    #[test]
+    fn what_was_shown_long_before_its_agent_ended_is_judged() {
+        let is_excused = |ended_at: u64| {
+            let mut judged = facts();
+            judged.shown_again(60_000, PLACE);
+            judged.agent_ended(PLACE.1, ended_at);
+            judged.is_shown_outside(PLACE, &release(), 100_000)
+        };
+        assert!(is_excused(59_999 + OLD));
+        assert!(!is_excused(60_000 + OLD), "its agent had time to hide it");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::simulate::slot::At;
 impl Facts {
     /// The agent of a node is ended.
     pub(in crate::simulate) fn agent_ended(&mut self, node: usize, now: u64) {
-        self.forget_seen_removals(node, now);
+        self.forget_seen(node, now);
         self.agents_cut.insert(node, u64::MAX);
         self.agents_away.insert(node, u64::MAX);
     }

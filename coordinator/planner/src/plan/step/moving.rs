@@ -92,6 +92,10 @@ pub(super) fn move_instances<'a>(
         "recall",
         "it could not be drained, or capacity no longer holds",
     );
+    // What is taken out and let back again and again waits for capacity, at each turn.
+    if under_way.capacity_lacks {
+        draft.wait(budget.reason());
+    }
     if !draft.has_commits() {
         let settled = under_way.replace.iter().find_map(|order| order.instance.settled());
         let because = settled.unwrap_or_else(|| "it is out of rotation".to_owned());

@@ -20,6 +20,8 @@ pub(in crate::plan) struct UnderWay<'a> {
     withdrawable: Vec<(&'a Instance, Course)>,
     pub(super) replace: Vec<Order<'a>>,
     pub(super) recall: Vec<Order<'a>>,
+    /// Whether capacity lacks some of those that are let back.
+    pub(super) capacity_lacks: bool,
     /// Whether capacity alone holds others that could go.
     pub(in crate::plan) capacity_holds: bool,
     /// Whether one could be started with, and waits for a look at the database.
@@ -66,6 +68,7 @@ impl<'a> UnderWay<'a> {
             match course {
                 _ if back > 0 => {
                     back -= 1;
+                    self.capacity_lacks = true;
                     self.recall.push(Order::serve(instance));
                 }
                 Course::Draining => self.out.draining.push(&instance.node),
