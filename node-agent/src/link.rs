@@ -40,17 +40,20 @@ impl Link {
     /// Connects in the background, until `cancel`.
     pub fn open(node: &Node, cancel: &CancellationToken) -> Self {
         let (endpoints, prefix, cancelled) = (node.store.clone(), node.prefix.clone(), cancel.clone());
-        Self::once(node, cancel, async move { connect(&endpoints, &prefix, &cancelled).await })
+        let (away_out, away) = watch::channel(false);
+        let found = async move { connect(&endpoints, &prefix, &away_out, &cancelled).await };
+        Self::once(node, cancel, away, found)
     }
 
     /// The same over a store that is at hand.
     pub fn over(store: Store, node: &Node, cancel: &CancellationToken) -> Self {
-        Self::once(node, cancel, std::future::ready(Some(store)))
+        Self::once(node, cancel, watch::channel(false).1, std::future::ready(Some(store)))
     }
 
     fn once(
         node: &Node,
         cancel: &CancellationToken,
+        mut away: watch::Receiver<bool>,
         store_found: impl Future<Output = Option<Store>> + Send + 'static,
     ) -> Self {
         let (store_out, store) = watch::channel(None);
@@ -66,7 +69,15 @@ impl Link {
         let (ttl, name, cancel, probes) =
             (node.lease_ttl, node.name.clone(), cancel.clone(), hanging.clone());
         spawn(async move {
-            let Some(store) = store_found.await else { return };
+            tokio::pin!(store_found);
+            let store = tokio::select! {
+                store = &mut store_found => store,
+                true = async { away.wait_for(|away| *away).await.is_ok() } => {
+                    inputs::set_away(&outputs, true);
+                    store_found.await
+                }
+            };
+            let Some(store) = store else { return };
             tracing::info!(endpoints = store.endpoints(), "connected to the store");
             let _ = store_out.send(Some(store.clone()));
             tokio::join!(
@@ -120,6 +131,7 @@ impl Link {
 async fn connect(
     endpoints: &tidegate_store::Endpoints,
     prefix: &tidegate_proto::Prefix,
+    away: &watch::Sender<bool>,
     cancel: &CancellationToken,
 ) -> Option<Store> {
     let mut logged = None;
@@ -130,7 +142,10 @@ async fn connect(
         };
         match attempt {
             Ok(store) => return Some(store),
-            Err(error) => log_once(&mut logged, &error),
+            Err(error) => {
+                away.send_replace(true);
+                log_once(&mut logged, &error);
+            }
         }
         tokio::select! {
             () = cancel.cancelled() => return None,

@@ -346,7 +346,8 @@ impl Context<'_> {
     }
 
     /// Without the store nothing can be admitted; what was admitted here last may start where that is allowed, unless a version
-    /// was refused since, or the window that was acknowledged since does not admit it.
+    /// was refused since, or the window that was acknowledged since does not admit it. That the store is away is known once it
+    /// was asked: an agent that begins waits for the first answer.
     pub(super) fn stands_without_store(&self, version: ServiceVersion, tag: Option<&ReleaseTag>) -> bool {
         let admitted = self.journal.admitted.as_ref().is_some_and(|a| {
             a.version == version && (a.release.is_none() || tag.is_none() || a.release.as_ref() == tag)
@@ -355,7 +356,8 @@ impl Context<'_> {
         let is_within = window.is_none_or(|window| window.admits(version))
             && self.journal.witness.floor.is_none_or(|floor| version >= floor);
         let is_within = is_within || mutant::is("acknowledged-window-is-not-asked");
-        self.service.start_without_store && admitted && !self.journal.was_refused() && is_within
+        let is_asked = !self.seen.unasked || mutant::is("store-is-away-before-it-is-asked");
+        self.service.start_without_store && is_asked && admitted && !self.journal.was_refused() && is_within
     }
 
     pub(super) fn may_enable(&self) -> bool {

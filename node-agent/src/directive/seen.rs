@@ -47,6 +47,8 @@ pub(crate) struct Seen {
     pub disregarded: bool,
     /// The running version must be admitted again: the agent has just begun, or its lease was lost.
     pub readmit: bool,
+    /// The store was neither read nor found away since the agent began: the first answer is awaited.
+    pub unasked: bool,
     /// The version and the release of the last admission that the store has, where the journal lacks it
     /// (`link/inputs.rs`, `unjournalled`).
     pub recorded: Option<(ServiceVersion, ReleaseTag)>,

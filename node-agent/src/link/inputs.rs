@@ -43,6 +43,11 @@ impl Inputs {
         self.known && !self.away
     }
 
+    /// Whether it was neither read nor found away since the agent began.
+    pub fn is_unasked(&self) -> bool {
+        !self.known && !self.away
+    }
+
     /// The window, or that there is none; none of either where that is not known.
     pub fn shown_window(&self) -> Option<Option<Known>> {
         self.known.then(|| self.window.clone())
@@ -258,7 +263,8 @@ fn set_shown(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, revision: R
     }
 }
 
-fn set_away(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, away: bool) {
+/// The store is away, or is back: what it has is as old as that.
+pub(super) fn set_away(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, away: bool) {
     for out in outputs.values() {
         out.send_if_modified(|now| std::mem::replace(&mut now.away, away) != away);
     }

@@ -141,6 +141,7 @@ impl Observer {
             reconciled: None,
             disregarded: false,
             readmit: true,
+            unasked: true,
             recorded: None,
             staging: Staging::Pending,
             hook: HookState::NotBegun,

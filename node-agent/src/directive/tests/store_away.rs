@@ -111,6 +111,20 @@ fn journalled_start_below_the_floor_waits_for_the_store() {
     assert_eq!(story.act(), Act::Wait);
 }
 
+/// An agent that begins looks before the store has answered, which may have a window that leaves this version out.
+#[test]
+fn nothing_stands_alone_before_the_store_was_asked() {
+    let mut shown = away();
+    shown.enter(Phase::Verifying);
+    let mut started = away();
+    started.gone();
+    started.enter(Phase::Starting { target: Target::from(&release(1)) });
+    let acts = |stories: [&Story; 2]| stories.map(Story::act);
+    assert_eq!(acts([&shown, &started]), [Act::Enable, Act::Start(Target::from(&release(1)))]);
+    (shown.seen.unasked, started.seen.unasked) = (true, true);
+    assert_eq!(acts([&shown, &started]), [Act::Wait, Act::Wait]);
+}
+
 /// Version 2 was admitted and did not come up, and a rollback has lowered the window since: the database may lack its form.
 #[test]
 fn start_above_the_acknowledged_ceiling_waits_for_the_store() {

@@ -103,6 +103,7 @@ impl Story {
             reconciled: None,
             disregarded: false,
             readmit: false,
+            unasked: false,
             recorded: None,
             staging: Staging::Ready,
             hook: HookState::NotBegun,
