@@ -95,9 +95,12 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
 /// The window of a service was set.
 fn bounded(facts: &mut Facts, place: usize, window: &Window, revision: Option<i64>, now: u64) {
     if let Some(service) = facts.services.get_mut(place) {
+        let versions = window.floor.get()..=window.ceiling.get();
+        // A person puts back a record that could not be read: nothing is committed by that.
+        let is_put_back = !service.has_no_window && service.admitted() == versions;
         service.goes_by(window, now);
         // What a copy has was committed to another store.
-        if revision.is_some() {
+        if revision.is_some() && !is_put_back {
             service.is_obeyed_again(now);
         }
     }

@@ -22,6 +22,8 @@ const ROLLS: &str = include_str!("../../../../proto/tests/golden/upgrades.1.json
 
 /// A report of an instance that has obeyed revision 30.
 const ADMITTED: &str = include_str!("../../../../proto/tests/golden/inventory.1.json");
+/// It admits 1 to 2.
+const WINDOW: &str = include_str!("../../../../proto/tests/golden/windows.1.json");
 const REPORTS: &str = include_str!("../../../../proto/tests/golden/reports.1.json");
 
 fn nowhere() -> Testbed {
@@ -250,6 +252,26 @@ async fn copy_is_obeyed_once_it_is_reconciled_itself() {
     reconcile(&copy).await;
     auditor.catch_up(&copy).await.unwrap();
     assert!(!obeys_former());
+}
+
+#[tokio::test(start_paused = true)]
+async fn window_put_back_in_a_copy_is_none_that_is_committed() {
+    let obeys_former = async |ceiling: u32| {
+        let service = ServiceFacts {
+            windows: vec![(0, 1, ceiling)],
+            former: Some((u64::MAX, vec![3..=3])),
+            ..ServiceFacts::default()
+        };
+        let facts = Facts { services: vec![service], bound: [(0, 0)].into(), ..Facts::default() };
+        let testbed = Testbed::new(pantry(), BTreeMap::new(), EventLog::new(false), facts);
+        let store = Embedded::in_memory();
+        let auditor = Auditor::begin(&store, testbed.clone(), 0).await.unwrap();
+        write(&store, &Key::Window("pantry".parse().unwrap()), WINDOW).await;
+        auditor.catch_up(&store).await.unwrap();
+        testbed.state().facts.obeys_former((0, 0), 3, u64::MAX - 1)
+    };
+    assert!(obeys_former(2).await, "it admits what the copy had");
+    assert!(!obeys_former(1).await, "it is another window");
 }
 
 #[tokio::test(start_paused = true)]
