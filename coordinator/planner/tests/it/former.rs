@@ -1,14 +1,15 @@
 //! The release that ran before: what preflight says where it is not known, and what a rollback does.
 
-use crate::sim::{World, node, release, spec, upgrade_id};
+use crate::sim::{World, node, release, service, spec, upgrade_id};
 use crate::stragglers::nothing_runs;
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::Waits;
 use tidegate_planner::gate::preflight::{Finding, findings};
-use tidegate_proto::Digest;
 use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::window::Window;
+use tidegate_proto::{Digest, Key, ServiceVersion};
 
 fn found(world: &World) -> Vec<Finding> {
     findings(world.store.fleet(), &spec(json!({})), None)
@@ -51,6 +52,26 @@ fn other_version_is_named_with_the_release_to_start() {
     assert!(what.contains("version 2 is answered on n1, not `from` (1)"), "{what}");
     assert!(what.contains("start the release of `from` there, or stop it"), "{what}");
     assert!(!what.contains("the agent's config"), "that says which release has version 1: {what}");
+}
+
+/// Another upgrade of a schema that it shares has raised the floor above `from`.
+#[test]
+fn refused_from_is_not_to_be_started_for_a_rollback() {
+    for runs in [Some(release(2).version), None] {
+        let mut world = World::at_version_1(1);
+        world.return_with(&node(0), 2);
+        let set_by = "u0".parse().unwrap();
+        let (floor, ceiling) = (release(2).version, ServiceVersion::MAX);
+        world.store.put(Key::Window(service()), Window { floor, ceiling, set_by, contracted: None });
+        let report = &mut world.agents.get_mut(&node(0)).unwrap().report;
+        (report.version, report.probed, report.release, report.release_digest) = (runs, None, None, None);
+        world.publish(&node(0));
+        let found: String = found(&world).into_iter().map(|finding| finding.what + "\n").collect();
+        let answers =
+            if runs.is_some() { "version 2 is answered on n0" } else { "no version is answered on n0" };
+        assert!(found.contains(answers) && found.contains("not [1, 1]"), "{found}");
+        assert!(!found.contains("start the release of `from`"), "{found}");
+    }
 }
 
 /// Its service has ended; whether its agent knows that.

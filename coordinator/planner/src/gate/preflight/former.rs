@@ -33,9 +33,9 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
     if let Some((runs, nodes)) = others.first_key_value() {
         return Err(blocker(format!(
             "version {runs} is answered on {}, not `from` ({version}), so that it is not known which release ran there, and a \
-             rollback needs one to return to: {}",
+             rollback needs one to return to{}",
             Sample::of(nodes.iter().copied(), nodes.len()),
-            ended_by(service.name(), "the release of `from`"),
+            started(service, spec).map(|how| format!(": {how}")).unwrap_or_default(),
         )));
     }
     if !unnamed.is_empty() {
@@ -49,8 +49,8 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
         let nodes = Sample::of(unanswering.iter().copied(), unanswering.len());
         return Err(blocker(format!(
             "no version is answered on {nodes}, so that it is not known which release runs there, and a rollback needs one \
-             to return to: wait until it answers, or {}",
-            ended_by(service.name(), "the release of `from`"),
+             to return to: wait until it answers{}",
+            started(service, spec).map(|how| format!(", or {how}")).unwrap_or_default(),
         ))
         .until(format!("the service answers its version on {nodes}")));
     }
@@ -76,6 +76,13 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
             service.name(),
         ))),
     }
+}
+
+/// What a person does about an instance whose release is not known; none where the window refuses `from`. What the window says
+/// is found as well: `hop`.
+fn started(service: &ServiceFleet, spec: &Spec) -> Option<String> {
+    let is_admitted = service.window().is_none_or(|window| window.admits(spec.from));
+    is_admitted.then(|| ended_by(service.name(), "the release of `from`"))
 }
 
 /// Instances that serve nothing, whose version is not known: what ran `from` there has ended; or another release was put on
