@@ -67,6 +67,7 @@ pub(super) fn notice(testbed: &Testbed, written: &Written, revision: Option<i64>
         (Key::Reconciliation, Some(Value::Reconciliation(word))) => {
             if let Some(revision) = revision {
                 state.facts.services.iter_mut().for_each(|service| service.is_obeyed_again(now));
+                state.facts.leaves_newcomers_out(now);
                 state.facts.obeyed.reconciled(&word.body, Revision(revision), now);
             }
         }
@@ -102,6 +103,7 @@ fn bounded(facts: &mut Facts, place: usize, window: &Window, revision: Option<i6
         // What a copy has was committed to another store.
         if revision.is_some() && !is_put_back {
             service.is_obeyed_again(now);
+            facts.leaves_newcomers_out(now);
         }
     }
     if let Some(revision) = revision {

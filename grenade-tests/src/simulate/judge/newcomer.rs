@@ -45,10 +45,28 @@ impl Facts {
         }
     }
 
+    /// The store is reconciled, or a window is committed to it: what that leaves out is no such newcomer any more, unless its
+    /// agent is kept from learning of it.
+    pub(in crate::simulate) fn leaves_newcomers_out(&mut self, now: u64) {
+        for place in 0..self.services.len() {
+            let admitted = self.services[place].admitted();
+            let mut newcomers = std::mem::take(&mut self.services[place].newcomers);
+            newcomers.retain(|node, version| {
+                admitted.contains(version) || self.is_kept_from_reporting((place, *node), now)
+            });
+            self.services[place].newcomers = newcomers;
+        }
+    }
+
     /// Whether an instance is such a newcomer at this version: until it is started again after the reconciliation, a window
-    /// leaves that version out, or an upgrade of the service rolls, it may meet rows that are not filled.
-    pub(in crate::simulate) fn is_newcomer_of_copy(&self, at: At, version: u32) -> bool {
-        self.services.get(at.0).is_some_and(|service| service.newcomers.get(&at.1) == Some(&version))
+    /// leaves that version out, or an upgrade of the service rolls, it may meet rows that are not filled. Where its agent did
+    /// not run or was cut off as the window was set, nothing hides it before the agent can read that window.
+    pub(in crate::simulate) fn is_newcomer_of_copy(&self, at: At, version: u32, now: u64) -> bool {
+        let is_newcomer = |service: &&ServiceFacts| service.newcomers.get(&at.1) == Some(&version);
+        let service = self.services.get(at.0).filter(is_newcomer);
+        service.is_some_and(|service| {
+            service.admitted().contains(&version) || self.is_kept_from_reporting(at, now)
+        })
     }
 
     /// Whether no component can take an instance out of rotation: nothing knows of it, or it answers 200 beside a disable-file,
@@ -92,7 +110,7 @@ mod tests {
         judged.admits(PLACE, 2);
         judged.started(PLACE, 2);
         after(&mut judged);
-        !judged.is_newcomer_of_copy(PLACE, 2)
+        !judged.is_newcomer_of_copy(PLACE, 2, 30_000)
     }
 
     #[test]
@@ -131,10 +149,32 @@ mod tests {
         assert!(is_judged_after(|judged| judged.started(PLACE, 2)));
         let is_left_out = is_judged_after(|judged| {
             judged.services[0].goes_by(&window(1, "u0"), 21_000);
-            judged.services[0].is_obeyed_again(21_000);
+            judged.leaves_newcomers_out(21_000);
         });
         assert!(is_left_out, "a window leaves it out");
         assert!(!is_judged(|_| (), |judged| judged.started(PLACE, 2)), "the store is not reconciled yet");
+    }
+
+    /// Its agent ended before the store was reconciled with a window that leaves it out.
+    #[test]
+    fn newcomer_left_out_is_judged_once_its_agent_is_back() {
+        let is_judged_at = |ended_at: u64, back_at: u64| {
+            is_judged(
+                |_| (),
+                |judged| {
+                    if ended_at < 21_000 {
+                        judged.agent_ended(PLACE.1, ended_at);
+                    }
+                    judged.services[0].goes_by(&window(1, "u0"), 21_000);
+                    judged.leaves_newcomers_out(21_000);
+                    judged.agent_ended(PLACE.1, 22_000);
+                    judged.agent_started(PLACE.1, back_at);
+                },
+            )
+        };
+        assert!(!is_judged_at(20_000, 30_001 - SEEN), "its agent may not have read the window yet");
+        assert!(is_judged_at(20_000, 30_000 - SEEN), "its agent has had time to hide it");
+        assert!(is_judged_at(21_001, 30_001 - SEEN), "its agent ran as the window was set");
     }
 
     /// Whether it is judged what a newcomer at this version reads, which was started 10 s after the beginning and whose health

@@ -115,8 +115,6 @@ impl ServiceFacts {
         if let Some((until, _)) = &mut self.former {
             *until = (*until).min(now + OLD);
         }
-        let admitted = self.admitted();
-        self.newcomers.retain(|_, version| admitted.contains(version));
     }
 
     /// The versions that the last committed window admits: all, where none was ever committed.

@@ -71,7 +71,7 @@ impl Facts {
     /// Whether the agent of an instance can neither read the window nor report: it does not run, is stopped or is cut off from
     /// the store, or was `SEEN` ago. On a full disk it can neither note the window nor put a disable-file; where it ended there,
     /// it is started again `AGAIN` later.
-    fn is_kept_from_reporting(&self, at: At, now: u64) -> bool {
+    pub(super) fn is_kept_from_reporting(&self, at: At, now: u64) -> bool {
         let restart = AGAIN.as_secs() * 1_000;
         let away = [(&self.agents_cut, 0), (&self.agents_stalled, 0), (&self.disks_full, restart)];
         away.into_iter().any(|(of_nodes, pause)| {

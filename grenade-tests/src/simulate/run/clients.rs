@@ -30,7 +30,7 @@ impl Run {
                 let meets_clients = |at: At, slot: &Slot, run: &Running| {
                     facts.has_clients(service, run)
                         && !facts.is_shown_outside(at, slot, now)
-                        && !facts.is_newcomer_of_copy(at, run.is.version)
+                        && !facts.is_newcomer_of_copy(at, run.is.version, now)
                         && !facts.is_out_of_reach_above(at, run, now)
                 };
                 for (at, slot, run) in running.filter(|(at, slot, run)| meets_clients(**at, slot, run)) {
