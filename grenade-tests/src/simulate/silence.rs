@@ -14,6 +14,8 @@ pub(super) struct SilentInstances {
     admissions: u64,
     /// Those that a store has admitted, also one that was lost.
     known: BTreeSet<At>,
+    /// Those that have reported to the store as it is now.
+    heard: BTreeSet<At>,
     silent: BTreeMap<At, Silence>,
     /// When those that had been silent were heard again.
     heard_again: BTreeMap<At, u64>,
@@ -28,6 +30,8 @@ pub(super) struct Counted {
     counts: BTreeSet<At>,
     /// Those that a person had decommissioned.
     decommissioned: BTreeSet<At>,
+    /// Those that had reported.
+    heard: BTreeSet<At>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +45,7 @@ struct Silence {
 impl SilentInstances {
     /// An instance reported, and can be read.
     pub(super) fn reported(&mut self, at: At, now: u64) {
+        self.heard.insert(at);
         if self.silent.remove(&at).is_some() {
             self.heard_again.insert(at, now);
         }
@@ -99,6 +104,7 @@ impl SilentInstances {
             admissions: self.admissions,
             counts: self.admitted.keys().copied().collect(),
             decommissioned: self.decommissioned.clone(),
+            heard: self.heard.clone(),
         }
     }
 
@@ -118,6 +124,11 @@ impl SilentInstances {
         let is_still_gone = then.decommissioned.contains(&at) && self.is_decommissioned(at);
         let was_known = then.counts.contains(&at) || is_still_gone;
         self.admitted.get(&at).map_or(!was_known, |since| *since > then.admissions)
+    }
+
+    /// The same of one that had not reported to the store of that moment either: nothing there named it.
+    pub(super) fn was_unheard(&self, at: At, then: &Counted) -> bool {
+        self.came_after(at, then) && !then.heard.contains(&at)
     }
 
     /// The instances of a service that have counted and been silent since before `then`, each with the rule that a version

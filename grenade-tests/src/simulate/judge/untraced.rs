@@ -84,6 +84,15 @@ impl Facts {
         self.precedes_first_window(at, now) || self.has_no_trace(at) && self.is_kept_from_reporting(at, now)
     }
 
+    /// Whether nothing named an instance to the store in which the last rollback of its schema ended, and it answers 200 beside
+    /// a disable-file since: its agent, which was heard too late for that rollback, can do no more than put that.
+    pub(super) fn is_hidden_in_vain(&self, at: At) -> bool {
+        let service =
+            self.services.get(at.0).filter(|service| service.undoing.is_some_and(|(_, is_over)| is_over));
+        let undone = service.and_then(|service| service.undone.as_ref());
+        self.unheeded.contains(&at) && undone.is_some_and(|(_, then)| self.silent.was_unheard(at, then))
+    }
+
     /// Whether the agent of an instance, and every other component, knows what runs by the answer of its version URL alone: it
     /// was started outside a lost window while the store had none, and no order replaces it. A person may have reconciled the
     /// store with that answer.
@@ -260,6 +269,35 @@ mod tests {
         ];
         for (why, other) in others {
             assert!(!is_late(2, other), "{why}");
+        }
+    }
+
+    /// Its agent reaches the store once the rollback has ended, and puts a disable-file that the health check does not heed.
+    #[test]
+    fn heedless_newcomer_heard_after_a_rollback_is_late() {
+        let is_late = |version: u32, before: fn(&mut Facts), after: fn(&mut Facts)| {
+            let mut judged = facts(|service| service.undoing = Some((2, true)));
+            judged.silent.admitted(PLACE, 0);
+            judged.silent.begin_again();
+            before(&mut judged);
+            judged.services[0].undone = Some((2, judged.silent.counted()));
+            judged.silent.reported(PLACE, 59_000);
+            judged.bound.insert(PLACE);
+            judged.unheeded.insert(PLACE);
+            after(&mut judged);
+            judged.is_late(PLACE, version, 60_000)
+        };
+        assert!(is_late(2, |_| (), |_| ()));
+        assert!(!is_late(1, |_| (), |_| ()), "it does not use the form");
+        assert!(!is_late(2, |judged| judged.silent.admitted(PLACE, 0), |_| ()), "the store had admitted it");
+        assert!(!is_late(2, |judged| judged.silent.reported(PLACE, 0), |_| ()), "the store had its report");
+        let others: [(&str, fn(&mut Facts)); 3] = [
+            ("nothing hides it, or that is heeded", |judged| judged.unheeded.clear()),
+            ("another rollback is under way", |judged| judged.services[0].undoing = Some((2, false))),
+            ("an upgrade of the schema goes on", |judged| judged.services[0].undoing = None),
+        ];
+        for (why, other) in others {
+            assert!(!is_late(2, |_| (), other), "{why}");
         }
     }
 
