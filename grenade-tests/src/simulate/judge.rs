@@ -78,6 +78,8 @@ pub(super) struct Facts {
     pub let_in: BTreeSet<At>,
     /// The release with which the last directive of an instance replaces what runs.
     pub replaced_by: BTreeMap<At, String>,
+    /// When the replacement before the last directive was committed, where that presumes that the instance is out.
+    pub replaced_before: BTreeMap<At, u64>,
     /// When the agent of an instance last took it back of its own accord.
     pub taken_back: BTreeMap<At, u64>,
     /// The phase of each upgrade, and since when.
@@ -251,8 +253,7 @@ impl Facts {
             }
             return;
         }
-        if run.is_some_and(|run| run.put_back && !is_ordered_out && !self.is_calm_since(run.since)) {
-            // Its agent may not have seen it in rotation, or not in time.
+        if slots.get(&at).is_some_and(|slot| self.is_put_back_and_hidden_alone((at, slot), now)) {
             self.taken_back.insert(at, now);
             return;
         }

@@ -115,6 +115,7 @@ fn bounded(facts: &mut Facts, place: usize, window: &Window, revision: Option<i6
 fn directed(testbed: &Testbed, state: &mut State, at: At, directive: &Directive, revision: Option<i64>) {
     let (now, id, disposition) = (testbed.now(), directive.upgrade.as_str(), &directive.disposition);
     let is_carried_out = state.facts.is_carried_out((at, state.slots.get(&at)), disposition, now);
+    state.facts.presumes_out(at, directive.presumes_out);
     state.facts.directs(at, disposition, now);
     if revision.is_none() {
         return;

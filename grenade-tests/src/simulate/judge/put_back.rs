@@ -23,6 +23,29 @@ impl Facts {
         !run.put_back || is_inside && self.is_calm_since(run.since)
     }
 
+    /// A directive of an instance is about to be committed that presumes, or does not, that the instance is out.
+    pub(in crate::simulate) fn presumes_out(&mut self, at: At, presumes_out: bool) {
+        let before = self.directed.get(&at).filter(|_| presumes_out && self.replaced_by.contains_key(&at));
+        if let Some(before) = before.copied() {
+            self.replaced_before.insert(at, before);
+        } else {
+            self.replaced_before.remove(&at);
+        }
+    }
+
+    /// Whether no order took out what a person put back. No order does so, and its agent may not have seen it in rotation, or
+    /// not in time. Or the order presumes that the instance is out, so that it takes nothing out of rotation: the instance came
+    /// in under the replacement before it, and its agent has just seen that another release than that one answers.
+    pub(super) fn is_put_back_and_hidden_alone(&self, (at, slot): (At, &Slot), now: u64) -> bool {
+        let Some(run) = slot.alive(now).filter(|run| run.put_back) else { return false };
+        let is_verified_under = |before: &u64| *before < slot.came_at && slot.came_at <= run.since;
+        let replaces_nothing = self.replaced_before.get(&at).is_some_and(is_verified_under);
+        match self.ordered_out.contains_key(&at) {
+            true => replaces_nothing && now < run.since + SEEN,
+            false => !self.is_calm_since(run.since),
+        }
+    }
+
     /// Judges what was put back of a service and is still in rotation.
     pub(in crate::simulate) fn judge_put_back(
         &mut self,
@@ -143,6 +166,32 @@ mod tests {
         assert_eq!(judged(0, PUT_BACK, Some(PUT_BACK)), (vec![4], false), "an order takes it out");
         assert_eq!(judged(2, 0, None), by_its_agent, "it is below the contracted one");
         assert_eq!(judged(2, 0, Some(PUT_BACK)), by_order, "an order takes it out");
+    }
+
+    #[test]
+    fn version_put_back_is_hidden_before_what_presumes_it_out() {
+        let broken = |change: fn(&mut Facts), came_at: u64, after: u64, presumes_out: bool| {
+            let (mut facts, mut slots) = world(0);
+            facts.services[0].min_in_service = 2;
+            facts.services[0].windows = vec![(1_000, 1, 2)];
+            facts.directed.insert(PLACE, PUT_BACK - 5_000);
+            facts.replaced_by.insert(PLACE, "pantry-2".to_owned());
+            change(&mut facts);
+            facts.presumes_out(PLACE, presumes_out);
+            let now = PUT_BACK + after;
+            facts.directed.insert(PLACE, now);
+            facts.ordered_out.insert(PLACE, now);
+            slots.insert(PLACE, Slot { came_at, out: Some((now, Cause::Order)), ..runs(1, PUT_BACK, true) });
+            facts.taken_out(now, PLACE, &slots, "pantry/n0");
+            rules(&facts)
+        };
+        let came_at = PUT_BACK - 400;
+        assert_eq!(broken(|_| (), came_at, 169, true), Vec::<u8>::new(), "its agent saw another release");
+        assert_eq!(broken(|_| (), came_at, 169, false), [4], "the order takes it out");
+        assert_eq!(broken(|_| (), came_at, SEEN, true), [4], "its agent had seen it before");
+        assert_eq!(broken(|_| (), PUT_BACK - 5_000, 169, true), [4], "it came in before the replacement");
+        let is_let_in = |facts: &mut Facts| facts.replaced_by.clear();
+        assert_eq!(broken(is_let_in, came_at, 169, true), [4], "nothing replaced it");
     }
 
     #[test]
