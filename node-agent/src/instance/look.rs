@@ -96,7 +96,7 @@ impl Instance {
         seen.reconciled = accept::reconciled(&self.journal, &self.service.name, &self.own.id.node, word);
         seen.disregarded = self.is_disregarded();
         seen.readmit = self.store.must_readmit(&self.journal, self.store.epoch());
-        seen.unasked = self.store.last.is_unasked();
+        seen.unasked = !self.store.last.known && !self.store.last.away;
         seen.recorded = self.store.last.unjournalled(&self.own.identity, &self.journal);
         seen.staging = self.stager.state(&self.journal);
         seen.booted = self.journal.was_booted_since_start(&self.own.identity.boot);

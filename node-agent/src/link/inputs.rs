@@ -43,11 +43,6 @@ impl Inputs {
         self.known && !self.away
     }
 
-    /// Whether it was neither read nor found away since the agent began.
-    pub fn is_unasked(&self) -> bool {
-        !self.known && !self.away
-    }
-
     /// The window, or that there is none; none of either where that is not known.
     pub fn shown_window(&self) -> Option<Option<Known>> {
         self.known.then(|| self.window.clone())
