@@ -2,20 +2,12 @@
 //! directory; two directories never share a nonce.
 
 use crate::durable;
+use crate::exclusive;
 use crate::file_error::FileError;
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 use tidegate_proto::record::report::Identity;
-
-/// How long the lock may outlive its holder. What an agent had forked as it was killed has its files until it begins its
-/// own program.
-const LOCK_LEFT: Duration = Duration::from_secs(2);
-/// How often the lock is tried meanwhile.
-const LOCK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The state directory, held by this process until it is dropped.
 #[derive(Debug)]
@@ -65,7 +57,7 @@ pub(crate) fn hold(state_dir: &Path) -> Result<Held, NotHeld> {
         .truncate(false)
         .open(&path)
         .map_err(FileError::at("open", &path))?;
-    if locked(&lock).is_err() {
+    if exclusive::lock(&lock).is_err() {
         let mut pid = String::new();
         // The holder's pid is for people; a lock that cannot be read is still a lock.
         let _ = lock.read_to_string(&mut pid);
@@ -75,17 +67,6 @@ pub(crate) fn hold(state_dir: &Path) -> Result<Held, NotHeld> {
     lock.set_len(0).and_then(|()| lock.rewind()).map_err(FileError::at("write", &path))?;
     writeln!(lock, "{}", std::process::id()).map_err(FileError::at("write", &path))?;
     Ok(Held { identity: read(state_dir)?, _lock: lock })
-}
-
-/// Locks a file once what a killed holder had just forked has let it go.
-fn locked(file: &File) -> Result<(), Errno> {
-    let began = Instant::now();
-    loop {
-        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_LEFT => std::thread::sleep(LOCK_AGAIN),
-            locked => return locked,
-        }
-    }
 }
 
 /// The identity of a state directory, made where there is none yet. Takes no lock: for `admit`, which acts in the
@@ -131,21 +112,6 @@ mod tests {
         let nonce = first.identity.nonce.clone();
         drop(first);
         assert_eq!(hold(room.path()).unwrap().identity.nonce, nonce);
-    }
-
-    #[test]
-    fn lock_that_a_killed_agent_left_in_a_fork_is_waited_for() {
-        let room = tempfile::tempdir().unwrap();
-        let killed = hold(room.path()).unwrap();
-        // As a process that was forked and has not begun its program yet.
-        let forked = killed._lock.try_clone().unwrap();
-        drop(killed);
-        let begins = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(200));
-            drop(forked);
-        });
-        hold(room.path()).unwrap();
-        begins.join().unwrap();
     }
 
     #[test]

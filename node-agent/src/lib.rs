@@ -15,6 +15,7 @@ mod crash;
 mod directive;
 pub mod drain;
 mod durable;
+pub mod exclusive;
 mod fetch;
 mod file_error;
 mod health;

@@ -39,23 +39,15 @@ pub struct Link {
 impl Link {
     /// Connects in the background, until `cancel`.
     pub fn open(node: &Node, cancel: &CancellationToken) -> Self {
-        let (endpoints, prefix, cancelled) = (node.store.clone(), node.prefix.clone(), cancel.clone());
-        let (away_out, away) = watch::channel(false);
-        let found = async move { connect(&endpoints, &prefix, &away_out, &cancelled).await };
-        Self::once(node, cancel, away, found)
+        Self::begin(node, cancel, None)
     }
 
     /// The same over a store that is at hand.
     pub fn over(store: Store, node: &Node, cancel: &CancellationToken) -> Self {
-        Self::once(node, cancel, watch::channel(false).1, std::future::ready(Some(store)))
+        Self::begin(node, cancel, Some(store))
     }
 
-    fn once(
-        node: &Node,
-        cancel: &CancellationToken,
-        mut away: watch::Receiver<bool>,
-        store_found: impl Future<Output = Option<Store>> + Send + 'static,
-    ) -> Self {
+    fn begin(node: &Node, cancel: &CancellationToken, at_hand: Option<Store>) -> Self {
         let (store_out, store) = watch::channel(None);
         let (lease_out, lease) = watch::channel(None);
         let hanging = Arc::new(HangingProbes::default());
@@ -68,16 +60,13 @@ impl Link {
         }
         let (ttl, name, cancel, probes) =
             (node.lease_ttl, node.name.clone(), cancel.clone(), hanging.clone());
+        let (endpoints, prefix) = (node.store.clone(), node.prefix.clone());
         spawn(async move {
-            tokio::pin!(store_found);
-            let store = tokio::select! {
-                store = &mut store_found => store,
-                true = async { away.wait_for(|away| *away).await.is_ok() } => {
-                    inputs::set_away(&outputs, true);
-                    store_found.await
-                }
+            let found = match at_hand {
+                Some(store) => Some(store),
+                None => connect(&endpoints, &prefix, &outputs, &cancel).await,
             };
-            let Some(store) = store else { return };
+            let Some(store) = found else { return };
             tracing::info!(endpoints = store.endpoints(), "connected to the store");
             let _ = store_out.send(Some(store.clone()));
             tokio::join!(
@@ -131,7 +120,7 @@ impl Link {
 async fn connect(
     endpoints: &tidegate_store::Endpoints,
     prefix: &tidegate_proto::Prefix,
-    away: &watch::Sender<bool>,
+    outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>,
     cancel: &CancellationToken,
 ) -> Option<Store> {
     let mut logged = None;
@@ -143,7 +132,7 @@ async fn connect(
         match attempt {
             Ok(store) => return Some(store),
             Err(error) => {
-                away.send_replace(true);
+                inputs::set_away(outputs, true);
                 log_once(&mut logged, &error);
             }
         }

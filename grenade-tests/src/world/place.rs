@@ -3,21 +3,15 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use thiserror::Error;
+use tidegate_agent::exclusive;
 
 /// The file that says that a directory is a demo's own; it is locked while one runs.
 pub const MARK: &str = ".tidegate-demo";
 /// The longest path that a socket may have (108 bytes with its end), less the longest name that HAProxy makes of one.
 const LONGEST: usize = 107 - "/haproxy.sock.4194304.tmp".len();
-/// How long a lock may outlive its holder. What a process had forked as it was killed has its files until it begins its own
-/// program.
-const LOCK_LEFT: Duration = Duration::from_secs(2);
-/// How often a lock is tried meanwhile.
-const LOCK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Why a directory cannot be used.
 #[derive(Debug, Error)]
@@ -90,7 +84,7 @@ impl Place {
             return Err(PlaceError::Foreign(dir));
         }
         let locked = File::options().create(true).append(true).open(&mark).map_err(failed("write", &mark))?;
-        lock(&locked).map_err(|e| match e {
+        exclusive::lock(&locked).map_err(|e| match e {
             Errno::WOULDBLOCK => PlaceError::Busy(dir.clone()),
             other => PlaceError::Files { tried: "lock", path: mark.clone(), source: other.into() },
         })?;
@@ -123,17 +117,6 @@ impl Place {
             removed.map_err(failed("remove", &path))?;
         }
         Ok(())
-    }
-}
-
-/// Locks a file once what a killed holder had just forked has let it go.
-fn lock(file: &File) -> Result<(), Errno> {
-    let began = Instant::now();
-    loop {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_LEFT => std::thread::sleep(LOCK_AGAIN),
-            locked => return locked,
-        }
     }
 }
 
@@ -201,22 +184,6 @@ mod tests {
         let refused = refused.expect("a process of an earlier demo was overlooked").to_string();
         assert!(refused.contains(&pid), "{refused}");
         drop(Place::fresh(&dir).unwrap());
-    }
-
-    #[test]
-    fn lock_that_a_killed_run_left_in_a_fork_is_waited_for() {
-        let room = tempfile::tempdir().unwrap();
-        let dir = room.path().join("demo");
-        let killed = Place::fresh(&dir).unwrap();
-        // As a process that was forked and has not begun its program yet.
-        let forked = killed._locked.try_clone().unwrap();
-        drop(killed);
-        let begins = std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_millis(200));
-            drop(forked);
-        });
-        Place::fresh(&dir).unwrap();
-        begins.join().unwrap();
     }
 
     #[test]

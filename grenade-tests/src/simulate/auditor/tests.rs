@@ -20,10 +20,11 @@ const REPLACES: &str = include_str!("../../../../proto/tests/golden/directives.1
 /// An upgrade of `pantry-api` in phase roll.
 const ROLLS: &str = include_str!("../../../../proto/tests/golden/upgrades.1.json");
 
-/// A report of an instance that has obeyed revision 30.
+/// An admission of version 1.
 const ADMITTED: &str = include_str!("../../../../proto/tests/golden/inventory.1.json");
-/// It admits 1 to 2.
+/// A window that admits 1 to 2.
 const WINDOW: &str = include_str!("../../../../proto/tests/golden/windows.1.json");
+/// A report of an instance that has obeyed revision 30.
 const REPORTS: &str = include_str!("../../../../proto/tests/golden/reports.1.json");
 
 fn nowhere() -> Testbed {
