@@ -3,7 +3,7 @@
 
 use crate::metrics::{Metrics, Outcome};
 use crate::report::View;
-use crate::stopwatch::{DeclineWatches, GroupWatches, Stopwatches, StreamWatches};
+use crate::stopwatch::{DeclineWatches, GroupWatches, RecallWatches, Stopwatches, StreamWatches};
 use crate::telemetry::Chain;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -31,6 +31,7 @@ pub struct Leadership {
     streams: Mutex<StreamWatches>,
     groups: Mutex<GroupWatches>,
     declines: Mutex<DeclineWatches>,
+    recalls: Mutex<RecallWatches>,
     committed: AtomicI64,
     schemas: watch::Sender<BTreeMap<UpgradeId, SchemaFacts>>,
     taken: Instant,
@@ -52,6 +53,7 @@ impl Leadership {
             streams: Mutex::default(),
             groups: Mutex::default(),
             declines: Mutex::default(),
+            recalls: Mutex::default(),
             committed,
             schemas: watch::Sender::default(),
             taken: Instant::now(),
@@ -101,6 +103,7 @@ impl Leadership {
             uncounted: held(&self.streams).read(&view.fleet),
             group_uncounted: held(&self.groups).read(&view.fleet),
             declined_ms: held(&self.declines).read(&view.fleet),
+            recalled_ms: held(&self.recalls).read(&view.fleet),
             next_event: *next_event,
             schemas: self.schemas.borrow().clone(),
             leading_ms: self.leading_ms(),

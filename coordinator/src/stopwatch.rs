@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use tidegate_planner::{Elapsed, Fleet};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
-use tidegate_proto::{GroupName, InstanceId, Revision, StreamName, UpgradeId};
+use tidegate_proto::{GroupName, InstanceId, Revision, ServiceName, StreamName, UpgradeId};
 use tokio::time::Instant;
 
 /// A stopwatch for each active upgrade.
@@ -105,6 +105,19 @@ impl DeclineWatches {
             })
         });
         self.0.read(declined)
+    }
+}
+
+/// How long ago each service was first seen with the last order of its upgrade that let instances back into rotation.
+#[derive(Debug, Default)]
+pub(crate) struct RecallWatches(RecordWatches<ServiceName>);
+
+impl RecallWatches {
+    /// Reads them all, in milliseconds.
+    pub(crate) fn read(&mut self, fleet: &Fleet) -> BTreeMap<ServiceName, u64> {
+        let recalled =
+            fleet.services().filter_map(|service| Some((service.name().clone(), service.last_recall()?)));
+        self.0.read(recalled)
     }
 }
 
@@ -246,5 +259,43 @@ mod tests {
         assert_eq!(shown(2, true, 900).await, Some(900), "its report was written again");
         assert_eq!(shown(5, true, 900).await, Some(0), "the next order is declined, too");
         assert_eq!(shown(5, false, 900).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn recall_is_counted_from_the_last_one_of_the_upgrade() {
+        use tidegate_proto::{Key, Value};
+        let (mut fleet, mut watches) = (Fleet::new(), RecallWatches::default());
+        let service: ServiceName = "s".parse().unwrap();
+        let id: UpgradeId = "u1".parse().unwrap();
+        let active = serde_json::json!({"schema": 1, "upgrade": id});
+        let key = Key::Active(service.clone());
+        let value = Value::decode(&key, active.to_string().as_bytes());
+        fleet.put(key, value, Revision(1));
+        fleet.put(Key::Upgrade(id), Ok(Value::from(upgrade(serde_json::json!({})))), Revision(1));
+        let mut shown = async |node: &str, by: &str, returning: bool, ordered: i64| {
+            let identity = serde_json::json!({"nonce": "n", "boot": "b"});
+            let admitted = serde_json::json!({"schema": 1, "version": 1, "identity": identity, "at": 1});
+            let directive = serde_json::json!({
+                "schema": 1, "upgrade": by, "disposition": {"name": "serve", "returning": returning}, "drain": {},
+                "health": {}, "term": "t1",
+            });
+            let node: tidegate_proto::NodeId = node.parse().unwrap();
+            let records = [
+                (Key::Inventory(service.clone(), node.clone()), admitted, 1),
+                (Key::Directive(service.clone(), node), directive, ordered),
+            ];
+            for (key, text, at) in records {
+                let value = Value::decode(&key, text.to_string().as_bytes());
+                fleet.put(key, value, Revision(at));
+            }
+            tokio::time::advance(Duration::from_millis(900)).await;
+            watches.read(&fleet).get(&service).copied()
+        };
+        assert_eq!(shown("n0", "u0", true, 2).await, None, "a former upgrade has ordered it");
+        assert_eq!(shown("n0", "u1", false, 3).await, None, "it was not taken out before");
+        assert_eq!(shown("n0", "u1", true, 4).await, Some(0));
+        assert_eq!(shown("n1", "u1", false, 5).await, Some(900));
+        assert_eq!(shown("n1", "u1", true, 6).await, Some(0), "another one follows");
+        assert_eq!(shown("n1", "u1", true, 6).await, Some(900));
     }
 }

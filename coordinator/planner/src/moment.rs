@@ -8,7 +8,9 @@ use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::event::Event;
 use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
-use tidegate_proto::{GroupName, InstanceId, Key, Revision, ServiceVersion, StreamName, TermId, UpgradeId};
+use tidegate_proto::{
+    GroupName, InstanceId, Key, Revision, ServiceName, ServiceVersion, StreamName, TermId, UpgradeId,
+};
 
 /// The leadership under which a turn is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,6 +146,9 @@ pub struct Moment {
     pub group_uncounted: BTreeMap<GroupName, u64>,
     /// By instance whose agent has declined its last directive: milliseconds since this leader saw that it did.
     pub declined_ms: BTreeMap<InstanceId, u64>,
+    /// By service with instances that its upgrade has ordered back into rotation: milliseconds since this leader saw the last of
+    /// these orders.
+    pub recalled_ms: BTreeMap<ServiceName, u64>,
     /// How long this leader has led, in milliseconds.
     pub leading_ms: u64,
     /// By active upgrade that has a schema; absent = nothing seen yet.

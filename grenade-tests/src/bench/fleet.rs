@@ -246,6 +246,7 @@ pub fn moment() -> Moment {
         uncounted: BTreeMap::new(),
         group_uncounted: BTreeMap::new(),
         declined_ms: BTreeMap::new(),
+        recalled_ms: BTreeMap::new(),
         leading_ms: 0,
         schemas: BTreeMap::new(),
         report_grace_left_ms: 0,

@@ -85,6 +85,8 @@ pub(super) struct Index {
     pub(super) returned: Groups<()>,
     /// Those whose agents declined the last directive.
     pub(super) declined: Groups<()>,
+    /// Those that the active upgrade last ordered back into rotation.
+    pub(super) recalled: Groups<()>,
 }
 
 /// An instance's group in each index: computed from the instance alone, compared to move it between groups.
@@ -108,6 +110,7 @@ pub(super) struct Facets {
     faulty: bool,
     returned: bool,
     declined: bool,
+    recalled: bool,
 }
 
 /// What is present on a node, by the report alone.
@@ -192,6 +195,7 @@ impl Facets {
             faulty: instance.fault().is_some(),
             returned: instance.has_returned(),
             declined: instance.has_declined(),
+            recalled: view.is_some_and(|v| instance.is_recalled_by(&v.upgrade)),
         }
     }
 
@@ -319,6 +323,8 @@ impl Index {
         self.returned.shift(place, was, now);
         let (was, now) = given(|f| f.declined);
         self.declined.shift(place, was, now);
+        let (was, now) = given(|f| f.recalled);
+        self.recalled.shift(place, was, now);
         self.domains_out.shift(before.and_then(Facets::domain_out), after.and_then(Facets::domain_out));
         self.domains_away.shift(before.and_then(Facets::domain_away), after.and_then(Facets::domain_away));
         self.domains_unwell

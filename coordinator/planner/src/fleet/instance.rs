@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::Malformed;
 use tidegate_proto::record::decommission::Decommission;
-use tidegate_proto::record::directive::Directive;
+use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::record::window::Window;
@@ -236,6 +236,14 @@ impl Instance {
             (None, _) => true,
             (Some(_), None) => false,
         }
+    }
+
+    /// Whether this upgrade has ordered it back into rotation, and nothing else since.
+    pub fn is_recalled_by(&self, upgrade: &UpgradeId) -> bool {
+        let is_back = |directive: &Stored<Directive>| {
+            directive.upgrade == *upgrade && directive.disposition == Disposition::Serve { returning: true }
+        };
+        self.directive.as_ref().is_some_and(is_back)
     }
 
     /// Whether its agent says that it has read the last directive and does not carry it out.

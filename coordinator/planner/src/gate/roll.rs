@@ -29,6 +29,7 @@ pub enum RollGate {
     NotServing { nodes: Causes },
     Maintenance { nodes: Sample },
     Declined { nodes: Sample, rest: Span },
+    Recalled { nodes: Sample, rest: Span },
     Failed { node: NodeId, why: String },
     Skipped { nodes: Sample },
     EmptyWave { wave: u32 },
@@ -113,6 +114,11 @@ impl RollGate {
                 AGENTS,
             )
             .timeout(format!("{rest} after the decline the instance is ordered again")),
+            Self::Recalled { nodes, rest } => Description::new(
+                format!("{nodes} went back into rotation before anything was replaced there"),
+                "the instances whose health goes up and down; or a person, who corrects them",
+            )
+            .timeout(format!("{rest} after the last order to go back the next instance is drained")),
             Self::Failed { node, why } => Description::new(
                 format!("{node} failed: {why}"),
                 "a person, who corrects the instance on that node; it is not retried automatically",

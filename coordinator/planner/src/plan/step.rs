@@ -14,6 +14,7 @@ pub(crate) mod metadata;
 mod moving;
 pub(crate) mod outside;
 mod preflight;
+mod recalled;
 mod reconciled;
 pub(super) mod release;
 mod remove;

@@ -29,6 +29,7 @@ mod persons;
 mod presumption;
 mod properties;
 mod reasons;
+mod recalled;
 mod reconcile;
 mod releases;
 mod rollback;

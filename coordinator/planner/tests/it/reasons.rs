@@ -87,6 +87,7 @@ fn in_the_roll() -> Vec<Reason> {
         Reason::Roll(RollGate::NotServing { nodes: out() }),
         Reason::Roll(RollGate::Maintenance { nodes: nodes() }),
         Reason::Roll(RollGate::Declined { nodes: nodes(), rest: Span::from_millis(5_000) }),
+        Reason::Roll(RollGate::Recalled { nodes: nodes(), rest: Span::from_millis(5_000) }),
         Reason::Budget(BudgetGate::Capacity { in_service: 4, required: 4, out: Causes::default() }),
         Reason::Budget(BudgetGate::Capacity { in_service: 4, required: 4, out: out() }),
         Reason::Budget(BudgetGate::Capacity {

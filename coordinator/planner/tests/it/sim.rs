@@ -83,6 +83,8 @@ pub(crate) struct World {
     pub facts: Option<SchemaFacts>,
     /// How long orders are declined.
     pub declined_ms: BTreeMap<InstanceId, u64>,
+    /// How long ago the last instance was ordered back.
+    pub recalled_ms: BTreeMap<ServiceName, u64>,
     /// How long the leader has led.
     pub leading_ms: u64,
     pub jobs: Vec<SchemaJob>,
@@ -127,6 +129,7 @@ impl World {
             database: Database::default(),
             facts: None,
             declined_ms: BTreeMap::new(),
+            recalled_ms: BTreeMap::new(),
             leading_ms: 0,
             jobs: Vec::new(),
             leaves_in_place: Vec::new(),
@@ -162,6 +165,7 @@ impl World {
             group_uncounted: self.group_uncounted.clone(),
             schemas: BTreeMap::new(),
             declined_ms: self.declined_ms.clone(),
+            recalled_ms: self.recalled_ms.clone(),
             leading_ms: self.leading_ms,
             report_grace_left_ms: 0,
         };

@@ -8,7 +8,7 @@ use crate::spread::Known;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::ops::RangeBounds;
 use std::sync::Arc;
-use tidegate_proto::{NodeId, ServiceVersion};
+use tidegate_proto::{NodeId, Revision, ServiceVersion};
 
 impl ServiceFleet {
     /// Those that fell silent.
@@ -196,6 +196,16 @@ impl ServiceFleet {
     /// Those whose agents have declined the last directive.
     pub fn declined(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
         matching(self, &self.index.declined, ..)
+    }
+
+    /// Those that the active upgrade last ordered back into rotation.
+    pub fn recalled(&self) -> Matching<impl DoubleEndedIterator<Item = &Instance>> {
+        matching(self, &self.index.recalled, ..)
+    }
+
+    /// The revision of the last of these orders.
+    pub fn last_recall(&self) -> Option<Revision> {
+        self.recalled().each.filter_map(|instance| Some(instance.directive.as_ref()?.at)).max()
     }
 
     /// The failure domains with at least one instance that is out, by the label that the active upgrade names; under

@@ -8,6 +8,7 @@ pub(super) use under_way::UnderWay;
 use super::super::Draft;
 use super::super::order::Order;
 use super::declined::{REST, rests};
+use super::recalled::rest;
 use crate::fleet::{Instance, Known, Sample, ServiceFleet, Standing};
 use crate::gate::budget::capacity::Budget;
 use crate::gate::{Answer, RollGate};
@@ -109,14 +110,16 @@ pub(super) fn move_instances<'a>(
         let unhealthy = under_way.unhealthy.iter().copied().chain(exposed(moving, Standing::Unhealthy));
         let label = draft.spec().failure_domain.clone();
         let (begin, held) = begin(moving, &mut budget, label.as_deref(), unhealthy, candidates);
-        match moving.needs_look {
-            true => under_way.awaits_look |= !begin.is_empty(),
-            false => draft.order_out(&begin, &moving.releases, "drain", "the budget allows it"),
+        let rest = rest(moving.moment, moving.service).filter(|_| !begin.is_empty());
+        under_way.capacity_holds = held || rest.is_some();
+        match rest {
+            Some(rest) => draft.wait(rest),
+            None if moving.needs_look => under_way.awaits_look |= !begin.is_empty(),
+            None => draft.order_out(&begin, &moving.releases, "drain", "the budget allows it"),
         }
         if held {
             draft.wait(budget.reason());
         }
-        under_way.capacity_holds = held;
     }
     draft.passes(under_way.out.answer(&draft.view()));
     draft.passes(moving.has_none_at_rest());
@@ -129,6 +132,9 @@ pub(super) fn begin_with_the_move<'a>(
     moving: &Moving<'a>,
     candidates: impl Iterator<Item = &'a Instance>,
 ) {
+    if rest(moving.moment, moving.service).is_some() {
+        return;
+    }
     let mut budget = Budget::of(moving.service, draft.spec());
     let label = draft.spec().failure_domain.clone();
     let unhealthy = moving.service.each_standing(Standing::Unhealthy, moving.up_to + 1);
