@@ -2,7 +2,7 @@
 //! Clocks of two machines are never compared; what is lost between two leaders makes waits longer, never shorter.
 
 use std::collections::BTreeMap;
-use tidegate_planner::{Elapsed, Fleet};
+use tidegate_planner::{Elapsed, Fleet, ServiceFleet};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::{GroupName, InstanceId, Revision, ServiceName, StreamName, UpgradeId};
 use tokio::time::Instant;
@@ -115,9 +115,13 @@ pub(crate) struct RecallWatches(RecordWatches<ServiceName>);
 impl RecallWatches {
     /// Reads them all, in milliseconds.
     pub(crate) fn read(&mut self, fleet: &Fleet) -> BTreeMap<ServiceName, u64> {
-        let recalled =
-            fleet.services().filter_map(|service| Some((service.name().clone(), service.last_recall()?)));
-        self.0.read(recalled)
+        let last = |service: &ServiceFleet| {
+            let (name, at) = (service.name(), service.last_recall()?);
+            // The instance of the last order may be taken out again. What is left then is an earlier order, and no new one.
+            Some((name.clone(), self.0.written(name).map_or(at, |seen| seen.max(at))))
+        };
+        let recalled: Vec<_> = fleet.services().filter_map(last).collect();
+        self.0.read(recalled.into_iter())
     }
 }
 
@@ -132,6 +136,11 @@ impl<Name> Default for RecordWatches<Name> {
 }
 
 impl<Name: Ord + Clone> RecordWatches<Name> {
+    /// The revision from which a name is counted.
+    fn written(&self, name: &Name) -> Option<Revision> {
+        self.0.get(name).map(|(written, _)| *written)
+    }
+
     /// Reads them all, in milliseconds; a rewrite of a record has stored the count, so it restarts.
     fn read(&mut self, records: impl Iterator<Item = (Name, Revision)>) -> BTreeMap<Name, u64> {
         let now = Instant::now();
@@ -297,5 +306,7 @@ mod tests {
         assert_eq!(shown("n1", "u1", false, 5).await, Some(900));
         assert_eq!(shown("n1", "u1", true, 6).await, Some(0), "another one follows");
         assert_eq!(shown("n1", "u1", true, 6).await, Some(900));
+        assert_eq!(shown("n1", "u1", false, 7).await, Some(1_800), "that of n0 was given before");
+        assert_eq!(shown("n0", "u1", true, 8).await, Some(0), "it is given again");
     }
 }
