@@ -115,8 +115,8 @@ impl RollGate {
             )
             .timeout(format!("{rest} after the decline the instance is ordered again")),
             Self::Recalled { nodes, rest } => Description::new(
-                format!("{nodes} went back into rotation before anything was replaced there"),
-                "the instances whose health goes up and down; or a person, who corrects them",
+                format!("ordered back into rotation a short time ago: {nodes}"),
+                "the coordinator; or, where this recurs, a person, who corrects instances whose health goes up and down",
             )
             .timeout(format!("{rest} after the last order to go back the next instance is drained")),
             Self::Failed { node, why } => Description::new(
