@@ -34,7 +34,8 @@ pub(super) struct Moving<'a> {
     pub(super) has_failed: &'a dyn Fn(&Instance) -> bool,
     /// Whether capacity has held unhealthy instances for longer than may be: they then go one at a time.
     pub(super) overdue: bool,
-    /// Whether none may be started with before the database is looked at. Whether one could be is answered all the same.
+    /// Whether none may be started with, or replaced, before the database is looked at. Whether one could be is answered all
+    /// the same.
     pub(super) needs_look: bool,
 }
 
@@ -81,12 +82,11 @@ pub(super) fn move_instances<'a>(
     let busy = under_way.going() + waiting + under_way.out.silent.len();
     let at_once =
         if mutant::is("who-is-out-costs-budget") && budget.is_spent() { 0 } else { budget.max_unavailable() };
-    let mut out = already_out(moving).take(at_once.saturating_sub(busy));
+    let out = already_out(moving).take(at_once.saturating_sub(busy));
     let replaced = |instance: &'a Instance| Order::replace_what_is_out(instance, moving.target.clone());
-    match moving.needs_look {
-        true => under_way.awaits_look = out.next().is_some(),
-        false => under_way.replace.extend(out.map(replaced)),
-    }
+    under_way.replace.extend(out.map(replaced));
+    // What is drained may have been so for longer than the look before its drain holds.
+    under_way.awaits_look = moving.needs_look && !under_way.replace.is_empty();
     draft.order(
         &under_way.recall,
         &moving.releases,
@@ -97,7 +97,7 @@ pub(super) fn move_instances<'a>(
     if under_way.capacity_lacks {
         draft.wait(budget.reason());
     }
-    if !draft.has_commits() {
+    if !draft.has_commits() && !moving.needs_look {
         let settled = under_way.replace.iter().find_map(|order| order.instance.settled());
         let because = settled.unwrap_or_else(|| "it is out of rotation".to_owned());
         let because = format!("{because}, and capacity still holds");

@@ -44,3 +44,28 @@ fn straggler_held_by_capacity_does_not_hold_the_fill() {
     let last = world.run();
     assert_eq!(world.versions(), [2; 3], "{:?}", last.waiting);
 }
+
+/// Its drain lasts for longer than a look holds, and an older copy takes the place of the database meanwhile.
+#[test]
+fn drained_straggler_is_not_replaced_on_an_old_look() {
+    let change = json!({
+        "schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"},
+        "max_unavailable": 1, "min_in_service": 1, "approvals": ["contract"],
+    });
+    let mut world = World::at_version_1(3);
+    world.start_with_schema(spec(change), MigrateOrder::BeforeRoll);
+    world.until("remove", |world| world.phase().name().word() == "remove");
+    world.run();
+    put_back(&mut world, 2);
+    let step = |world: &World| world.agents[&node(2)].report.step.clone();
+    world.until("it is drained", |world| matches!(step(world), Step::Drained { .. }));
+    let migrated = std::mem::take(&mut world.database);
+    world.leading_ms += 60_000;
+    let held = world.run();
+    assert_eq!(world.versions(), [2, 2, 1], "{:?}", held.waiting);
+    let is_lost = |reason: &Reason| reason.kind() == "schema-lost";
+    assert!(held.waiting.values().flatten().any(is_lost), "{:?}", held.waiting);
+    world.database = migrated;
+    let last = world.run();
+    assert_eq!(world.versions(), [2; 3], "{:?}", last.waiting);
+}

@@ -24,7 +24,7 @@ pub(in crate::plan) struct UnderWay<'a> {
     pub(super) capacity_lacks: bool,
     /// Whether capacity alone holds others that could go.
     pub(in crate::plan) capacity_holds: bool,
-    /// Whether one could be started with, and waits for a look at the database.
+    /// Whether one could be started with, or replaced, and waits for a look at the database.
     pub(in crate::plan) awaits_look: bool,
 }
 
