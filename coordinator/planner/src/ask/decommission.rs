@@ -6,6 +6,7 @@ use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::decommission::Decommission;
+use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::{InstanceId, Key, Revision, ServiceVersion, mutant};
 
 /// How the person made sure that the instance does not come back.
@@ -18,8 +19,8 @@ pub struct Gone {
 }
 
 /// The tombstone; refused while the instance reports, unless it contradicts the store and its agent's etcd user was
-/// revoked; and, for one last known below what an active upgrade moves to, or that this store has not admitted, without how
-/// it was stopped or fenced.
+/// revoked; and without how it was stopped or fenced, for one last known below what an active upgrade moves to, or above what
+/// it goes back to before expand is undone, or that this store has not admitted.
 pub fn decommission(
     fleet: &Fleet,
     moment: &Moment,
@@ -77,19 +78,32 @@ pub fn decommission(
 
 /// Whether an instance may be decommissioned without how it was stopped or fenced, by the version of its last admission. A
 /// certificate asks for that of one that was admitted. It names none without an admission, so that is asked at once, also
-/// where no upgrade is active.
+/// where no upgrade is active. The undo at the end of a rollback has no certificate.
 fn needs_no_how(fleet: &Fleet, id: &InstanceId, admitted: Option<ServiceVersion>) -> Result<(), Refusal> {
     let found = match (admitted, fleet.active_upgrade(&id.service)) {
         (None, _) => format!("{id} has no admission in this store, so that no certificate asks for it later"),
-        (Some(last), Some((upgrade, active))) if last < active.spec.to => format!(
-            "{id} was last known at version {last}, and upgrade {upgrade} moves to {}; the certificate quotes how it was stopped",
-            active.spec.to
-        ),
+        (Some(last), Some((upgrade, active))) if is_taken_from(active, last) => {
+            let (from, to) = (active.spec.from, active.spec.to);
+            let then = match active.phase {
+                Phase::RollingBack { .. } => format!("goes back to {from}, and undoes what expand made"),
+                _ => format!("moves to {to}; the certificate quotes how it was stopped"),
+            };
+            format!("{id} was last known at version {last}, and upgrade {upgrade} {then}")
+        }
         (Some(_), _) => return Ok(()),
     };
     Err(Refusal::invalid(format!(
         "{found}: say with --stopped-how how it was stopped or fenced, so that it cannot come back"
     )))
+}
+
+/// Whether an upgrade ends with the removal of what a version uses: of a lower one than it moves to by contract, of a higher
+/// one than it goes back to by the undo of expand.
+fn is_taken_from(upgrade: &Upgrade, version: ServiceVersion) -> bool {
+    match upgrade.phase {
+        Phase::RollingBack { .. } => upgrade.spec.schema.is_some() && version > upgrade.spec.from,
+        _ => version < upgrade.spec.to,
+    }
 }
 
 /// Whether an instance that reports may be decommissioned.
