@@ -33,8 +33,10 @@ pub fn decommission(
     let (service, node) = (id.service.clone(), id.node.clone());
     let report_key = Key::Report(service.clone(), node.clone());
     let admission_key = Key::Inventory(service.clone(), node.clone());
+    // A tombstone covers nothing while the directive cannot be read, which may be the order that it comes back to.
+    let directive_key = Key::Directive(service.clone(), node.clone());
     let key = Key::Decommission(service, node);
-    for key in [&report_key, &admission_key, &key] {
+    for key in [&report_key, &admission_key, &directive_key, &key] {
         demand_readable(fleet, key, &format!("decommission {id}"))?;
     }
     let contradicts = fleet.contradiction_of(id).is_some();
