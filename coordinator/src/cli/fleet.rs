@@ -50,7 +50,8 @@ enum Verb {
         /// Reason for the audit log.
         #[arg(long)]
         why: String,
-        /// How it was stopped or fenced. Required for an instance below the version that an upgrade requires.
+        /// How it was stopped or fenced. Required for an instance below the version that an upgrade requires, for one
+        /// above the version that a rollback returns to, and for one that this store has not admitted.
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         stopped_how: String,
         /// How the etcd user of its agent was revoked. Required for an instance that contradicts the store and still

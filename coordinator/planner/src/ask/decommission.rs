@@ -6,7 +6,8 @@ use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::decommission::Decommission;
-use tidegate_proto::{InstanceId, Key, Revision, mutant};
+use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::{InstanceId, Key, Revision, ServiceVersion, mutant};
 
 /// How the person made sure that the instance does not come back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,8 +19,8 @@ pub struct Gone {
 }
 
 /// The tombstone; refused while the instance reports, unless it contradicts the store and its agent's etcd user was
-/// revoked; and, for one last known below what an active upgrade moves to, or listed by a reconciliation and not admitted
-/// since, without how it was stopped or fenced.
+/// revoked; and without how it was stopped or fenced, for one last known below what an active upgrade moves to, or above what
+/// it goes back to before expand is undone, or that this store has not admitted.
 pub fn decommission(
     fleet: &Fleet,
     moment: &Moment,
@@ -32,8 +33,10 @@ pub fn decommission(
     let (service, node) = (id.service.clone(), id.node.clone());
     let report_key = Key::Report(service.clone(), node.clone());
     let admission_key = Key::Inventory(service.clone(), node.clone());
+    // A tombstone covers nothing while the directive cannot be read, which may be the order that it comes back to.
+    let directive_key = Key::Directive(service.clone(), node.clone());
     let key = Key::Decommission(service, node);
-    for key in [&report_key, &admission_key, &key] {
+    for key in [&report_key, &admission_key, &directive_key, &key] {
         demand_readable(fleet, key, &format!("decommission {id}"))?;
     }
     let contradicts = fleet.contradiction_of(id).is_some();
@@ -54,19 +57,8 @@ pub fn decommission(
             "{id} is already decommissioned; only --stopped-how can be added"
         )));
     }
-    let admitted = instance.inventory.as_ref().map(|inventory| inventory.version);
-    if let Some((upgrade, active)) = fleet.active_upgrade(&id.service)
-        && admitted.map_or(instance.listed.exists(), |last| last < active.spec.to)
-        && !gives_how
-    {
-        let (last, quoted) = match admitted {
-            Some(last) => (format!("was last known at version {last}"), "; the certificate quotes it"),
-            None => ("has no admission in this store".to_owned(), ""),
-        };
-        return Err(Refusal::invalid(format!(
-            "{id} {last}, and upgrade {upgrade} moves to {}: say with --stopped-how how it was stopped or fenced, so that it cannot come back{quoted}",
-            active.spec.to
-        )));
+    if !gives_how {
+        needs_no_how(fleet, id, instance.inventory.as_ref().map(|inventory| inventory.version))?;
     }
     let at = instance.decommission.as_ref().map_or(Revision::ABSENT, |d| d.at);
     let admission = instance.inventory.as_ref().map_or(Revision::ABSENT, |inventory| inventory.at);
@@ -84,6 +76,36 @@ pub fn decommission(
         .when(Precondition::At(admission_key, admission))
         .when(Precondition::At(key.clone(), at))
         .put(key, body))
+}
+
+/// Whether an instance may be decommissioned without how it was stopped or fenced, by the version of its last admission. A
+/// certificate asks for that of one that was admitted. It names none without an admission, so that is asked at once, also
+/// where no upgrade is active. The undo at the end of a rollback has no certificate.
+fn needs_no_how(fleet: &Fleet, id: &InstanceId, admitted: Option<ServiceVersion>) -> Result<(), Refusal> {
+    let found = match (admitted, fleet.active_upgrade(&id.service)) {
+        (None, _) => format!("{id} has no admission in this store, so that no certificate asks for it later"),
+        (Some(last), Some((upgrade, active))) if is_taken_from(active, last) => {
+            let (from, to) = (active.spec.from, active.spec.to);
+            let then = match active.phase {
+                Phase::RollingBack { .. } => format!("goes back to {from}, and undoes what expand made"),
+                _ => format!("moves to {to}; the certificate quotes how it was stopped"),
+            };
+            format!("{id} was last known at version {last}, and upgrade {upgrade} {then}")
+        }
+        (Some(_), _) => return Ok(()),
+    };
+    Err(Refusal::invalid(format!(
+        "{found}: say with --stopped-how how it was stopped or fenced, so that it cannot come back"
+    )))
+}
+
+/// Whether an upgrade ends with the removal of what a version uses: of a lower one than it moves to by contract, of a higher
+/// one than it goes back to by the undo of expand.
+fn is_taken_from(upgrade: &Upgrade, version: ServiceVersion) -> bool {
+    match upgrade.phase {
+        Phase::RollingBack { .. } => upgrade.spec.schema.is_some() && version > upgrade.spec.from,
+        _ => version < upgrade.spec.to,
+    }
 }
 
 /// Whether an instance that reports may be decommissioned.

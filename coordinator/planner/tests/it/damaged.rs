@@ -225,7 +225,8 @@ fn damaged_result_of_a_removal_holds_its_release_alone() {
     assert_eq!(world.deployed(), Some(3));
 }
 
-/// Each of these requests would compare the record as absent, and say that another commit was first.
+/// Each of these requests would compare the record as absent, and say that another commit was first; or say that an instance
+/// does not count any more, which counts as long as its directive cannot be read.
 #[test]
 fn request_over_a_damaged_record_names_its_key() {
     type Request = fn(&Fleet, &Moment, &Asker) -> Result<Commit, Refusal>;
@@ -248,6 +249,7 @@ fn request_over_a_damaged_record_names_its_key() {
         (Key::Directive(service(), node(1)), stopped),
         (Key::Report(service(), node(1)), decommission),
         (Key::Inventory(service(), node(1)), decommission),
+        (Key::Directive(service(), node(1)), decommission),
         (Key::Decommission(service(), node(1)), decommission),
     ];
     for (key, request) in cases {

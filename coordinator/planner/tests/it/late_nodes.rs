@@ -1,13 +1,13 @@
 //! Nodes that are silent, late, too old or too new close gates; they are never assumed gone.
 
-use crate::sim::{World, node, service, spec, upgrade_id};
+use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::fleet::Known;
 use tidegate_planner::gate::VersionGate;
 use tidegate_proto::record::report::{Health, Rotation, Step};
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::waves::PAGE_MEMBERS;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Commit, InstanceId, Key};
@@ -54,6 +54,28 @@ fn silent_instance_blocks_until_decommissioned() {
     world.events += 1;
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
+}
+
+/// Its program may still use what the undo at the end of the rollback removes.
+#[test]
+fn one_left_above_a_rollback_is_decommissioned_with_how() {
+    let mut world = World::at_version_1(3);
+    let schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
+    world.start_with_schema(spec(schema), MigrateOrder::BeforeRoll);
+    let serves_new = |world: &World, n: usize| {
+        let pantry = world.store.fleet().service(&service()).unwrap();
+        pantry.get(&node(n)).unwrap().serves(&release(2))
+    };
+    world.until("one serves the new version", |world| (0..3).any(|n| serves_new(world, n)));
+    let moved = (0..3).find(|n| serves_new(&world, *n)).unwrap();
+    world.roll_back();
+    world.fall_silent(moved);
+    let id = InstanceId::new(service(), node(moved));
+    let ask_it = |how| ask::decommission(world.store.fleet(), &world.moment(), &id, how, &asker("burnt"));
+    let refused = ask_it(ask::Gone::default()).unwrap_err();
+    assert!(refused.message.contains("upgrade u1 goes back to 1, and undoes what expand made"), "{refused}");
+    let told = ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() };
+    assert!(ask_it(told).is_ok(), "a person says that it was stopped");
 }
 
 #[test]

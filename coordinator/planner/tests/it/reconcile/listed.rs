@@ -59,9 +59,23 @@ fn listed_instance_blocks_a_start_until_decommissioned() {
         found.iter().any(|finding| finding.blocks && finding.what.contains(named))
     };
     assert!(blocks(&world));
-    decommission(&mut world, 3, Gone::default()).unwrap();
+    decommission(&mut world, 3, stopped()).unwrap();
     assert_eq!(counted(&world), (3, 0));
     assert!(!blocks(&world), "it is gone by the word of a person");
+}
+
+/// No upgrade is active, and the certificate of a later one names no instance without an admission: it may still serve.
+#[test]
+fn unadmitted_instance_is_decommissioned_only_with_how() {
+    let unknown = "n3 has no admission in this store, so that no certificate asks for it later: say with";
+    let mut silent = with_a_silent_one(3);
+    let refused = decommission(&mut silent, 3, Gone::default()).unwrap_err();
+    assert!(refused.message.contains(unknown), "{refused}");
+    assert_eq!(counted(&silent), (4, 1));
+    let mut contradicting = blank_in_mid_roll();
+    let revoked = Gone { revoked_how: Some("deleted".into()), ..Gone::default() };
+    let refused = decommission(&mut contradicting, 3, revoked).unwrap_err();
+    assert!(refused.message.contains(unknown), "{refused}");
 }
 
 #[test]
@@ -100,7 +114,7 @@ fn listed_instance_holds_the_floor_and_is_named() {
         Some("tidegate fleet decommission pantry-api/n3 --why … --stopped-how …")
     );
     let refused = decommission(&mut world, 3, Gone::default()).unwrap_err();
-    let unknown = "n3 has no admission in this store, and upgrade u1 moves to 2: say with --stopped-how";
+    let unknown = "n3 has no admission in this store, so that no certificate asks for it later: say with";
     assert!(refused.message.contains(unknown), "{refused}");
     decommission(&mut world, 3, stopped()).unwrap();
     let last = world.run();
