@@ -35,8 +35,8 @@ pub(crate) struct Timers {
     file: DisableFile,
     /// Since when the disable-file is as it is.
     file_since: Instant,
-    /// When something else than the service kept it out, in the last look that shows that: a person, a store that was away or an
-    /// overdue lease.
+    /// When something else than the service kept it out, in the last look that shows that: a person, a store that was away or
+    /// did not admit it, or an overdue lease.
     pub kept_out_at: Option<Instant>,
     /// Whether it was seen ready since it was shown.
     ready_since_enabled: bool,
@@ -118,8 +118,7 @@ impl Timers {
             self.balancers_up = None;
             self.balancers_down = None;
         }
-        let awaits_store = hidden && !seen.store && (seen.ready || seen.masked);
-        if seen.file == DisableFile::Foreign || awaits_store {
+        if seen.file == DisableFile::Foreign || !seen.store && seen.is_hidden_and_ready() {
             self.kept_out_at = Some(seen.now);
         }
         self.ready_since_enabled |= !hidden && seen.ready;

@@ -218,7 +218,7 @@ impl Instance {
 mod tests {
     use super::*;
     use crate::config::{example, parse};
-    use crate::directive::tests::story::Story;
+    use crate::directive::tests::story::{Story, version};
     use crate::link::Link;
     use crate::machine::Machine;
     use std::path::Path;
@@ -229,19 +229,26 @@ mod tests {
     use tidegate_store::Store;
     use tokio_util::sync::CancellationToken;
 
+    /// An instance whose agent has a lease of two seconds, in a store of its own, until `cancel`.
+    async fn opened(room: &Path, cancel: &CancellationToken) -> (Instance, Link) {
+        let mut node = parse(&example::text("n1"), Path::new("agent.toml")).unwrap();
+        (node.state_dir, node.lease_ttl) = (room.to_owned(), Duration::from_secs(2));
+        let mut service = node.services.values().next().unwrap().clone();
+        service.disable_file = room.join("disable");
+        let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
+        let link = Link::over(store, &node, cancel);
+        let identity = Identity { nonce: "nonce".into(), boot: "boot".into() };
+        let instance = Instance::open(&Machine::shared(), &node, &service, &identity, &link).unwrap();
+        (instance, link)
+    }
+
     /// Its look is from before its agent was stopped.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn instance_is_not_shown_while_its_lease_is_overdue() {
         let (room, cancel) = (tempfile::tempdir().unwrap(), CancellationToken::new());
-        let mut node = parse(&example::text("n1"), Path::new("agent.toml")).unwrap();
-        (node.state_dir, node.lease_ttl) = (room.path().to_owned(), Duration::from_secs(2));
-        let mut service = node.services.values().next().unwrap().clone();
-        service.disable_file = room.path().join("disable");
-        let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
-        let link = Link::over(store, &node, &cancel);
+        let (mut instance, link) = opened(room.path(), &cancel).await;
         assert!(link.leases().wait_for(Option::is_some).await.is_ok());
-        let identity = Identity { nonce: "nonce".into(), boot: "boot".into() };
-        let mut instance = Instance::open(&Machine::shared(), &node, &service, &identity, &link).unwrap();
+        let service = instance.service.clone();
         let seen = Story::serving().seen;
         let held = instance.store.epoch();
         instance.journal.unexposed = true;
@@ -269,5 +276,24 @@ mod tests {
         assert!(service.disable_file.exists());
         assert!(instance.timers.not_kept_out_for(seen.now).is_zero(), "its verification does not count that");
         cancel.cancel();
+    }
+
+    /// The store grants no lease, as an etcd whose space is used up: its watch goes on.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn time_without_an_admission_is_no_failure() {
+        let (room, cancel) = (tempfile::tempdir().unwrap(), CancellationToken::new());
+        cancel.cancel();
+        let (mut instance, _link) = opened(room.path(), &cancel).await;
+        let shown = Story::serving();
+        let mut hidden = shown.clone();
+        hidden.disabled();
+        let mut unready = hidden.clone();
+        unready.seen.ready = false;
+        for (story, expected) in [(shown, false), (unready, false), (hidden, true)] {
+            let Story { seen, .. } = story;
+            assert!(!instance.admit_running(version(1), None, &seen).await.unwrap(), "it has no lease");
+            let is_kept_out = instance.timers.not_kept_out_for(seen.now).is_zero();
+            assert_eq!(is_kept_out, expected, "{:?}, ready: {}", seen.file, seen.ready);
+        }
     }
 }
