@@ -203,6 +203,10 @@ impl Context<'_> {
                     "this agent's configuration has no driver for the service: it only watches and drains";
                 Act::Enter(Phase::failed("replacing", reason, true))
             }
+            // Its agent was away, and something may have started it again meanwhile: it is not stopped on what was seen before.
+            Some(Disposition::Replace { .. } | Disposition::Stop) if self.timers.may_refuse_anew() => {
+                Act::Enter(Phase::Draining)
+            }
             Some(Disposition::Replace { release }) => match &self.seen.staging {
                 Staging::Pending => Act::Wait,
                 Staging::Failed(reason) => Act::Enter(Phase::failed("staging", reason.clone(), true)),

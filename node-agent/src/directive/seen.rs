@@ -225,6 +225,11 @@ impl Seen {
         journal.unexposed && self.file == DisableFile::Own && self.url != Url::Good
     }
 
+    /// Whether it is hidden, and ready as far as its disable-file lets that be known.
+    pub(crate) fn is_hidden_and_ready(&self) -> bool {
+        self.file != DisableFile::Absent && (self.ready || self.masked)
+    }
+
     /// Whether its probe hangs while it may get requests: its agent falls silent then.
     pub(crate) fn hangs(&self, journal: &Journal) -> bool {
         let expected = journal.phase.expects_answers() && !self.was_never_shown(journal);

@@ -35,8 +35,8 @@ pub(crate) struct Timers {
     file: DisableFile,
     /// Since when the disable-file is as it is.
     file_since: Instant,
-    /// When something else than the service kept it out, in the last look that shows that: a person, a store that was away or an
-    /// overdue lease.
+    /// When something else than the service kept it out, in the last look that shows that: a person, a store that was away or
+    /// did not admit it, or an overdue lease.
     pub kept_out_at: Option<Instant>,
     /// Whether it was seen ready since it was shown.
     ready_since_enabled: bool,
@@ -118,8 +118,7 @@ impl Timers {
             self.balancers_up = None;
             self.balancers_down = None;
         }
-        let awaits_store = hidden && !seen.store && (seen.ready || seen.masked);
-        if seen.file == DisableFile::Foreign || awaits_store {
+        if seen.file == DisableFile::Foreign || !seen.store && seen.is_hidden_and_ready() {
             self.kept_out_at = Some(seen.now);
         }
         self.ready_since_enabled |= !hidden && seen.ready;
@@ -187,10 +186,10 @@ impl Timers {
     /// Notes that the phase becomes another one. What was good before a verification counts for nothing in it: looks were
     /// too seldom to see each break.
     pub(crate) fn changed(&mut self, now: Instant, to: &Phase) {
-        if *to == Phase::Draining && self.refuses_anew() {
+        if *to == Phase::Draining && self.may_refuse_anew() {
             // It may have come into rotation since it was seen to refuse, and since balancers said that it was out.
             self.unavailable_since = self.refuses_since;
-            self.deregistered_since = None;
+            self.deregistered_since = self.deregistered_since.filter(|_| !self.asks_balancers);
         }
         self.changed_at = Some(now);
         if *to == Phase::Verifying {
@@ -254,8 +253,13 @@ impl Timers {
     /// Whether it answers 503 beside a disable-file, and began to after the phase became what it is: something started it again,
     /// or it hung. In between, and between two looks, it may have answered 200.
     pub(crate) fn refuses_anew(&self) -> bool {
-        let is_new = self.refuses_since.zip(self.changed_at).is_some_and(|(since, changed)| since > changed);
-        is_new && !mutant::is("refusal-since-the-drain-is-trusted")
+        self.changed_at.is_some() && self.may_refuse_anew()
+    }
+
+    /// The same; or its agent has begun in this phase, so that it is not known since when it refuses.
+    pub(crate) fn may_refuse_anew(&self) -> bool {
+        let is_new = |since: Instant| self.changed_at.is_none_or(|changed| since > changed);
+        self.refuses_since.is_some_and(is_new) && !mutant::is("refusal-since-the-drain-is-trusted")
     }
 
     /// Whether every balancer that can be asked has stopped sending requests, after the health URL was seen to refuse.

@@ -150,6 +150,7 @@ impl Instance {
         if self.awaits_lease(seen) {
             return Ok(false);
         }
+        let hidden = (self.journal.unexposed, self.journal.shown_unjudged);
         self.expose(seen);
         if self.journal.phase == Phase::Verifying && seen.masked {
             self.journal.shown_unjudged = true;
@@ -158,6 +159,9 @@ impl Instance {
         self.writer.flush_first(&self.journal).await?;
         // The disk may have been slow, or the agent stopped meanwhile.
         if self.awaits_lease(seen) {
+            // It was not shown, and may stop answering before it is.
+            (self.journal.unexposed, self.journal.shown_unjudged) = hidden;
+            self.writer.mark_changed();
             return Ok(false);
         }
         let shown = self.disable_file.take_away();
@@ -218,7 +222,8 @@ impl Instance {
 mod tests {
     use super::*;
     use crate::config::{example, parse};
-    use crate::directive::tests::story::Story;
+    use crate::directive::tests::story::{Story, version};
+    use crate::journal::Journal;
     use crate::link::Link;
     use crate::machine::Machine;
     use std::path::Path;
@@ -229,19 +234,26 @@ mod tests {
     use tidegate_store::Store;
     use tokio_util::sync::CancellationToken;
 
+    /// An instance whose agent has a lease of two seconds, in a store of its own, until `cancel`.
+    async fn opened(room: &Path, cancel: &CancellationToken) -> (Instance, Link) {
+        let mut node = parse(&example::text("n1"), Path::new("agent.toml")).unwrap();
+        (node.state_dir, node.lease_ttl) = (room.to_owned(), Duration::from_secs(2));
+        let mut service = node.services.values().next().unwrap().clone();
+        service.disable_file = room.join("disable");
+        let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
+        let link = Link::over(store, &node, cancel);
+        let identity = Identity { nonce: "nonce".into(), boot: "boot".into() };
+        let instance = Instance::open(&Machine::shared(), &node, &service, &identity, &link).unwrap();
+        (instance, link)
+    }
+
     /// Its look is from before its agent was stopped.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn instance_is_not_shown_while_its_lease_is_overdue() {
         let (room, cancel) = (tempfile::tempdir().unwrap(), CancellationToken::new());
-        let mut node = parse(&example::text("n1"), Path::new("agent.toml")).unwrap();
-        (node.state_dir, node.lease_ttl) = (room.path().to_owned(), Duration::from_secs(2));
-        let mut service = node.services.values().next().unwrap().clone();
-        service.disable_file = room.path().join("disable");
-        let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
-        let link = Link::over(store, &node, &cancel);
+        let (mut instance, link) = opened(room.path(), &cancel).await;
         assert!(link.leases().wait_for(Option::is_some).await.is_ok());
-        let identity = Identity { nonce: "nonce".into(), boot: "boot".into() };
-        let mut instance = Instance::open(&Machine::shared(), &node, &service, &identity, &link).unwrap();
+        let service = instance.service.clone();
         let seen = Story::serving().seen;
         let held = instance.store.epoch();
         instance.journal.unexposed = true;
@@ -269,5 +281,53 @@ mod tests {
         assert!(service.disable_file.exists());
         assert!(instance.timers.not_kept_out_for(seen.now).is_zero(), "its verification does not count that");
         cancel.cancel();
+    }
+
+    /// Its lease ends while the disk writes that it is about to be shown.
+    #[test]
+    fn instance_kept_hidden_after_a_slow_write_is_unexposed() {
+        // One thread writes, and something else keeps it busy.
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).max_blocking_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (room, cancel) = (tempfile::tempdir().unwrap(), CancellationToken::new());
+            let (mut instance, link) = opened(room.path(), &cancel).await;
+            assert!(link.leases().wait_for(Option::is_some).await.is_ok());
+            let seen = Seen { masked: true, ..Story::serving().seen };
+            instance.store.admitted_under = instance.store.epoch();
+            (instance.journal.phase, instance.journal.unexposed) = (Phase::Verifying, true);
+            assert!(instance.put_disable_file().await.unwrap());
+            link.hangs(&instance.service.name, true);
+            let end = Instant::now() + Duration::from_secs(20);
+            tokio::task::spawn_blocking(move || {
+                while !link.is_lease_overdue() && Instant::now() < end {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+            assert!(!instance.enable(&seen).await.unwrap(), "its lease is overdue");
+            assert!(instance.service.disable_file.exists());
+            let Journal { unexposed, shown_unjudged, .. } = &instance.journal;
+            assert_eq!((*unexposed, *shown_unjudged), (true, false), "it was not shown");
+            cancel.cancel();
+        });
+    }
+
+    /// The store grants no lease, as an etcd whose space is used up: its watch goes on.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn time_without_an_admission_is_no_failure() {
+        let (room, cancel) = (tempfile::tempdir().unwrap(), CancellationToken::new());
+        cancel.cancel();
+        let (mut instance, _link) = opened(room.path(), &cancel).await;
+        let shown = Story::serving();
+        let mut hidden = shown.clone();
+        hidden.disabled();
+        let mut unready = hidden.clone();
+        unready.seen.ready = false;
+        for (story, expected) in [(shown, false), (unready, false), (hidden, true)] {
+            let Story { seen, .. } = story;
+            assert!(!instance.admit_running(version(1), None, &seen).await.unwrap(), "it has no lease");
+            let is_kept_out = instance.timers.not_kept_out_for(seen.now).is_zero();
+            assert_eq!(is_kept_out, expected, "{:?}, ready: {}", seen.file, seen.ready);
+        }
     }
 }

@@ -90,7 +90,13 @@ impl Instance {
                 self.writer.mark_changed();
                 Ok(true)
             }
-            Err(Unadmitted::NotNow) => Ok(false),
+            Err(Unadmitted::NotNow) => {
+                if seen.is_hidden_and_ready() {
+                    // It is the store that keeps it out, which is no failure of it.
+                    self.timers.kept_out_at = Some(seen.now);
+                }
+                Ok(false)
+            }
             Err(Unadmitted::ByWindow(refusal)) => {
                 let judged = matches!(
                     self.journal.phase,

@@ -55,6 +55,37 @@ fn drained_service_that_was_started_again_is_drained_again() {
     assert_eq!(asked.pass(1).act(), Act::Enter(DRAINED));
 }
 
+/// Its supervisor may have started it again while its agent was away.
+#[test]
+fn drained_before_an_agent_restart_is_drained_again() {
+    let restarted = || {
+        let mut story = Story::serving().by_hooks();
+        story.ordered(order(9, Disposition::Drain)).disabled();
+        story.enter(DRAINED);
+        story.timers = Timers::new(story.seen.now, false);
+        story.seen.in_flight = InFlight::Counted(0);
+        story
+    };
+    let mut refuses = restarted();
+    assert_eq!(refuses.pass(0).act(), Act::Wait, "nothing stops it");
+    refuses.ordered(order(10, replace(2)));
+    assert_eq!(refuses.act(), Act::Enter(Phase::Draining), "balancers may send it requests");
+    refuses.enter(Phase::Draining);
+    assert_eq!(refuses.pass(5).act(), Act::Wait, "they had no time to see that it refuses");
+    assert_eq!(refuses.pass(1).act(), Act::Enter(DRAINED));
+    refuses.enter(DRAINED);
+    assert!(matches!(refuses.pass(60).act(), Act::BeginStop(_)), "it has refused since");
+
+    let mut started = restarted();
+    started.silent().pass(60);
+    (started.seen.alive, started.seen.url) = (Alive::Yes, Url::Unavailable);
+    started.pass(0).ordered(order(10, replace(2)));
+    assert_eq!(started.act(), Act::Enter(Phase::Draining), "it refuses since this look");
+    started.enter(Phase::Draining);
+    assert_eq!(started.pass(5).act(), Act::Wait);
+    assert_eq!(started.pass(1).act(), Act::Enter(DRAINED));
+}
+
 #[test]
 fn drained_service_that_hung_is_drained_again() {
     let mut story = Story::serving();
