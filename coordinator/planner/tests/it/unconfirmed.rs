@@ -196,3 +196,27 @@ fn returning_one_declared_stopped_needs_the_budget() {
     let refused = declared(&world).unwrap_err();
     assert!(refused.message.contains("leaves too few"), "{refused}");
 }
+
+/// The health URL of the new version fails on every node, while what is asked for readiness answers well.
+#[test]
+fn overdue_rollback_moves_ready_ones_that_answer_no_200() {
+    let mut world = World::at_version_1(4);
+    let change =
+        json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 3, "approvals": ["remove"]});
+    world.start(spec(change)).unwrap();
+    world.run();
+    (0..4).for_each(|n| reports(&mut world, n, Step::Serving, Rotation::Unknown, Health::Healthy));
+    world.roll_back();
+    let at_rest = world.run();
+    assert_eq!(world.versions(), [2; 4], "capacity holds them");
+    let reasons = &at_rest.waiting[&upgrade_id()];
+    assert!(reasons.iter().any(|reason| reason.kind() == "capacity"), "{reasons:?}");
+    for _ in 0..200 {
+        world.stalled_ms = 10 * 60 * 1000;
+        world.turn();
+        let out = (0..4).filter(|n| world.agents[&node(*n)].report.step != Step::Serving).count();
+        assert!(out <= 1, "one at a time");
+        world.agents_step();
+    }
+    assert_eq!(world.versions(), [1; 4]);
+}

@@ -228,8 +228,12 @@ impl Budget {
     }
 
     /// How many more instances do not answer well than the spec allows: so many that are not stopped yet go back. Those
-    /// that are returning count as out until they are back.
+    /// that are returning count as out until they are back. In an overdue rollback none goes back: it would be taken out again,
+    /// without an end.
     pub fn lacks(&self) -> usize {
+        if self.reachable.overdue {
+            return 0;
+        }
         if self.domains_unwell > 1 {
             return usize::MAX;
         }
