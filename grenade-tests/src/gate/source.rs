@@ -32,7 +32,7 @@ pub async fn prepare(world: &World, gate: &Gate, say: &(dyn Fn(&str) + Sync)) ->
     for (name, version) in [("base", &gate.service.base), ("target", &gate.service.target)] {
         if let Source::Git(commit) = &version.source {
             let at = || format!("{}: {}", gate.origin.at(&format!("service.{name}.git")), commit.reference);
-            let git = Git { world, here: &gate.here, name };
+            let git = Git { world, here: &gate.here, service: gate.service.name.as_str(), name };
             let top = git.asks("top", &["rev-parse", "--show-toplevel"]).await.with_context(at)?;
             let id = resolved(&git, &top, commit).await.with_context(at)?;
             if let Some((other, same)) = base.replace((commit, id.clone()))
@@ -144,13 +144,14 @@ async fn build(
     directory: &Path,
     say: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<()> {
-    let Git { world, name, .. } = git;
+    let Git { world, service, name, .. } = git;
     for (n, command) in commit.build.iter().enumerate() {
         let words = command.words(&|place| launcher::place_of_build(gate, directory, place));
         let words = words.map_err(|name| anyhow::anyhow!("`{{{name}}}` has no value in a build"))?;
         say(&format!("building the {name}: {}", words.join(" ")));
         let program = found(&words[0], directory)?;
-        let spawn = Spawn::new(&format!("build-{name}-{n}"), &program).args(&words[1..]).dir(directory);
+        let spawn =
+            Spawn::new(&format!("build-{service}-{name}-{n}"), &program).args(&words[1..]).dir(directory);
         let mut process = world.spawn(spawn)?;
         let status = process.wait(BUILD).await?;
         ensure!(
@@ -192,6 +193,8 @@ fn cache() -> anyhow::Result<PathBuf> {
 struct Git<'a> {
     world: &'a World,
     here: &'a Path,
+    /// A companion has a base and a target too.
+    service: &'a str,
     name: &'a str,
 }
 
@@ -209,7 +212,9 @@ impl Git<'_> {
         arguments: &[&str],
         limit: std::time::Duration,
     ) -> anyhow::Result<String> {
-        let spawn = Spawn::new(&format!("git-{}-{what}", self.name), &found("git", self.here)?);
+        // Output is appended to the log of a name, and all of that is read as the answer.
+        let name = format!("git-{}-{}-{what}", self.service, self.name);
+        let spawn = Spawn::new(&name, &found("git", self.here)?);
         // A checkout of ours is nothing that a hook of the repository waits for.
         let spawn = spawn.args(["-c", "core.hooksPath=/dev/null"]).args(arguments);
         let mut process = self.world.spawn(spawn.dir(self.here))?;

@@ -11,6 +11,7 @@ use super::gate_job::{Gate, contains, gate, place};
 use crate::rig::{LIMIT, Rig};
 
 const ITEMS: &str = include_str!("../../../gates/items/items.py");
+const TWO: &str = include_str!("../../../gates/two-services.yaml");
 
 /// One command in a directory, which must succeed.
 fn run(directory: &Path, words: &[&str]) {
@@ -152,6 +153,36 @@ async fn submodules_of_a_commit_are_fetched_or_named() {
     let (code, said) = check("[protocol \"file\"]\n\tallow = always\n");
     assert_eq!(code, Some(0), "{said}");
     contains(&said, &["fetching the submodules of"]);
+}
+
+/// Both services have a base and a target, and git is asked about each of them.
+#[tokio::test]
+async fn companion_from_a_commit_is_checked_out_too() {
+    let rig = Rig::new();
+    let repository = rig.world.path("repository");
+    std::fs::create_dir(&repository).unwrap();
+    run(&repository, &["git", "init", "-q", "-b", "main"]);
+    std::fs::write(repository.join("items.py"), ITEMS).unwrap();
+    commit(&repository, "one");
+    run(&repository, &["git", "tag", "one"]);
+    std::fs::write(repository.join("two"), "2").unwrap();
+    commit(&repository, "two");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates");
+    let from = |text: &str, reference: &str, indent: &str| {
+        let command = format!("\n{indent}command: [python3, \"{{here}}/items/items.py\"");
+        assert_eq!(text.matches(&command).count(), 2, "{text}");
+        let git = format!("\n{indent}git: {reference}\n{indent}command: [python3, \"{{source}}/items.py\"");
+        text.replace(&command, &git)
+    };
+    let text = from(&from(TWO, "main", "    "), "one", "        ");
+    let file = repository.join("gate.yaml");
+    std::fs::write(&file, text.replace("{here}", &here.display().to_string())).unwrap();
+    let mut command = Command::new(program::own("grenade").unwrap());
+    command.arg("check").arg(&file).env("XDG_CACHE_HOME", rig.world.path("cache"));
+    let done = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    contains(&said, &["checking out main (", "checking out one ("]);
 }
 
 /// `grenade check`: its exit code, and what it said.
