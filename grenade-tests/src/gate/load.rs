@@ -20,7 +20,7 @@ use crate::load::tally::Tally;
 use crate::load::{Load, LoadHandle, LoadReport, Watched};
 use crate::world::World;
 
-/// The most objects of the load that are read again afterwards.
+/// The most objects of a kind that are read again afterwards.
 pub(super) const SWEEP: usize = 5_000;
 /// The most objects of a kind that are left alone from the upgrade's start until they are read again.
 pub(super) const SET_ASIDE: usize = 100;

@@ -189,15 +189,17 @@ impl Requests {
     }
 
     /// Reads every object that is left, those that were set aside among them, one after the other, by the first step that
-    /// reads its kind; at most `limit`.
+    /// reads its kind; at most `limit` of each kind, those that were set aside first.
     pub async fn sweep(&self, limit: usize) -> Sweep {
         let mut sweep = self.read_ended().await;
         for (kind, object) in self.aside.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             self.idle.put(&kind, object);
         }
+        let mut counts = BTreeMap::<&str, usize>::new();
         for (at, step) in self.script.steps.iter().enumerate().filter(|(_, step)| step.deed == Deed::Reads) {
             let kind = step.takes().unwrap_or_default();
-            while sweep.read < limit
+            let count = counts.entry(kind).or_default();
+            while *count < limit
                 && let Some(object) = self.idle.pop(kind)
             {
                 let due = Due { seq: sweep.read as u64, at: Instant::now() };
@@ -206,6 +208,7 @@ impl Requests {
                     Drawn { step: at, object: Some(object), chosen: Vec::new(), instance: 0, keep: false };
                 let (outcome, _) = self.carry_out(due, drawn).await;
                 sweep.read += 1;
+                *count += 1;
                 let Some(failure) = &outcome.failure else { continue };
                 let by = written.written_by.map_or("?".to_owned(), |version| version.to_string());
                 let what = format!("a {kind} written by version {by}{}", through(&outcome));

@@ -6,10 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Router;
 use axum::response::{IntoResponse, Json};
 use grenade_tests::load::LoadHandle;
+use grenade_tests::load::findings::Findings;
+use grenade_tests::load::object::Object;
 use grenade_tests::load::outcome::{Failure, Outcome};
 use grenade_tests::load::plan::Due;
-use grenade_tests::world::balancer;
+use grenade_tests::load::requests::{Requests, Target, Versions};
+use grenade_tests::load::script::{Script, steps_of};
 use grenade_tests::world::wait::wait_for;
+use grenade_tests::world::{balancer, port};
 use rand::SeedableRng;
 
 use crate::rig::{LIMIT, Rig, all_up, servers};
@@ -130,6 +134,25 @@ async fn a_reset_is_a_failure_and_nothing_is_retried() {
     open.store(false, Ordering::SeqCst);
     assert_eq!(report.failures.get("reset"), Some(&report.sent), "{report:#?}");
     assert_eq!(server.await.unwrap(), report.sent, "one connection for each request");
+}
+
+/// More objects of one kind than are read again are no reason to leave those of another kind unread.
+#[tokio::test]
+async fn each_kind_of_object_is_read_again() {
+    let steps = "- {name: many, uses: a, request: {path: '/a/{id}'}}\n- {name: few, uses: b, request: {path: '/b/{id}'}}\n";
+    let object = |kind: &str, id: u32| {
+        let variables = serde_json::Map::from_iter([("id".to_owned(), id.into())]);
+        (kind.to_owned(), Object { variables, written_by: Some(1) })
+    };
+    let existing = (0..5).map(|id| object("a", id)).chain((0..2).map(|id| object("b", id))).collect();
+    let mut findings = Findings::default();
+    let script = Script::settled(steps_of(steps).unwrap(), existing, 0.0, None, &mut findings);
+    assert!(findings.all().is_empty(), "{:?}", findings.all());
+    // Nothing listens there, so each object that is to be read is named.
+    let nowhere = Target::Balancer(port::free().unwrap(), Versions::default());
+    let sweep = Requests::new(Arc::new(script.unwrap()), nowhere).sweep(3).await;
+    let of = |kind: &str| sweep.unread.iter().filter(|said| said.starts_with(&format!("a {kind} "))).count();
+    assert_eq!((sweep.read, of("a"), of("b")), (5, 3, 2), "{sweep:?}");
 }
 
 /// One read of a seeded image, due at an instant.
