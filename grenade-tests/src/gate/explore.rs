@@ -147,22 +147,29 @@ impl Explorer<'_> {
     /// The smallest plan that still fails, as far as there is time to find it; the smallest so far is stored.
     async fn smaller(&mut self, plan: Plan) -> anyhow::Result<Plan> {
         self.progress.say("it failed; which part of it is enough?");
-        let (progress, world) = (self.progress, self.world);
-        write(world, "plan-smallest.yaml", &plan)?;
+        let progress = self.progress;
+        write(self.world, "plan-smallest.yaml", &plan)?;
         let smallest = shrink(plan, async |plan| {
-            if progress.time_left().is_zero() {
-                return Ok(false);
-            }
-            progress.say(&format!("trying {plan}"));
-            let fails = self.in_time(plan).await?.is_some_and(|done| done.verdict == Word::Fail);
-            if fails {
-                write(world, "plan-smallest.yaml", plan)?;
-            }
-            Ok(fails)
+            self.fails(plan).await.inspect_err(|error| {
+                progress.say(&format!("  could not be run to a verdict: {error:#}"));
+            })
         })
-        .await?;
-        self.progress.say(&format!("the smallest that fails: {smallest}"));
+        .await;
+        progress.say(&format!("the smallest that fails: {smallest}"));
         Ok(smallest)
+    }
+
+    /// Whether a part of the plan fails too, as far as there is time to run it; then it is stored.
+    async fn fails(&mut self, plan: &Plan) -> anyhow::Result<bool> {
+        if self.progress.time_left().is_zero() {
+            return Ok(false);
+        }
+        self.progress.say(&format!("trying {plan}"));
+        let fails = self.in_time(plan).await?.is_some_and(|done| done.verdict == Word::Fail);
+        if fails {
+            write(self.world, "plan-smallest.yaml", plan)?;
+        }
+        Ok(fails)
     }
 }
 
