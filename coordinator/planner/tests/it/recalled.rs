@@ -28,11 +28,11 @@ fn after_a_recall() -> (World, NodeId) {
     let drained = out(&world).remove(0);
     let flapping = world.agents.keys().find(|node| **node != drained).unwrap().clone();
     world.set_unready(&flapping, true);
-    for _ in 0..5 {
-        world.turn();
+    world.turn();
+    world.set_unready(&flapping, false);
+    for _ in 0..3 {
         world.agents_step();
     }
-    world.set_unready(&flapping, false);
     assert_eq!(out(&world), [], "it is back");
     (world, drained)
 }

@@ -205,8 +205,11 @@ fn overdue_rollback_moves_ready_ones_that_answer_no_200() {
         json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 3, "approvals": ["remove"]});
     world.start(spec(change)).unwrap();
     world.run();
-    (0..4).for_each(|n| reports(&mut world, n, Step::Serving, Rotation::Unknown, Health::Healthy));
     world.roll_back();
+    let is_moving =
+        |world: &World| matches!(world.phase(), Phase::RollingBack { step: RollbackStep::Move, .. });
+    world.until("instances go back", is_moving);
+    (0..4).for_each(|n| reports(&mut world, n, Step::Serving, Rotation::Unknown, Health::Healthy));
     let at_rest = world.run();
     assert_eq!(world.versions(), [2; 4], "capacity holds them");
     let reasons = &at_rest.waiting[&upgrade_id()];
