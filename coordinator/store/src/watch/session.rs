@@ -195,8 +195,8 @@ impl Watcher {
             match self.is_there(mark).await? {
                 Some(true) => known = Some(true),
                 Some(false) => return Ok(Some(false)),
-                // What is older is compacted as well.
-                None => break,
+                // Of an older one the key may still lie as it was before.
+                None => {}
             }
         }
         Ok(known)
@@ -204,20 +204,33 @@ impl Watcher {
 
     /// Whether the store has the event of a mark. None where that cannot be known.
     async fn is_there(&self, mark: &Mark) -> Result<Option<bool>, End> {
-        let Some(after) = self.value_at(mark, mark.at).await? else { return Ok(None) };
+        let Some(after) = self.value_at(mark, Some(mark.at)).await? else {
+            return self.lies_before(mark).await;
+        };
         Ok(match (&mark.value, after) {
             (Some(value), Some((revision, found))) => Some(revision == mark.at && found == *value),
             // It was removed then, and not before.
             (None, None) => {
-                self.value_at(mark, Revision(mark.at.0 - 1)).await?.map(|before| before.is_some())
+                self.value_at(mark, Some(Revision(mark.at.0 - 1))).await?.map(|before| before.is_some())
             }
             _ => Some(false),
         })
     }
 
-    /// What a mark's key held at a revision, and since when; outer: none where that is compacted.
-    async fn value_at(&self, mark: &Mark, at: Revision) -> Result<Option<Option<(Revision, Vec<u8>)>>, End> {
-        match self.store.get_raw(&mark.key, Some(at)).await {
+    /// Where the revision of a mark is compacted. No key goes back to an earlier revision: where it has one, the store lacks
+    /// the event, also where its revisions were raised when it was restored. None where that cannot be known.
+    async fn lies_before(&self, mark: &Mark) -> Result<Option<bool>, End> {
+        let now = self.value_at(mark, None).await?.flatten();
+        Ok(now.filter(|(revision, _)| *revision < mark.at).map(|_| false))
+    }
+
+    /// What a mark's key held at a revision (none given: holds now), and since when; outer: none where that is compacted.
+    async fn value_at(
+        &self,
+        mark: &Mark,
+        at: Option<Revision>,
+    ) -> Result<Option<Option<(Revision, Vec<u8>)>>, End> {
+        match self.store.get_raw(&mark.key, at).await {
             Ok((kv, _)) => Ok(Some(kv.map(|kv| (Revision(kv.mod_revision()), kv.value().to_vec())))),
             Err(StoreError::Compacted { .. }) => Ok(None),
             Err(error) => Err(broken("see whether the store is the same", &error)),
