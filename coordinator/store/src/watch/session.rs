@@ -131,7 +131,6 @@ impl Watcher {
         self.unconfirmed = false;
         if self.resumable {
             let found = self.how_far().await?;
-            self.regain().await?;
             let seen = self.position.seen();
             if found < seen {
                 self.restored(seen, found).await?;
@@ -144,10 +143,10 @@ impl Watcher {
         }
         let snapshot = self.store.list_ranges(self.position.listed()).await;
         let snapshot = snapshot.map_err(|error| broken("list", &error))?;
-        self.regain().await?;
         if snapshot.revision < self.position.seen() {
             self.restored(self.position.seen(), snapshot.revision).await?;
         }
+        self.regain().await?;
         self.position.was_listed(snapshot.revision);
         self.resumable = true;
         self.send(Seen::Listed(snapshot)).await
@@ -243,10 +242,12 @@ impl Watcher {
         // This watch lists again now.
         self.falls.mark_unchanged();
         self.position.fell_back();
-        (self.resumable, self.unconfirmed) = (false, false);
+        // That the store is back is reported by the list.
+        (self.resumable, self.unconfirmed, self.lost) = (false, false, false);
         self.send(Seen::Restored { seen, found }).await
     }
 
+    /// Reports the end of an outage, which lets a reader decide from what it has: not before it is known to be of this store.
     async fn regain(&mut self) -> Result<(), End> {
         if std::mem::take(&mut self.lost) { self.send(Seen::Regained).await } else { Ok(()) }
     }
@@ -282,7 +283,8 @@ impl Watcher {
             self.store.saw(revision);
         }
         if message.created() {
-            return self.confirm(header).await;
+            self.confirm(header).await?;
+            return self.regain().await;
         }
         let place = usize::try_from(message.watch_id() - 1).ok();
         if let Some(place) = place.filter(|_| !message.events().is_empty()) {

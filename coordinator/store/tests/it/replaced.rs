@@ -166,6 +166,25 @@ async fn store_replaced_before_a_watch_resumes_is_reported() {
     }
 }
 
+#[tokio::test]
+async fn restored_store_is_not_reported_as_regained() {
+    for count in [0, 10] {
+        let (store, line, mut watched, last) = watched().await;
+        let blank = Embedded::in_memory();
+        for n in 0..count {
+            put(&blank, &format!("other{n}")).await;
+        }
+        line.goes_to(&blank);
+        store.close().await;
+        let lost = watched.next().await;
+        assert!(matches!(lost, Seen::Lost { .. }), "{lost:?}");
+        let restored = watched.next().await;
+        assert!(matches!(restored, Seen::Restored { seen, .. } if seen == last), "{restored:?}");
+        let listed = watched.next().await;
+        assert!(matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.len() == count), "{listed:?}");
+    }
+}
+
 /// As after `etcdutl snapshot restore --bump-revision N --mark-compacted`: the copy is ahead of what was seen, and has no
 /// history to compare.
 #[tokio::test]
