@@ -261,11 +261,12 @@ impl Session {
     /// Sends progress to the watches that asked for it, and were sent nothing for an interval.
     async fn send_progress_of_watches(&mut self) -> Result<(), Gone> {
         let notified = std::mem::take(&mut self.notified);
+        // Before the news is taken up: what is published after that is not sent yet, and a client skips what it gets later.
+        let published = self.engine.durable().hub().published();
         self.take_news().await?;
         if !self.backlog.is_empty() {
             return Ok(());
         }
-        let published = self.engine.durable().hub().published();
         let quiet: Vec<i64> = self
             .watches
             .values()
@@ -282,4 +283,51 @@ impl Session {
 /// An empty key means the first possible one, as in etcd.
 fn watched_range(key: &[u8], range_end: &[u8]) -> KeyRange {
     KeyRange::new(if key.is_empty() { b"\0" } else { key }, range_end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Embedded;
+
+    #[tokio::test]
+    async fn progress_of_a_watch_does_not_overtake_its_events() {
+        let store = Embedded::in_memory();
+        let mut client = store.client().await.unwrap();
+        let engine = Arc::clone(store.engine());
+        let (stream, _) = engine.durable().hub().open_stream();
+        let (outbox, mut messages) = mpsc::channel(1);
+        let mut session = Session {
+            engine,
+            outbox,
+            stream,
+            watches: BTreeMap::new(),
+            next_id: 0,
+            backlog: VecDeque::new(),
+            progress_asked: true,
+            notified: HashSet::new(),
+        };
+        let subscription = Subscription {
+            id: 1,
+            range: watched_range(b"key", b""),
+            prev_kv: false,
+            puts: true,
+            deletes: true,
+            fragment: false,
+            progress: true,
+        };
+        assert!(session.create(subscription, 0).await.is_ok());
+        // The message of the creation fills the channel: the answer to the client's own request waits while the key is put.
+        let (sent, (made, reached)) = tokio::join!(session.send_progress_of_watches(), async {
+            let made = client.put("key", "", None).await.unwrap().header().unwrap().revision();
+            let mut reached = Vec::new();
+            for _ in 0..3 {
+                let message = messages.recv().await.unwrap().unwrap();
+                reached.push((message.watch_id, message.header.unwrap().revision));
+            }
+            (made, reached)
+        });
+        assert!(sent.is_ok());
+        assert_eq!(reached, [(1, made - 1), (WHOLE_STREAM, made - 1), (1, made - 1)]);
+    }
 }

@@ -30,10 +30,10 @@ pub enum Seen {
         /// Why, for people.
         why: String,
     },
-    /// The store is back, and what was missed follows.
+    /// The store is back, it is the same one as far as that can be known, and what was missed follows.
     Regained,
     /// The store is not the one that was seen, or is behind that: it was restored from a backup, or replaced. `Listed`
-    /// follows.
+    /// follows, without `Regained`.
     Restored {
         /// The highest revision that was seen.
         seen: Revision,

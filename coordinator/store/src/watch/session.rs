@@ -131,7 +131,6 @@ impl Watcher {
         self.unconfirmed = false;
         if self.resumable {
             let found = self.how_far().await?;
-            self.regain().await?;
             let seen = self.position.seen();
             if found < seen {
                 self.restored(seen, found).await?;
@@ -144,10 +143,10 @@ impl Watcher {
         }
         let snapshot = self.store.list_ranges(self.position.listed()).await;
         let snapshot = snapshot.map_err(|error| broken("list", &error))?;
-        self.regain().await?;
         if snapshot.revision < self.position.seen() {
             self.restored(self.position.seen(), snapshot.revision).await?;
         }
+        self.regain().await?;
         self.position.was_listed(snapshot.revision);
         self.resumable = true;
         self.send(Seen::Listed(snapshot)).await
@@ -195,8 +194,8 @@ impl Watcher {
             match self.is_there(mark).await? {
                 Some(true) => known = Some(true),
                 Some(false) => return Ok(Some(false)),
-                // What is older is compacted as well.
-                None => break,
+                // Of an older one the key may still lie as it was before.
+                None => {}
             }
         }
         Ok(known)
@@ -204,20 +203,33 @@ impl Watcher {
 
     /// Whether the store has the event of a mark. None where that cannot be known.
     async fn is_there(&self, mark: &Mark) -> Result<Option<bool>, End> {
-        let Some(after) = self.value_at(mark, mark.at).await? else { return Ok(None) };
+        let Some(after) = self.value_at(mark, Some(mark.at)).await? else {
+            return self.lies_before(mark).await;
+        };
         Ok(match (&mark.value, after) {
             (Some(value), Some((revision, found))) => Some(revision == mark.at && found == *value),
             // It was removed then, and not before.
             (None, None) => {
-                self.value_at(mark, Revision(mark.at.0 - 1)).await?.map(|before| before.is_some())
+                self.value_at(mark, Some(Revision(mark.at.0 - 1))).await?.map(|before| before.is_some())
             }
             _ => Some(false),
         })
     }
 
-    /// What a mark's key held at a revision, and since when; outer: none where that is compacted.
-    async fn value_at(&self, mark: &Mark, at: Revision) -> Result<Option<Option<(Revision, Vec<u8>)>>, End> {
-        match self.store.get_raw(&mark.key, Some(at)).await {
+    /// Where the revision of a mark is compacted. No key goes back to an earlier revision: where it has one, the store lacks
+    /// the event, also where its revisions were raised when it was restored. None where that cannot be known.
+    async fn lies_before(&self, mark: &Mark) -> Result<Option<bool>, End> {
+        let now = self.value_at(mark, None).await?.flatten();
+        Ok(now.filter(|(revision, _)| *revision < mark.at).map(|_| false))
+    }
+
+    /// What a mark's key held at a revision (none given: holds now), and since when; outer: none where that is compacted.
+    async fn value_at(
+        &self,
+        mark: &Mark,
+        at: Option<Revision>,
+    ) -> Result<Option<Option<(Revision, Vec<u8>)>>, End> {
+        match self.store.get_raw(&mark.key, at).await {
             Ok((kv, _)) => Ok(Some(kv.map(|kv| (Revision(kv.mod_revision()), kv.value().to_vec())))),
             Err(StoreError::Compacted { .. }) => Ok(None),
             Err(error) => Err(broken("see whether the store is the same", &error)),
@@ -230,10 +242,12 @@ impl Watcher {
         // This watch lists again now.
         self.falls.mark_unchanged();
         self.position.fell_back();
-        (self.resumable, self.unconfirmed) = (false, false);
+        // That the store is back is reported by the list.
+        (self.resumable, self.unconfirmed, self.lost) = (false, false, false);
         self.send(Seen::Restored { seen, found }).await
     }
 
+    /// Reports the end of an outage, which lets a reader decide from what it has: not before it is known to be of this store.
     async fn regain(&mut self) -> Result<(), End> {
         if std::mem::take(&mut self.lost) { self.send(Seen::Regained).await } else { Ok(()) }
     }
@@ -269,7 +283,8 @@ impl Watcher {
             self.store.saw(revision);
         }
         if message.created() {
-            return self.confirm(header).await;
+            self.confirm(header).await?;
+            return self.regain().await;
         }
         let place = usize::try_from(message.watch_id() - 1).ok();
         if let Some(place) = place.filter(|_| !message.events().is_empty()) {

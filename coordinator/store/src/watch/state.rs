@@ -33,13 +33,16 @@ pub(super) struct Mark {
     pub(super) at: Revision,
     /// None where the key was removed.
     pub(super) value: Option<Vec<u8>>,
+    /// Whether the key was made by this event: an older copy of the store has nothing there.
+    is_new: bool,
 }
 
 impl Mark {
     fn of(event: &Event) -> Option<Self> {
         let kv = event.kv()?;
         let value = (event.event_type() == EventType::Put).then(|| kv.value().to_vec());
-        Some(Self { key: kv.key_str().ok()?.to_owned(), at: Revision(kv.mod_revision()), value })
+        let is_new = kv.create_revision() == kv.mod_revision();
+        Some(Self { key: kv.key_str().ok()?.to_owned(), at: Revision(kv.mod_revision()), value, is_new })
     }
 }
 
@@ -99,7 +102,7 @@ impl Position {
         self.marks.clear();
     }
 
-    /// The last event of each revision.
+    /// An event of each revision: the last one of a key that was there before, else the last.
     fn remember(&mut self, events: &[Event]) {
         for mark in events.iter().filter_map(Mark::of) {
             // What comes once more is remembered already.
@@ -107,6 +110,7 @@ impl Position {
                 continue;
             }
             match self.marks.back_mut().filter(|last| last.at == mark.at) {
+                Some(last) if mark.is_new && !last.is_new => {}
                 Some(last) => *last = mark,
                 None => self.marks.push_back(mark),
             }

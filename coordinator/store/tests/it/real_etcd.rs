@@ -56,8 +56,7 @@ async fn store_that_fell_back_is_reported_restored() {
     watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
     etcd.stop();
     etcd.start_blank();
-    watched.until(|seen| matches!(seen, Seen::Regained)).await;
-    match watched.next().await {
+    match watched.until(|seen| !matches!(seen, Seen::Lost { .. })).await {
         Seen::Restored { seen, found } => assert!(seen == last && found < last, "seen {seen}, found {found}"),
         other => panic!("{other:?} after {:?}", watched.reported),
     }

@@ -167,6 +167,53 @@ async fn store_replaced_before_a_watch_resumes_is_reported() {
 }
 
 #[tokio::test]
+async fn restored_store_is_not_reported_as_regained() {
+    for count in [0, 10] {
+        let (store, line, mut watched, last) = watched().await;
+        let blank = Embedded::in_memory();
+        for n in 0..count {
+            put(&blank, &format!("other{n}")).await;
+        }
+        line.goes_to(&blank);
+        store.close().await;
+        let lost = watched.next().await;
+        assert!(matches!(lost, Seen::Lost { .. }), "{lost:?}");
+        let restored = watched.next().await;
+        assert!(matches!(restored, Seen::Restored { seen, .. } if seen == last), "{restored:?}");
+        let listed = watched.next().await;
+        assert!(matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.len() == count), "{listed:?}");
+    }
+}
+
+/// As after `etcdutl snapshot restore --bump-revision N --mark-compacted`: the copy is ahead of what was seen, and has no
+/// history to compare.
+#[tokio::test]
+async fn older_copy_without_history_is_reported_restored() {
+    for creates in [false, true] {
+        let (store, line, mut watched, _) = watched().await;
+        let copy = store.restored_in_memory();
+        let direct = Store::over(store.client().await.unwrap(), Prefix::default());
+        let mut lost = Commit::new().put(budget_key("a"), budget(2));
+        if creates {
+            lost = lost.put(budget_key("b"), budget(1));
+        }
+        let last = direct.commit(&lost).await.unwrap().revision;
+        watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == last)).await;
+        let mut ahead = last;
+        for n in 0..10 {
+            ahead = put(&copy, &format!("other{n}")).await;
+        }
+        copy.client().await.unwrap().compact(ahead.0, None).await.unwrap();
+        line.goes_to(&copy);
+        store.close().await;
+        let restored = watched.until(|seen| matches!(seen, Seen::Restored { .. })).await;
+        assert!(matches!(restored, Seen::Restored { seen, .. } if seen == last), "{restored:?}");
+        let listed = watched.next().await;
+        assert!(matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.len() == 11), "{listed:?}");
+    }
+}
+
+#[tokio::test]
 async fn member_that_lags_is_no_store_that_fell_back() {
     let (store, line, mut watched, _) = watched().await;
     let lagging = store.restored_in_memory();
