@@ -138,6 +138,7 @@ impl Follower {
             let Some(document) = self.document(store, version).await? else { return Ok(Some(RETRY_AFTER)) };
             self.take(version, &document, again).await;
         }
+        self.note_current(version, exposed.is_none());
         if exposed.is_some()
             && let again @ Some(_) = self.signal(store, version).await?
         {
@@ -189,7 +190,7 @@ impl Follower {
         let outcome = self
             .apply
             .document(version.generation, document, || {
-                self.keeper.write(&Kept { version, outcome: None, reported: false })
+                self.keeper.write(&Kept { version, outcome: None, reported: false, current: false })
             })
             .await;
         self.retry.after(&outcome, again);
@@ -204,15 +205,23 @@ impl Follower {
         // The same outcome is not signalled twice.
         let reported =
             former.is_some_and(|former| former.reported && former.outcome.as_ref() == Some(&outcome));
-        self.keep(Kept { version, outcome: Some(outcome), reported });
+        self.keep(Kept { version, outcome: Some(outcome), reported, current: false });
+    }
+
+    /// Remembers whether the document of this node is that of all instances.
+    fn note_current(&mut self, version: DocumentVersion, current: bool) {
+        if let Some(kept) = self.kept.clone().filter(|kept| kept.is(version) && kept.current != current) {
+            self.keep(Kept { current, ..kept });
+        }
     }
 
     /// There is no document for this node: none yet, or the first one was returned from. A document that no update of this
-    /// store which has ended can have brought is of a former store, which was lost: it stays until the node is exposed. Returns
+    /// store which has ended can have brought is of a former store, which was lost: it stays until the node is exposed. So is
+    /// one that was the document of all instances, whatever its generation: a store never goes back to none from that. Returns
     /// when to try again what failed.
     async fn has_none(&mut self, group: &Group) -> Option<Duration> {
         let kept = self.kept.clone()?;
-        if group.last.as_ref().is_none_or(|last| last.generation < kept.version.generation) {
+        if kept.current || group.last.as_ref().is_none_or(|last| last.generation < kept.version.generation) {
             // No update of this store need ever come to this node.
             if !std::mem::replace(&mut self.stay_is_logged, true) {
                 tracing::warn!(group = %self.group.name, generation = %kept.version.generation, "the document of a former store stays until this node is exposed to another one");

@@ -16,6 +16,9 @@ pub(super) struct Kept {
     /// Whether that was signalled.
     #[serde(default, alias = "told")]
     pub reported: bool,
+    /// Whether the store had it as the document of all instances: no update of the same store takes that away.
+    #[serde(default)]
+    pub current: bool,
 }
 
 /// How applying it ended.
@@ -91,7 +94,7 @@ mod tests {
     fn report_is_read_under_its_former_name() {
         let version =
             DocumentVersion { generation: "7".parse().unwrap(), digest: tidegate_proto::Digest::of(b"{}") };
-        let kept = Kept { version, outcome: Some(Outcome::Good), reported: true };
+        let kept = Kept { version, outcome: Some(Outcome::Good), reported: true, current: false };
         let mut former = serde_json::to_value(&kept).unwrap();
         former["told"] = former.as_object_mut().unwrap().remove("reported").unwrap();
         assert_eq!(serde_json::from_value::<Kept>(former).unwrap(), kept);

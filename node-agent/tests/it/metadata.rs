@@ -254,6 +254,30 @@ async fn document_of_a_lost_store_stays_until_its_batch() {
     assert_eq!(file(&world), Some(json!({"x": 1})));
 }
 
+/// The first update of the store that was begun again has ended with the generation of the document that this node has, and
+/// never came to this node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn document_of_a_lost_store_outlasts_a_return() {
+    let world = world_with("true").await;
+    write(&world, Some(1), None).await;
+    let agent = world.agent();
+    wait_for_hooks(&world, &["1"]).await;
+    write(&world, None, None).await;
+    let warnings = || async {
+        let log = std::fs::read_to_string(world.path().join("agent.log")).unwrap_or_default();
+        log.matches("the document of a former store stays").count()
+    };
+    wait_for("a look at the record", &world, warnings, |warnings| *warnings == 1).await;
+    agent.kill();
+    let _again = world.agent();
+    wait_for("a look after a restart", &world, warnings, |warnings| *warnings == 2).await;
+    assert_eq!((file(&world), hooks(&world)), (Some(json!({"x": 1})), vec!["1".to_owned()]));
+
+    write(&world, None, Some((2, 1))).await;
+    wait_for_hooks(&world, &["1", "2"]).await;
+    assert_eq!(file(&world), Some(json!({"x": 2})));
+}
+
 /// The store was replaced by another one between this node's reads of the group's record and of the document.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn document_that_its_record_does_not_name_is_not_taken() {

@@ -127,7 +127,7 @@ pub struct Head {
     /// Milliseconds since it was superseded, as last stored.
     #[serde(default)]
     pub superseded_ms: u64,
-    /// How often an operator had it tried again: hooks then run again.
+    /// How often an operator had it tried again, or named another hook for it: hooks then run again.
     #[serde(default)]
     pub attempt: u32,
     /// Of a rollback that waits: whether it goes out without a prewarm, as soon as no agent can begin to remove its

@@ -26,7 +26,7 @@ pub enum Move {
     BeginCanary,
     /// Every new start uses it from now on.
     GoOut,
-    /// A later revision went out.
+    /// A later revision went out, or the manual strategy put another one into canary in its place.
     Overtake,
     /// It did not become available, or its canary failed.
     Fail,

@@ -99,7 +99,8 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// A waiting release begins its canary.
+    /// A waiting release begins its canary. A manual strategy does not wait for the canary that there is: that one is
+    /// superseded.
     pub(crate) fn begins_canary(
         &mut self,
         revision: ReleaseRevision,
@@ -110,8 +111,10 @@ impl<'a> Change<'a> {
         (head.on_trial, head.fraction, head.canary_ms) = (false, Some(fraction), 0);
         head.salted = true;
         self.runs_as(&head.release);
-        self.stream.canary = Some(Box::new(head));
-        Ok(())
+        match self.stream.canary.replace(Box::new(head)) {
+            Some(former) => self.superseded(*former),
+            None => Ok(()),
+        }
     }
 
     /// Computes that run the tag of what goes out need from now on what it requires.
@@ -192,11 +195,16 @@ impl<'a> Change<'a> {
         self.stream.pending = after;
         let canary = self.stream.canary.take_if(|head| head.release.revision < revision);
         let deployed = self.stream.deployed.take();
-        for mut head in deployed.into_iter().chain(canary).map(|head| *head).chain::<Vec<Head>>(before) {
-            step(&mut head, Move::Overtake)?;
-            (head.on_trial, head.fraction, head.salted) = (false, None, false);
-            self.keep(head);
+        for head in deployed.into_iter().chain(canary).map(|head| *head).chain::<Vec<Head>>(before) {
+            self.superseded(head)?;
         }
+        Ok(())
+    }
+
+    fn superseded(&mut self, mut head: Head) -> Result<(), Refused> {
+        step(&mut head, Move::Overtake)?;
+        (head.on_trial, head.fraction, head.salted) = (false, None, false);
+        self.keep(head);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::compute::Canary;
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
-use tidegate_proto::record::stream::{MAX_HOOK_NODES, MAX_KEPT, NodeHook, Stream, StreamSettings};
+use tidegate_proto::record::stream::{Head, MAX_HOOK_NODES, MAX_KEPT, NodeHook, Stream, StreamSettings};
 use tidegate_proto::{ReleaseTag, StreamName};
 
 /// Replaces a stream's settings; a stream that is not there yet begins with them.
@@ -26,8 +26,24 @@ pub fn configure(
         can_go_out(&change.stream, name, tag)?;
     }
     change.stream.removed_images |= change.stream.settings.removal.is_some();
+    asks_for_new_hooks(&mut change.stream, settings);
     change.stream.settings = Box::new(settings.clone());
     Ok(granted(change, asker, None, "settings".to_owned(), "settings changed".to_owned()))
+}
+
+/// What a former hook did says nothing about the one that is named now: this one gets tasks under new names, on every
+/// node.
+fn asks_for_new_hooks(stream: &mut Stream, settings: &StreamSettings) {
+    let differs = |former: &Option<NodeHook>, named: &Option<NodeHook>| {
+        former.as_ref().map(|asked| &asked.hook) != named.as_ref().map(|asked| &asked.hook)
+    };
+    if differs(&stream.settings.prewarm, &settings.prewarm) {
+        stream.pending.iter_mut().for_each(|head| head.attempt += 1);
+    }
+    if differs(&stream.settings.removal, &settings.removal) {
+        let collected = |head: &&mut Head| head.release.status == ReleaseStatus::Deprecated;
+        stream.kept.iter_mut().filter(collected).for_each(|head| head.attempt += 1);
+    }
 }
 
 /// Refuses a manual strategy with a tag that never goes out: it would hold back every other release.

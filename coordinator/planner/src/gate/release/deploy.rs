@@ -32,9 +32,11 @@ pub(crate) fn approved(name: &StreamName, stream: &Stream, release: &ComputeRele
     }
 }
 
-/// Whether another release is in canary; a manual strategy does not wait for it.
+/// Whether another release is in canary; a manual strategy does not wait for one with another tag.
 pub(crate) fn is_canary_free(stream: &Stream) -> Result<(), Reason> {
-    match stream.canary.as_ref().filter(|_| stream.settings.strategy.manual.is_none()) {
+    let manual = stream.settings.strategy.manual.as_ref();
+    let is_wanted = |canary: &&Head| manual.is_none_or(|tag| *tag == canary.release.tag);
+    match stream.canary.as_deref().filter(is_wanted) {
         Some(other) => Err(Reason::Release(ReleaseGate::CanaryBusy { revision: other.release.revision })),
         None => Ok(()),
     }

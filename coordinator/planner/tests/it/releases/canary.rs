@@ -256,3 +256,21 @@ fn pin_takes_back_a_success_and_no_failure() {
         "0 computes signalled success and 2 are needed; 1 signalled failure and 1 are tolerated"
     );
 }
+
+#[test]
+fn canary_that_manual_strategy_replaces_is_superseded() {
+    let mut world = in_canary(json!({"fraction": 0.5}));
+    world.pin("c1", 2).unwrap();
+    let canary = json!({"fraction": 0.5});
+    world.create(3, json!({"canary": canary})).unwrap();
+    world.create(3, json!({"canary": canary, "requires": {"pantry-api": 1}})).unwrap();
+    world.configure(json!({"strategy": {"manual": "release-3"}})).unwrap();
+    let waiting = world.settle();
+    assert_eq!((world.status(4), world.status(2)), (ReleaseStatus::Canary, ReleaseStatus::Superseded));
+    let pinned = start(&stream(), world.stream(), &"c1".parse().unwrap()).unwrap();
+    assert_eq!((pinned.head.release.revision.get(), pinned.by), (2, StartRule::Pinned));
+    assert_eq!(waiting[&3][0].kind(), "canary-busy", "one canary at a time: {waiting:?}");
+    world.unpin("c1").unwrap();
+    world.settle();
+    assert_eq!(world.status(2), ReleaseStatus::Deprecated, "it is collected like any other");
+}

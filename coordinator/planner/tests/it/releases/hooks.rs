@@ -301,6 +301,24 @@ fn retry_runs_nothing_beside_hook_possibly_running() {
 }
 
 #[test]
+fn success_of_former_hook_does_not_count_for_another() {
+    let mut world = warmed();
+    world.create(1, json!({})).unwrap();
+    world.settle();
+    world.hook_reports("n7", Outcome::Succeeded);
+    world.configure(json!({"prewarm": {"hook": "pull-all", "nodes": ["n7", "n8"]}})).unwrap();
+    assert_eq!(world.hook_waits(1), ["hook pull-all has not started on n7, n8"]);
+    assert_eq!(world.tasks().len(), 2, "those of the former hook are removed");
+
+    let removing = |hook: &str| json!({"minimum_available": 1, "removal": {"hook": hook, "nodes": ["n7"]}});
+    world.configure(removing("drop")).unwrap();
+    world.release(2, json!({}));
+    world.hook_reports("n7", failed("no such hook"));
+    world.configure(removing("drop-image")).unwrap();
+    assert_eq!(world.hook_waits(1), ["hook drop-image has not started on n7"], "without a retry");
+}
+
+#[test]
 fn task_that_began_is_kept_though_nothing_waits_for_it() {
     let mut world = warmed();
     world.create(1, json!({})).unwrap();
