@@ -6,6 +6,6 @@ mod rollback_path;
 pub mod schema_lock;
 mod view;
 
-pub(crate) use later::later_contract;
+pub(crate) use later::{later_contract, unseen_of_others};
 pub(crate) use rollback_path::{databases_allow, is_unseen, rollback_path};
 pub(crate) use view::View;

@@ -3,7 +3,7 @@
 mod real_postgres {
     use crate::support::*;
     use std::time::{Duration, Instant};
-    use tidegate_migrations::{Error, LOCK_LIMIT, PhaseProgress};
+    use tidegate_migrations::{DatabaseUrl, Engine, Error, LOCK_LIMIT, PhaseProgress};
     use tokio::sync::watch;
 
     const PID: &str = "SELECT pg_backend_pid()::bigint";
@@ -130,6 +130,23 @@ mod real_postgres {
         engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
         let error = engine.migrate(&set, &term(1), &watcher(), &patient()).await.unwrap_err();
         assert!(matches!(&error, Error::Sql { .. }) && error.to_string().contains("images_once"), "{error}");
+    }
+
+    /// The limit is meant for the statements of a service; a count of a big table takes longer.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn limit_on_statements_ends_no_count_of_rows() {
+        let database = Database::postgres().await.seeded(3).await;
+        let text = "id = '0003_note'\nversion = 3\nold_reads_migrated = true\n\
+            [expand]\nsteps = [{ add_column = { table = 'images', column = 'note', type = 'text' } }]\n\
+            [migrate]\nrequires = 'expanded'\nsteps = []\n\
+            verify = \"SELECT count(*) FROM images WHERE current_setting('statement_timeout') <> '0'\"\n\
+            [undo]\nsteps = [{ drop_column = { table = 'images', column = 'note' } }]\n";
+        let directory = written(&[("0003_note.toml", text)]);
+        let set = set_in(directory.path());
+        let url: DatabaseUrl = format!("{}?options[statement_timeout]=60s", database.text).parse().unwrap();
+        let engine = Engine::connect(&url).await.unwrap();
+        engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        assert_eq!(engine.pending_rows(&set).await.unwrap(), 0, "the look has no limit while it counts");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -46,20 +46,13 @@ pub(super) fn known(leadership: &Leadership, id: &UpgradeId) -> SchemaFacts {
 pub(super) fn report_end(leadership: &Leadership, id: &UpgradeId, done: Result<SchemaFacts, String>) {
     update_facts(leadership, id, |facts| match done {
         Ok(seen) => *facts = seen,
-        // How far it came is not known until the database is looked at again.
-        Err(why) => {
-            let sessions_unknown = facts.sessions_unknown.take();
-            *facts = SchemaFacts { trouble: Some(why), sessions_unknown, ..SchemaFacts::default() };
-        }
+        Err(why) => *facts = look::unseen(facts, Some(why)),
     });
 }
 
 /// A job was stopped: how far it came is not known until the database is looked at again.
 pub(super) fn forget(leadership: &Leadership, id: &UpgradeId) {
-    update_facts(leadership, id, |facts| {
-        let sessions_unknown = facts.sessions_unknown.take();
-        *facts = SchemaFacts { sessions_unknown, ..SchemaFacts::default() };
-    });
+    update_facts(leadership, id, |facts| *facts = look::unseen(facts, None));
 }
 
 /// Keeps the term that the database of a refused start obeyed: nothing but a reconciliation hears it. The database of an

@@ -35,6 +35,20 @@ pub(super) async fn again(
     Ok(SchemaFacts { looked_for, looked_ms: leadership.leading_ms(), migrated, ..seen })
 }
 
+/// What stays known after an attempt that did not succeed, or was stopped: how far the database is has to be looked at again.
+/// That a contract has begun stays until a look shows another database: a rollback, which goes on while the database is away,
+/// and services that share the schema must not pass over it.
+pub(super) fn unseen(known: &SchemaFacts, trouble: Option<String>) -> SchemaFacts {
+    SchemaFacts {
+        trouble,
+        contract_begun: known.contract_begun,
+        contracted_by: known.contracted_by.clone(),
+        later: known.later.clone(),
+        sessions_unknown: known.sessions_unknown.clone(),
+        ..SchemaFacts::default()
+    }
+}
+
 /// Whether no row was left when the database was looked at for this decision.
 fn is_counted(upgrade: &Upgrade, known: &SchemaFacts) -> bool {
     known.migrated && known.looked_for == Some(LookedFor::of(upgrade))
@@ -54,6 +68,7 @@ fn counted_for(phase: &Phase) -> RowCount {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use tidegate_planner::{ContractBegun, LaterContract};
     use tidegate_proto::record::Timestamp;
     use tidegate_proto::spec::Spec;
 
@@ -93,5 +108,21 @@ mod tests {
         assert!(!is_counted(&upgrade, &SchemaFacts { migrated: false, ..counted.clone() }), "some are left");
         let resumed = Upgrade { resumed: 1, ..upgrade };
         assert!(!is_counted(&resumed, &counted), "that is another decision");
+    }
+
+    #[test]
+    fn failed_attempt_keeps_that_a_contract_has_begun() {
+        let seen = SchemaFacts {
+            looked_for: Some(LookedFor::of(&in_remove())),
+            expanded: true,
+            contract_begun: ContractBegun::OfOthers,
+            contracted_by: vec!["first".parse().unwrap()],
+            later: vec![LaterContract { migration: "0003_it".to_owned(), version: None, by: None }],
+            ..SchemaFacts::default()
+        };
+        let trouble = || Some("connection refused".to_owned());
+        let failed = unseen(&seen, trouble());
+        assert_eq!(failed, SchemaFacts { looked_for: None, expanded: false, trouble: trouble(), ..seen });
+        assert_eq!(unseen(&failed, None), SchemaFacts { trouble: None, ..failed }, "one that was stopped");
     }
 }

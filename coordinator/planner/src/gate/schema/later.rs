@@ -1,10 +1,11 @@
 //! A contract that came after an upgrade, by one that the store does not know of: no version of the upgrade is started on
 //! what it has left.
 
-use super::SchemaGate;
+use super::{SchemaGate, runs};
 use crate::gate::person::rollback::begins;
 use crate::gate::{Answer, Reason};
-use crate::upgrade::{View, later_contract};
+use crate::moment::SchemaFacts;
+use crate::upgrade::{View, later_contract, unseen_of_others};
 
 /// Whether no database that the service uses shows such a contract.
 pub(crate) fn none_came_later(view: &View<'_>) -> Answer {
@@ -12,4 +13,14 @@ pub(crate) fn none_came_later(view: &View<'_>) -> Answer {
     let (upgrade, contract) = (upgrade.clone(), contract.to_string());
     let rollback_path = begins(view, "").is_open;
     Answer::from(Reason::from(SchemaGate::LaterContract { upgrade, contract, rollback_path }))
+}
+
+/// Whether each database that another upgrade is bound to, and that the service uses, was seen since the store was reconciled:
+/// until then it may show such a contract.
+pub(crate) fn others_are_seen(view: &View<'_>, job: &str) -> Answer {
+    let Some((upgrade, facts)) = unseen_of_others(view) else { return Answer::open() };
+    let of_upgrade = |text: &str| format!("the database of upgrade {upgrade}: {text}");
+    let trouble = facts.and_then(|facts| facts.trouble.as_deref()).map(of_upgrade);
+    let running = Some(of_upgrade("it is being looked at"));
+    Answer::from(runs(job, &SchemaFacts { trouble, running, ..SchemaFacts::default() }))
 }

@@ -5,12 +5,12 @@ use super::super::Draft;
 use super::{roll, schema};
 use crate::action::SchemaJob;
 use crate::fleet::releases;
-use crate::gate::schema::later::none_came_later;
+use crate::gate::schema::later::{none_came_later, others_are_seen};
 use crate::upgrade::is_unseen;
 use tidegate_proto::record::upgrade::PhaseName;
 
-/// Holds an upgrade whose database a later one has contracted, and one that may be so: its store was reconciled, and its
-/// database was not seen since. What is drained and not stopped goes back into rotation. Returns whether it is held.
+/// Holds an upgrade where a later one has contracted a database that its service uses, or may have: the store was reconciled,
+/// and that database was not seen since. What is drained and not stopped goes back into rotation. Returns whether it is held.
 pub(super) fn holds(draft: &mut Draft<'_>) -> bool {
     let phase = draft.upgrade.phase.name();
     if phase == PhaseName::RollingBack {
@@ -33,14 +33,20 @@ pub(super) fn holds(draft: &mut Draft<'_>) -> bool {
     true
 }
 
-/// Whether a phase that sets a window or moves instances waits for the first look. A job that runs, or did not succeed, looks
-/// by itself.
+/// Whether a phase that sets a window or moves instances waits for the first look at a database that the service uses. A job
+/// of the upgrade itself that runs, or did not succeed, looks by itself.
 fn is_first_look(draft: &mut Draft<'_>, phase: PhaseName) -> bool {
-    let is_moving = !matches!(phase, PhaseName::Stage | PhaseName::Expand);
+    if matches!(phase, PhaseName::Stage | PhaseName::Expand) {
+        return false;
+    }
     let is_looking = draft.facts().is_some_and(|facts| facts.running.is_some() || facts.trouble.is_some());
-    let waits = is_moving && !is_looking && is_unseen(draft.fleet, draft.moment, draft.id, draft.upgrade);
-    if waits {
+    let is_own = !is_looking && is_unseen(draft.fleet, draft.moment, draft.id, draft.upgrade);
+    if is_own {
         schema::look(draft);
     }
-    waits
+    if draft.passes(others_are_seen(&draft.view(), SchemaJob::Look.word())) {
+        return is_own;
+    }
+    draft.checkpoint(0, true);
+    true
 }

@@ -157,6 +157,29 @@ fn later_contract_holds_each_service_that_shares_the_schema() {
     assert!(is_held(&planned.waiting[&upgrade_id()]), "{:?}", planned.waiting);
 }
 
+/// The database of a restored upgrade may show a later contract, which holds a service that shares the schema.
+#[test]
+fn sharing_service_waits_for_the_first_look_at_a_database() {
+    let mut world = World::at_version_1(3);
+    elect(&mut world, 1);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    world.until_roll();
+    let other: UpgradeId = "u0".parse().unwrap();
+    is_known(&mut world, &other, Phase::Roll { wave: 0 }, 1);
+    world.store.put(Key::Active("scheduler".parse().unwrap()), Active { upgrade: other.clone() });
+    let revision = Revision(world.store.revision);
+    world.store.put(Key::Reconciliation, Reconciliation { revision, ..reconciled() });
+    let last = world.run();
+    let waits =
+        |reasons: &[Reason]| reasons.iter().any(|r| r.to_string().contains("of upgrade u0: it is being"));
+    assert!(waits(&last.waiting[&upgrade_id()]), "{:?}", last.waiting);
+    assert_eq!(world.versions(), [1; 3]);
+    let mut moment = world.moment();
+    moment.schemas.insert(other, SchemaFacts { unclaimed: true, ..SchemaFacts::default() });
+    let planned = plan(world.store.fleet(), &moment);
+    assert!(!waits(&planned.waiting[&upgrade_id()]), "{:?}", planned.waiting);
+}
+
 /// The same hop was started again in a store that does not know of the first one.
 #[test]
 fn contract_by_an_unknown_upgrade_refuses_a_rollback() {
