@@ -6,7 +6,7 @@ use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{Phase, RollbackStep};
-use tidegate_proto::{Key, Revision};
+use tidegate_proto::{Key, Revision, Value};
 
 /// In the roll, and nothing is ordered out yet. One must stay, and one may be out.
 fn rolling(nodes: usize) -> World {
@@ -210,16 +210,19 @@ fn overdue_rollback_moves_ready_ones_that_answer_no_200() {
         |world: &World| matches!(world.phase(), Phase::RollingBack { step: RollbackStep::Move, .. });
     world.until("instances go back", is_moving);
     (0..4).for_each(|n| reports(&mut world, n, Step::Serving, Rotation::Unknown, Health::Healthy));
-    let at_rest = world.run();
-    assert_eq!(world.versions(), [2; 4], "capacity holds them");
-    let reasons = &at_rest.waiting[&upgrade_id()];
-    assert!(reasons.iter().any(|reason| reason.kind() == "capacity"), "{reasons:?}");
-    for _ in 0..200 {
-        world.stalled_ms = 10 * 60 * 1000;
+    let drained = |world: &World| (0..4).filter(|n| is_drained(world, *n)).collect::<Vec<_>>();
+    for _ in 0..5 {
         world.turn();
-        let out = (0..4).filter(|n| world.agents[&node(*n)].report.step != Step::Serving).count();
-        assert!(out <= 1, "one at a time");
-        world.agents_step();
+        assert_eq!(drained(&world), [0; 0], "capacity holds them");
     }
-    assert_eq!(world.versions(), [1; 4]);
+    world.stalled_ms = 10 * 60 * 1000;
+    world.turn();
+    let [first] = drained(&world)[..] else { panic!("one at a time: {:?}", drained(&world)) };
+    let directive = Key::Directive(service(), node(first));
+    let obeyed = Revision(world.store.keys[&directive].1);
+    world.agents.get_mut(&node(first)).unwrap().report.generation = obeyed;
+    reports(&mut world, first, Step::Drained { forced: false }, Rotation::Out, Health::Healthy);
+    world.turn();
+    let Value::Directive(now) = &world.store.keys[&directive].0 else { panic!("it is no directive") };
+    assert_eq!(now.body.disposition, Disposition::Replace { release: release(1) });
 }
