@@ -37,6 +37,8 @@ pub enum RollGate {
 }
 
 const AGENTS: &str = "the agents";
+const REST_ENDS: &str =
+    "the coordinator; or, where this recurs, a person, who corrects instances whose health goes up and down";
 
 pub(super) fn retry(id: &UpgradeId, node: &NodeId) -> String {
     format!("tidegate upgrade retry {id} {node}")
@@ -114,11 +116,10 @@ impl RollGate {
                 AGENTS,
             )
             .timeout(format!("{rest} after the decline the instance is ordered again")),
-            Self::Recalled { nodes, rest } => Description::new(
-                format!("ordered back into rotation a short time ago: {nodes}"),
-                "the coordinator; or, where this recurs, a person, who corrects instances whose health goes up and down",
-            )
-            .timeout(format!("{rest} after the last order to go back the next instance is drained")),
+            Self::Recalled { nodes, rest } => {
+                Description::new(format!("ordered back into rotation a short time ago: {nodes}"), REST_ENDS)
+                    .timeout(format!("{rest} after the last order to go back the next instance is drained"))
+            }
             Self::Failed { node, why } => Description::new(
                 format!("{node} failed: {why}"),
                 "a person, who corrects the instance on that node; it is not retried automatically",
