@@ -13,7 +13,7 @@ const START_ANOTHER: [&str; 2] = ["start the release of `from` there", "]: start
 
 impl World {
     /// Where a node came back after the upgrade of a service at a version that may not run any more, or nothing runs there, or
-    /// what never answers and no journal or store knows, an operator reinstalls it with the lowest that runs and may run.
+    /// what never answers and no component replaces, an operator reinstalls it with the lowest that runs and may run.
     pub(super) fn reinstall(&mut self, service: usize) {
         let now = self.testbed.now();
         let admitted = {
@@ -30,8 +30,9 @@ impl World {
                 self.scenario.services[service].nodes.iter().filter(|node| self.agents[**node].is_some());
             let slots = nodes.filter_map(|node| Some((*node, state.slots.get(&(service, *node))?)));
             let stands = |slot: &Slot| slot.alive(now).is_none_or(|run| run.is.version < *admitted.start());
-            let forgot = |node: &usize| self.store_lost && state.facts.journals_lost.contains_key(node);
-            let slots = slots.filter(|(n, slot)| stands(slot) || forgot(n) && slot.never_answers(now));
+            let forgot = |node: &usize| state.facts.journals_lost.contains_key(node);
+            let stays = |n: &usize, slot: &Slot| self.store_lost && never_replaced(slot, forgot(n), now);
+            let slots = slots.filter(|(n, slot)| stands(slot) || stays(n, slot));
             slots.map(|(node, _)| node).collect()
         };
         for node in too_old {
@@ -93,6 +94,13 @@ impl World {
     }
 }
 
+/// Whether what runs never answers, and no component replaces it once the store is lost: its agent has lost its journal, or
+/// the node joined with it, so that the journal has no former release.
+fn never_replaced(slot: &Slot, journal_lost: bool, now: u64) -> bool {
+    let joined_with_it = slot.alive(now).is_some_and(|run| slot.came_with.as_ref() == Some(&run.tag));
+    slot.never_answers(now) && (journal_lost || joined_with_it)
+}
+
 /// Whether another release is installed there, of another version or one that does not work, and is out of rotation. What a
 /// person put there for a while is not installed.
 fn is_to_be_replaced(slot: &Slot, former: &str, releases: &BTreeMap<String, Behaviour>) -> bool {
@@ -107,7 +115,23 @@ fn is_to_be_replaced(slot: &Slot, former: &str, releases: &BTreeMap<String, Beha
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::slot::HookRun;
+    use crate::simulate::slot::{HookRun, Running};
+
+    #[test]
+    fn newcomer_that_never_answers_has_no_former_release() {
+        let never_starts = Behaviour { starts: false, ..Behaviour::good(2, 600) };
+        let replaced = |is: &Behaviour, came_with: Option<&str>, journal_lost: bool| {
+            let run =
+                Running { tag: "pantry-2".to_owned(), is: is.clone(), since: 0, pid: 1, put_back: false };
+            let came_with = came_with.map(str::to_owned);
+            !never_replaced(&Slot { running: Some(run), came_with, ..Slot::default() }, journal_lost, 9_000)
+        };
+        assert!(!replaced(&never_starts, Some("pantry-2"), false), "its node joined with it");
+        assert!(!replaced(&never_starts, None, true), "its agent has lost its journal");
+        assert!(replaced(&never_starts, None, false), "its agent has the former release");
+        assert!(replaced(&never_starts, Some("pantry-1"), false), "its node joined with the former release");
+        assert!(replaced(&Behaviour::good(2, 600), Some("pantry-2"), true), "it answers");
+    }
 
     #[test]
     fn only_a_wrong_release_out_of_rotation_is_replaced() {
