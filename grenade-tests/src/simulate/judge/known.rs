@@ -26,14 +26,17 @@ impl Facts {
 
     /// Whether an agent alone, without an order, refuses what came into rotation outside the window: after the window was set,
     /// or after it had been out by itself, as its agent may still know it. What was there before, or for longer than its agent
-    /// needs to see it, stays until it is drained; what heeds no disable-file goes once it does.
+    /// needs to see it, stays until it is drained; what heeds no disable-file goes once it does. What no store has ever admitted
+    /// is not let in by its agent: it goes once that can read the window and put a disable-file.
     pub(super) fn is_refused_alone(&self, (at, slot): (At, &Slot), now: u64) -> bool {
         let window = self.services.get(at.0).and_then(|service| service.windows.last());
         let came_after = slot.came_at > window.map_or(0, |(since, ..)| *since);
         let had_failed = matches!(slot.out_before, Some((_, Cause::Misfortune(_))));
         let heeds_at = slot.hiccups.get(&Hiccup::Heedless).copied().unwrap_or(0);
         let is_seen = now >= slot.came_at.max(heeds_at) + SEEN;
-        (came_after || had_failed) && !is_seen && !self.ordered_out.contains_key(&at)
+        let was_out_of_reach = !self.silent.is_known(at) && self.is_kept_from_reporting(at, now);
+        let is_refused = was_out_of_reach || (came_after || had_failed) && !is_seen;
+        is_refused && !self.ordered_out.contains_key(&at)
     }
 
     /// Whether the agent of an instance lied after its release began to run there, or so short a time before that what was begun
@@ -164,6 +167,51 @@ mod tests {
         assert!(is_refused(30_000, Some(60_001 - SEEN)), "it went out by the file that was there");
         assert!(!is_refused(30_000, Some(60_000 - SEEN)), "it has heeded for long enough");
         assert!(!is_refused(20_000, Some(60_000)), "it was there before the window");
+    }
+
+    /// A node joins while its agent is cut off. A rollback moves the window, and the only other instance fails.
+    #[test]
+    fn unadmitted_newcomer_is_refused_once_its_agent_can() {
+        let broken = |change: fn(&mut Facts)| {
+            let mut judged = facts(|service| {
+                (service.instances, service.min_in_service) = (2, 1);
+                service.windows = vec![(0, 1, 2), (20_000, 1, 1)];
+            });
+            judged.agents_cut.insert(PLACE.1, 60_001 - SEEN);
+            change(&mut judged);
+            let refused = Slot { came_at: 30_000, out: Some((60_000, Cause::Order)), ..release(None) };
+            let failed = Slot { out: Some((10_000, Cause::Misfortune("its health"))), ..release(None) };
+            judged.taken_out(60_000, PLACE, &[(PLACE, refused), ((0, 1), failed)].into(), "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(|_| ()), None, "its agent alone refuses it");
+        let came_before = |judged: &mut Facts| judged.services[0].windows.push((40_000, 1, 1));
+        assert_eq!(broken(came_before), None, "it came in before the window was set");
+        let away: [fn(&mut Facts); 2] = [
+            |judged| judged.agents_stalled = std::mem::take(&mut judged.agents_cut),
+            |judged| {
+                judged.agents_cut.clear();
+                judged.disks_full.insert(PLACE.1, 60_001 - SEEN - 5_000);
+            },
+        ];
+        for change in away {
+            assert_eq!(broken(change), None, "its agent was stopped, or its disk was full");
+        }
+        let others: [(&str, fn(&mut Facts)); 5] = [
+            ("it has reached the store for long enough", |judged| {
+                judged.reconnected(PLACE.1, 60_000 - SEEN);
+            }),
+            ("a store has admitted it", |judged| judged.silent.admitted(PLACE, 0)),
+            ("a store that was lost has admitted it", |judged| {
+                judged.silent.admitted(PLACE, 0);
+                judged.silent.begin_again();
+            }),
+            ("an order takes it out", |judged| judged.directs(PLACE, &Disposition::Drain, 59_990)),
+            ("the window admits it", |judged| judged.services[0].windows.push((40_000, 1, 2))),
+        ];
+        for (why, other) in others {
+            assert_eq!(broken(other), Some(4), "{why}");
+        }
     }
 
     #[test]
