@@ -138,6 +138,7 @@ impl ServiceFacts {
 
 #[cfg(test)]
 mod tests {
+    use super::super::SEEN;
     use super::*;
     use crate::simulate::slot::{At, Cause, Slot};
     use tidegate_proto::record::directive::Disposition;
@@ -189,6 +190,35 @@ mod tests {
         assert_eq!(broken_in_a_copy(without_journal), [2], "its agent obeys no former window");
         let outside_both = |judged: &mut Facts| judged.services[0].former = Some((u64::MAX, vec![3..=3]));
         assert_eq!(broken_in_a_copy(outside_both), [2], "the former window did not admit it");
+    }
+
+    /// The copy has an admission of the instance. Its agent did not run as the copy took the place of the store, and is started
+    /// without its journal.
+    #[test]
+    fn agent_without_journal_hides_nothing_before_it_reads_a_copy() {
+        let started = |at: u64, change: fn(&mut Facts)| {
+            broken_in_a_copy(|judged| {
+                judged.silent.admitted(PLACE, 0);
+                judged.agent_ended(PLACE.1, 20_000);
+                judged.agent_started(PLACE.1, at);
+                judged.starts_without_journal(PLACE);
+                change(judged);
+            })
+        };
+        let none = Vec::<u8>::new();
+        assert_eq!(started(60_001 - SEEN, |_| ()), none, "its agent cannot have hidden it yet");
+        assert_eq!(started(60_000 - SEEN, |_| ()), [2], "its agent has had time to hide it");
+        let others: [(&str, fn(&mut Facts)); 2] = [
+            ("the former window did not admit it", |judged| {
+                judged.services[0].former = Some((u64::MAX, vec![3..=3]));
+            }),
+            ("the copy was reconciled long before", |judged| {
+                judged.services[0].is_obeyed_again(60_000 - OLD);
+            }),
+        ];
+        for (why, other) in others {
+            assert_eq!(started(60_001 - SEEN, other), [2], "{why}");
+        }
     }
 
     /// The rules that are broken where the only instance of a service is drained on behalf of this upgrade, and is stopped after
