@@ -89,6 +89,28 @@ fn one_that_flaps_while_verified_is_not_drained_last() {
     assert!(is_drained(&world, first), "the other one answers 200");
 }
 
+/// It was verified, its health URL flaps, and it did not answer 200 in its last looks. Nothing runs on another one.
+#[test]
+fn one_that_flaps_is_drained_after_one_that_answers_nothing() {
+    let mut world = rolling(3);
+    let verified = |world: &World| (0..3).find(|n| world.agents[&node(*n)].report.step == Step::Verifying);
+    world.until("one is verified", |world| verified(world).is_some());
+    let first = verified(&world).unwrap();
+    world.roll_back();
+    let is_moving =
+        |world: &World| matches!(world.phase(), Phase::RollingBack { step: RollbackStep::Move, .. });
+    world.until("instances go back", is_moving);
+    let dead = (first + 1) % 3;
+    world.agents.get_mut(&node(dead)).unwrap().report.version = None;
+    reports(&mut world, dead, Step::Serving, Rotation::Unknown, Health::Unhealthy);
+    reports(&mut world, first, Step::Serving, Rotation::Unknown, Health::Unhealthy);
+    for _ in 0..5 {
+        world.turn();
+        assert!(!is_drained(&world, first), "it may serve");
+    }
+    assert!(is_drained(&world, dead), "it answers nothing, so it goes first");
+}
+
 /// Its directive was restored while it was unhealthy, or a person retried it. Its agent obeys it as a new order, and has not put
 /// the disable-file yet.
 #[test]

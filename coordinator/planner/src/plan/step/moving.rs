@@ -107,7 +107,7 @@ pub(super) fn move_instances<'a>(
         if under_way.moving() > 0 {
             budget.set_overdue(false);
         }
-        let unhealthy = under_way.unhealthy.iter().copied().chain(exposed(moving, Standing::Unhealthy));
+        let unhealthy = || under_way.unhealthy.iter().copied().chain(exposed(moving, Standing::Unhealthy));
         let label = draft.spec().failure_domain.clone();
         let (begin, held) = begin(moving, &mut budget, label.as_deref(), unhealthy, candidates);
         let rest = rest(moving.moment, moving.service).filter(|_| !begin.is_empty());
@@ -137,7 +137,8 @@ pub(super) fn begin_with_the_move<'a>(
     }
     let mut budget = Budget::of(moving.service, draft.spec());
     let label = draft.spec().failure_domain.clone();
-    let unhealthy = moving.service.each_standing(Standing::Unhealthy, moving.up_to + 1);
+    let (service, up_to) = (moving.service, moving.up_to + 1);
+    let unhealthy = || service.each_standing(Standing::Unhealthy, up_to);
     let (begin, _) = begin(moving, &mut budget, label.as_deref(), unhealthy, candidates);
     draft.order_out_with_the_move(&begin, &moving.releases, "drain", "the budget allows it");
 }
@@ -203,12 +204,12 @@ fn has_arrived(instance: &Instance, moving: &Moving<'_>) -> bool {
 }
 
 /// Takes from the unhealthy ones and then from the candidates what the budget allows; answers whether it held back all
-/// that could go.
-fn begin<'a>(
+/// that could go. Of the unhealthy ones, those that answer nothing go first: one whose health flaps serves in between.
+fn begin<'a, I: Iterator<Item = &'a Instance>>(
     moving: &Moving<'a>,
     budget: &mut Budget,
     label: Option<&str>,
-    unhealthy: impl Iterator<Item = &'a Instance>,
+    unhealthy: impl Fn() -> I,
     candidates: impl Iterator<Item = &'a Instance>,
 ) -> (Vec<Order<'a>>, bool) {
     const MOST: usize = super::super::draft::BATCH;
@@ -216,6 +217,8 @@ fn begin<'a>(
     const MOST_UNHEALTHY: usize = MOST / 3;
     let mut orders = Vec::new();
     let mut held = false;
+    let by_answer = |nothing: bool| unhealthy().filter(move |i| i.answers_nothing() == nothing);
+    let unhealthy = by_answer(true).chain(by_answer(false));
     let unhealthy = unhealthy.filter(|i| !i.is_coming() && !has_arrived(i, moving));
     for instance in unhealthy.filter(|i| moving.begins_with(i)) {
         if orders.len() == MOST_UNHEALTHY || held && budget.is_spent_for_unhealthy() {
