@@ -209,6 +209,10 @@ impl Run<'_, '_> {
             history::finish_entry(&mut leader.session, &entry, &term).await?;
             done += 1;
         }
+        // The job may have been stopped since they began: an instance that uses what they remove may have reported.
+        if leader.cancel.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
         leader.commit(&format!("{phase} steps")).await?;
         Ok(done)
     }

@@ -1,6 +1,6 @@
 //! The way of a schema through its phases, and back.
 
-on_both! { to_the_end, there_and_back, the_old_version_writes_on_while_all_comes_and_goes, old_and_new_at_once, fill_refuses_a_key_that_is_null, an_undo_follows_an_expand_that_was_cut_off, contract_needs_its_order_and_its_recheck, rows_that_come_after_the_fill_are_filled_before_contract, rows_that_no_step_fills_are_named, status_by_history_counts_no_rows }
+on_both! { to_the_end, there_and_back, the_old_version_writes_on_while_all_comes_and_goes, old_and_new_at_once, fill_refuses_a_key_that_is_null, an_undo_follows_an_expand_that_was_cut_off, contract_needs_its_order_and_its_recheck, cancelled_transaction_is_not_committed, rows_that_come_after_the_fill_are_filled_before_contract, rows_that_no_step_fills_are_named, status_by_history_counts_no_rows }
 
 mod story {
     use crate::support::*;
@@ -265,6 +265,27 @@ mod story {
         engine.undo(&set, &term(1), &watch, &cancel).await.unwrap();
         engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
         engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        assert!(client.try_run("SELECT is_public FROM images").await.is_err());
+    }
+
+    pub(super) async fn cancelled_transaction_is_not_committed(database: Database) {
+        let database = database.seeded(100).await;
+        let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
+        let (watch, cancel) = (watcher(), patient());
+        engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+        engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        // The second time it is asked is after the last look at the token before the first transaction.
+        let (asked, stop) = (AtomicU32::new(0), patient());
+        let stops = || {
+            if asked.fetch_add(1, Ordering::Relaxed) == 1 {
+                stop.cancel();
+            }
+            async { Ok::<(), String>(()) }.boxed()
+        };
+        let error = engine.contract(&set, &term(1), &proof(), &stops, &watch, &stop).await.unwrap_err();
+        assert!(matches!(error, Error::Cancelled), "{error}");
+        client.run("SELECT is_public FROM images").await;
         engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
         assert!(client.try_run("SELECT is_public FROM images").await.is_err());
     }
