@@ -3,9 +3,9 @@
 pub mod below;
 
 use super::description::{Description, Waits, first};
-use super::roll::failed_or_skipped;
+use super::roll::{RollGate, failed_or_skipped};
 use super::{Answer, Reason};
-use crate::fleet::{Instance, Known, Sample, ServiceFleet, moved_from};
+use crate::fleet::{Instance, Known, Sample, ServiceFleet, Standing, moved_from};
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::upgrade::{Phase, RollbackStep};
@@ -116,6 +116,7 @@ pub(crate) fn all_at(view: &View<'_>, version: ServiceVersion) -> Answer {
     if service.is_empty() {
         answer.and(Answer::from(Reason::from(VersionGate::NoInstances { service: name() })));
     }
+    answer.and(none_held_by_cordon(service, version, moved_from));
     let is_elsewhere = |node: &_| {
         let instance = service.get(node).filter(|instance| instance.counts());
         instance.is_some_and(|i| {
@@ -129,6 +130,17 @@ pub(crate) fn all_at(view: &View<'_>, version: ServiceVersion) -> Answer {
     };
     answer.reasons.extend(failed_or_skipped(view.exceptions(), is_elsewhere));
     answer
+}
+
+/// Whether no cordon keeps an instance from being moved to the version. One that is under an order is named with that order.
+fn none_held_by_cordon(
+    service: &ServiceFleet,
+    version: ServiceVersion,
+    moved_from: Option<&ReleaseTag>,
+) -> Answer {
+    let cordoned = service.each_standing(Standing::Cordoned, u32::MAX);
+    let held = cordoned.filter(|i| i.known() != Known::At(version) || i.is_unreplaced(moved_from));
+    Answer::of_any(Sample::counted(held.map(|i| &i.node)), |nodes| RollGate::Maintenance { nodes })
 }
 
 /// Whether a skip or a failure keeps an instance whose version is not known from being moved in this phase. What one that

@@ -1,5 +1,5 @@
-//! An instance whose running version is not known, and which a skip or a failure keeps from being moved: the reasons name
-//! the command that has it moved.
+//! An instance whose running version is not known, and which a skip, a failure or a cordon keeps from being moved: the
+//! reasons name the command that has it moved.
 
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
@@ -31,7 +31,15 @@ fn retry(world: &mut World, n: usize) {
 
 /// Whether the reasons name the retry of an instance.
 fn names_retry(plan: &Plan, n: usize) -> bool {
-    let command = format!("tidegate upgrade retry u1 n{n}");
+    names(plan, &format!("tidegate upgrade retry u1 n{n}"))
+}
+
+/// Whether the reasons name the uncordon of a node.
+fn names_uncordon(plan: &Plan, n: usize) -> bool {
+    names(plan, &format!("tidegate fleet uncordon n{n}, or remove the disable-file there"))
+}
+
+fn names(plan: &Plan, command: &str) -> bool {
     let reasons = &plan.waiting[&upgrade_id()];
     let mut steps = reasons.iter().filter_map(|r| r.explained(Waits::Upgrade(&upgrade_id())).next_step);
     steps.any(|step| step == command)
@@ -129,4 +137,45 @@ fn unknown_version_after_failed_return_is_named_with_retry() {
     let last = world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
     assert_eq!(world.versions(), [1; 3]);
+}
+
+/// A world in remove, in which a person has cordoned a node since its instance was moved.
+fn in_remove_with_a_cordoned_node(n: usize) -> World {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"strategy": "immediate", "min_in_service": 0, "max_unavailable": 2}))).unwrap();
+    world.until("remove", |world| world.phase() == Phase::Remove);
+    let cordon = ask::cordon(world.store.fleet(), &world.moment(), &node(n), &asker()).unwrap();
+    carry_out(&mut world, &cordon);
+    world
+}
+
+/// Its agent has lost its journal while nothing ran: only an order to run a release starts it.
+#[test]
+fn unknown_version_on_cordoned_node_is_named_with_uncordon() {
+    let mut world = in_remove_with_a_cordoned_node(1);
+    ends(&mut world, 1, |report| {
+        (report.release, report.release_digest) = (None, None);
+        report.answers = Some("nothing listens".into());
+    });
+    let at_rest = world.run();
+    assert_eq!(world.phase(), Phase::Remove, "{:?}", at_rest.waiting);
+    assert!(names_uncordon(&at_rest, 1), "{:?}", at_rest.waiting);
+    let uncordon = ask::uncordon(world.store.fleet(), &world.moment(), &node(1), &asker()).unwrap();
+    carry_out(&mut world, &uncordon);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 3]);
+}
+
+/// A person has put the former version back there.
+#[test]
+fn former_version_on_cordoned_node_is_named_with_uncordon() {
+    let mut world = in_remove_with_a_cordoned_node(1);
+    let agent = world.agents.get_mut(&node(1)).unwrap();
+    agent.release = release(1);
+    agent.report.version = Some(release(1).version);
+    world.publish(&node(1));
+    let at_rest = world.run();
+    assert_eq!(world.phase(), Phase::Remove, "{:?}", at_rest.waiting);
+    assert!(names_uncordon(&at_rest, 1), "{:?}", at_rest.waiting);
 }
