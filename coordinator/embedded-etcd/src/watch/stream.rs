@@ -12,7 +12,10 @@ use std::{
 
 use etcd_client::proto::{PbWatchRequest, PbWatchRequestUnion, PbWatchResponse};
 use futures::Stream;
-use tokio::{sync::mpsc, time::MissedTickBehavior};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::MissedTickBehavior,
+};
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -63,17 +66,7 @@ pub(crate) async fn run(
     outbox: Outbox,
     stop: CancellationToken,
 ) {
-    let (stream, wake) = engine.durable().hub().open_stream();
-    let mut session = Session {
-        engine,
-        outbox,
-        stream,
-        watches: BTreeMap::new(),
-        next_id: 0,
-        backlog: VecDeque::new(),
-        progress_asked: false,
-        notified: HashSet::new(),
-    };
+    let (mut session, wake) = Session::open(engine, outbox);
     let mut progress = tokio::time::interval(PROGRESS);
     progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
     progress.reset();
@@ -109,6 +102,15 @@ pub(crate) async fn run(
 }
 
 impl Session {
+    /// A stream without watches, and what wakes it.
+    fn open(engine: Arc<Engine>, outbox: Outbox) -> (Self, Arc<Notify>) {
+        let (stream, wake) = engine.durable().hub().open_stream();
+        let (watches, backlog, notified) = (BTreeMap::new(), VecDeque::new(), HashSet::new());
+        let session =
+            Self { engine, outbox, stream, watches, next_id: 0, backlog, progress_asked: false, notified };
+        (session, wake)
+    }
+
     async fn send(&self, message: PbWatchResponse) -> Result<(), Gone> {
         self.outbox.send(Ok(message)).await.map_err(|_| Gone)
     }
@@ -295,18 +297,9 @@ mod tests {
         let store = Embedded::in_memory();
         let mut client = store.client().await.unwrap();
         let engine = Arc::clone(store.engine());
-        let (stream, _) = engine.durable().hub().open_stream();
         let (outbox, mut messages) = mpsc::channel(1);
-        let mut session = Session {
-            engine,
-            outbox,
-            stream,
-            watches: BTreeMap::new(),
-            next_id: 0,
-            backlog: VecDeque::new(),
-            progress_asked: true,
-            notified: HashSet::new(),
-        };
+        let (mut session, _) = Session::open(engine, outbox);
+        session.progress_asked = true;
         let subscription = Subscription {
             id: 1,
             range: watched_range(b"key", b""),

@@ -1,5 +1,5 @@
-//! Orders that were withdrawn before anything was stopped. Where health goes up and down, the next order at once would be
-//! withdrawn at once, and so on without an end: a service rests after a recall, and takes none out.
+//! Orders back into rotation, most of them for want of capacity. Where health goes up and down, the next drain at once would
+//! be withdrawn at once, and so on without an end: a service rests after such an order, and takes none out.
 
 use super::declined::REST;
 use crate::fleet::{Sample, ServiceFleet};
