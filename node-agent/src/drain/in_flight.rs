@@ -4,6 +4,7 @@ use crate::config::settings::InFlight;
 use crate::directive::seen::InFlight as Seen;
 use crate::fetch;
 use crate::host::{Host, NoAnswer};
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// The kernel's word for an established connection in its tables.
@@ -31,15 +32,20 @@ pub async fn connections(port: u16) -> Option<u32> {
     Some(established(&four, port).saturating_add(established(&six, port)))
 }
 
-/// Counts the established connections of a local port in the kernel's table.
+/// Counts the established connections of a local port in the kernel's table. While other connections come and go, the
+/// kernel may list one several times: each pair of addresses counts once.
 fn established(table: &str, port: u16) -> u32 {
     let ours = format!(":{port:04X}");
-    let lines = table.lines().skip(1).filter(|line| {
-        let mut fields = line.split_whitespace().skip(1);
-        let local = fields.next().is_some_and(|local| local.ends_with(&ours));
-        local && fields.nth(1) == Some(ESTABLISHED)
-    });
-    u32::try_from(lines.count()).unwrap_or(u32::MAX)
+    let pairs: HashSet<_> =
+        table.lines().skip(1).filter_map(pair).filter(|(local, _)| local.ends_with(&ours)).collect();
+    u32::try_from(pairs.len()).unwrap_or(u32::MAX)
+}
+
+/// The addresses of both ends, where the line is of an established connection.
+fn pair(line: &str) -> Option<(&str, &str)> {
+    let mut fields = line.split_whitespace().skip(1);
+    let (local, remote) = (fields.next()?, fields.next()?);
+    (fields.next()? == ESTABLISHED).then_some((local, remote))
 }
 
 #[cfg(test)]
@@ -47,18 +53,51 @@ mod tests {
     use super::*;
     use crate::machine::Machine;
     use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
 
+    /// The kernel's table as it was read while connections of other ports came and went, without the columns that follow.
+    const TABLE: &str = "
+  sl  local_address rem_address   st
+   0: 0100007F:1F90 00000000:0000 0A
+   1: 0100007F:1F90 0100007F:C350 01
+   2: 0100007F:C350 0100007F:1F90 01
+   3: 0100007F:1F90 0100007F:C351 01
+   4: 0100007F:1F90 0100007F:C350 01
+   5: 0100007F:1F90 0100007F:C352 06
+   6: 0100007F:1F91 0100007F:C353 01
+";
+
+    #[test]
+    fn connection_that_the_kernel_lists_twice_counts_once() {
+        let table = TABLE.trim_start_matches('\n');
+        assert_eq!(established(table, 8080), 2);
+        assert_eq!(established(table, 8081), 1);
+        assert_eq!(established(table, 8082), 0);
+    }
+
+    /// Another process may connect to this port for a moment, where it asks a port that was free before.
     #[tokio::test]
     async fn established_connections_of_the_port_are_counted() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let how = InFlight::Tcp(port);
-        let limit = Duration::from_secs(5);
-        assert_eq!(count(&Machine, &how, limit).await, Seen::Counted(0));
+        comes_to(port, 0).await;
         let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let (server, _) = listener.accept().unwrap();
-        assert_eq!(count(&Machine, &how, limit).await, Seen::Counted(1));
+        comes_to(port, 1).await;
         drop((client, server));
-        assert_eq!(count(&Machine, &how, limit).await, Seen::Counted(0));
+        comes_to(port, 0).await;
+    }
+
+    async fn comes_to(port: u16, expected: u32) {
+        let limit = Duration::from_secs(5);
+        let until = Instant::now() + limit;
+        loop {
+            let seen = count(&Machine, &InFlight::Tcp(port), limit).await;
+            if seen == Seen::Counted(expected) {
+                return;
+            }
+            assert!(Instant::now() < until, "{seen:?} and not {expected} for {limit:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 }
