@@ -32,8 +32,8 @@ pub enum RollGate {
     Recalled { nodes: Sample, rest: Span },
     Failed { node: NodeId, why: String },
     Skipped { nodes: Sample },
-    EmptyWave { wave: u32 },
-    Stalled { for_ms: u64, deadline: Span, out: Causes },
+    EmptyWave { wave: u32, rollback_path: bool },
+    Stalled { for_ms: u64, deadline: Span, out: Causes, rollback_path: bool },
 }
 
 const AGENTS: &str = "the agents";
@@ -131,25 +131,43 @@ impl RollGate {
             )
             .next_step(first(nodes).and_then(|node| waits.upgrade(|id| retry(id, node))))
             .timeout(MANUAL),
-            Self::EmptyWave { wave } => Description::new(
-                format!("wave {} has no instance left that could be verified at the new version", wave + 1),
-                "a person, who corrects and retries an instance of the wave, or rolls back",
-            )
-            .next_step(waits.upgrade(rollback)),
-            Self::Stalled { for_ms, deadline, out } => {
-                let time = Span::from_millis(for_ms / 1000 * 1000);
-                Description::new(
-                    format!(
-                        "no instance became healthy for {time} (progress deadline {deadline}){}",
-                        besides(out)
-                    ),
-                    "the instances that are named; or a person, who rolls back",
-                )
-                .next_step(waits.upgrade(rollback))
-                .timeout("passed: the spec's failures.then ignores unreachable instances")
+            Self::EmptyWave { wave, rollback_path } => empty_wave(*wave, *rollback_path, waits),
+            Self::Stalled { for_ms, deadline, out, rollback_path } => {
+                stalled((*for_ms, *deadline), out, *rollback_path, waits)
             }
         }
     }
+}
+
+fn empty_wave(wave: u32, rollback_path: bool, waits: Waits<'_>) -> Description {
+    let blocked_on =
+        format!("wave {} has no instance left that could be verified at the new version", wave + 1);
+    if rollback_path {
+        let owner = "a person, who corrects and retries an instance of the wave, or rolls back";
+        return Description::new(blocked_on, owner).next_step(waits.upgrade(rollback));
+    }
+    // The reasons beside it name which instances can be retried.
+    Description::new(blocked_on, "a person, who corrects and retries an instance of the wave")
+}
+
+fn stalled(
+    (for_ms, deadline): (u64, Span),
+    out: &Causes,
+    rollback_path: bool,
+    waits: Waits<'_>,
+) -> Description {
+    let time = Span::from_millis(for_ms / 1000 * 1000);
+    let blocked_on =
+        format!("no instance became healthy for {time} (progress deadline {deadline}){}", besides(out));
+    let (owner, next_step) = match rollback_path {
+        true => ("the instances that are named; or a person, who rolls back", waits.upgrade(rollback)),
+        false => {
+            ("the instances that are named; or a person, who corrects them", recovery_command(waits, out))
+        }
+    };
+    Description::new(blocked_on, owner)
+        .next_step(next_step)
+        .timeout("passed: the spec's failures.then ignores unreachable instances")
 }
 
 pub(super) fn rollback(id: &UpgradeId) -> String {

@@ -1,16 +1,16 @@
 //! What may be out at once, and how many failures are allowed.
 
-use crate::sim::{World, node, release, service, spec, upgrade_id};
+use crate::sim::{World, binding, node, release, service, spec, upgrade_id};
 use crate::stragglers::nothing_runs;
 use serde_json::json;
 use std::collections::BTreeSet;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::gate::{BudgetGate, RollGate};
+use tidegate_planner::gate::{BudgetGate, RollGate, Waits};
 use tidegate_planner::{Plan, Reason, Sample};
 use tidegate_proto::Key;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::report::{Health, Rotation, Step};
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
 
 fn reasons(plan: &Plan) -> &[Reason] {
     plan.waiting.get(&upgrade_id()).map_or(&[], Vec::as_slice)
@@ -127,7 +127,8 @@ fn wave_without_a_verified_instance_has_not_passed() {
     let last = world.run();
     assert_eq!(world.phase(), Phase::Roll { wave: 0 });
     assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1, "one was touched");
-    assert!(reasons(&last).contains(&Reason::Roll(RollGate::EmptyWave { wave: 0 })), "{:?}", last.waiting);
+    let empty = Reason::Roll(RollGate::EmptyWave { wave: 0, rollback_path: true });
+    assert!(reasons(&last).contains(&empty), "{:?}", last.waiting);
 }
 
 /// One that was taken out falls silent, and the progress deadline passes.
@@ -182,6 +183,35 @@ fn silent_instance_is_failure_unless_spec_ignores_it() {
     assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", world.phase());
     let reported: Vec<&str> = reasons(&plan).iter().map(Reason::kind).collect();
     assert!(reported.contains(&"silent") && reported.contains(&"stalled"), "{reported:?}");
+}
+
+/// Rows were migrated that the former version cannot read.
+#[test]
+fn held_roll_that_cannot_go_back_advises_no_rollback() {
+    let started = |mut change: serde_json::Value| {
+        change["schema"] = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry"});
+        let bound = SchemaBinding { old_reads_migrated: false, ..binding(MigrateOrder::BeforeRoll) };
+        let mut world = World::at_version_1(3);
+        world.start_bound(spec(change), bound).unwrap();
+        world
+    };
+    let mut broken = started(json!({"min_in_service": 1, "failures": {"tolerate": 3, "per_wave": 3}}));
+    broken.agents.values_mut().for_each(|agent| agent.broken_at = Some(2));
+    let empty = broken.run();
+    let mut silent = started(json!({"failures": {"ignore": ["unreachable"]}}));
+    one_falls_silent(&mut silent);
+    silent.stalled_ms = 10 * 60 * 1000;
+    let (_, stalled) = silent.turn();
+    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+    for (kind, world, plan) in [("empty-wave", broken, &empty), ("stalled", silent, &stalled)] {
+        let refused = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker);
+        assert!(refused.is_err(), "{kind}: {:?}", world.phase());
+        let explained = reasons(plan).iter().map(|reason| reason.explained(Waits::Upgrade(&upgrade_id())));
+        let explained: Vec<_> = explained.collect();
+        assert!(explained.iter().any(|reason| reason.kind == kind), "{explained:?}");
+        let advised: Vec<&str> = explained.iter().filter_map(|reason| reason.next_step.as_deref()).collect();
+        assert!(!advised.is_empty() && !advised.iter().any(|step| step.contains("rollback")), "{advised:?}");
+    }
 }
 
 /// An instance of the last wave that no order takes out, whose agent lost its journal while nothing ran there.

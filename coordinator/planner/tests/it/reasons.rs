@@ -123,10 +123,16 @@ fn in_the_roll() -> Vec<Reason> {
             node: node(1),
             why: format!("draining: requests in flight could not be counted after 30s; {MAY_HAVE_STOPPED}"),
         }),
-        Reason::Roll(RollGate::EmptyWave { wave: 0 }),
+        Reason::Roll(RollGate::EmptyWave { wave: 0, rollback_path: true }),
+        Reason::Roll(RollGate::EmptyWave { wave: 0, rollback_path: false }),
         Reason::Version(VersionGate::NoInstances { service: service() }),
-        Reason::Roll(RollGate::Stalled { for_ms: 600_000, deadline: DEADLINE, out: out() }),
+        stalled(true),
+        stalled(false),
     ]
+}
+
+fn stalled(rollback_path: bool) -> Reason {
+    Reason::Roll(RollGate::Stalled { for_ms: 600_000, deadline: DEADLINE, out: out(), rollback_path })
 }
 
 fn of_persons_schemas_and_releases() -> Vec<Reason> {

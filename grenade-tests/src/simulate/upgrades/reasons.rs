@@ -11,7 +11,7 @@ use crate::simulate::operator::{Command, Operator, within};
 use crate::simulate::scenario::UpgradePlan;
 use crate::simulate::sharing::Wanted;
 use crate::simulate::way_back::judge_refusal;
-use crate::simulate::world::World;
+use crate::simulate::world::{World, tag};
 use tidegate_planner::ask::RollbackBar;
 use tidegate_proto::wire::v1::ExplainUpgradeReply;
 
@@ -75,6 +75,11 @@ pub(super) async fn follow_reasons(
     let other = explained.reasons.iter().find(|reason| is_of_another_database(&reason.blocked_on));
     if let Some(reason) = other {
         restored(world, current, &reason.blocked_on).await;
+    }
+    // Where no rollback is advised, the release is corrected where it runs, before its instances are retried.
+    if explained.reasons.iter().any(|reason| reason.kind == "empty-wave" && reason.next_step.is_none()) {
+        let UpgradePlan { service, from, .. } = world.scenario.upgrades[current.plan];
+        world.testbed.correct(&tag(&world.scenario.services[service].name, from + 1));
     }
     for reason in &explained.reasons {
         let Some(next_step) = &reason.next_step else { continue };

@@ -3,6 +3,7 @@
 use super::RollGate;
 use crate::fleet::{Causes, ServiceFleet, Standing};
 use crate::gate::Reason;
+use crate::gate::person::rollback::begins;
 use crate::upgrade::View;
 use tidegate_proto::NodeId;
 use tidegate_proto::spec::IgnoredFailure;
@@ -53,5 +54,6 @@ pub(crate) fn is_overdue(view: &View<'_>) -> bool {
 /// That no instance became healthy within the deadline.
 pub(crate) fn stalled(view: &View<'_>, service: &ServiceFleet) -> Reason {
     let (for_ms, deadline) = (view.elapsed().stalled_ms, view.spec().health.progress_deadline);
-    RollGate::Stalled { for_ms, deadline, out: Causes::of(service.out()) }.into()
+    let rollback_path = begins(view, "").is_open;
+    RollGate::Stalled { for_ms, deadline, out: Causes::of(service.out()), rollback_path }.into()
 }

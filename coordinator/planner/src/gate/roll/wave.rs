@@ -3,6 +3,7 @@
 
 use super::{RollGate, failed_or_skipped, none_unstaged, unfit};
 use crate::fleet::{Causes, Instance, Sample, ServiceFleet, Standing};
+use crate::gate::person::rollback::begins;
 use crate::gate::{Answer, Reason, VersionGate};
 use crate::upgrade::View;
 use std::collections::BTreeSet;
@@ -68,7 +69,8 @@ pub(crate) fn verified(view: &View<'_>, service: &ServiceFleet, wave: u32) -> An
     if !is_empty || mutant::is("an-empty-wave-passes") {
         return Answer::open();
     }
-    let mut answer = Answer::from(Reason::from(RollGate::EmptyWave { wave }));
+    let rollback_path = begins(view, "").is_open;
+    let mut answer = Answer::from(Reason::from(RollGate::EmptyWave { wave, rollback_path }));
     let is_left = |node: &NodeId| service.standing_of(node).is_some_and(|(_, in_wave)| in_wave <= wave);
     answer.reasons.extend(failed_or_skipped(view.exceptions(), is_left));
     answer
