@@ -5,7 +5,7 @@ pub(crate) mod rollback;
 use super::description::{Description, MANUAL, Waits};
 use super::roll::{open_failures, open_stage_failures, rollback};
 use super::{Answer, Reason};
-use crate::upgrade::{View, rollback_path};
+use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::{Pause, SESSIONS};
@@ -121,7 +121,7 @@ pub(crate) fn paused(view: &View<'_>) -> Answer {
     let heeded = |pause: &&Pause| pause.who == "coordinator" || !mutant::is("persons-pause-is-not-heeded");
     let Some(pause) = view.upgrade.paused.as_ref().filter(heeded) else { return Answer::open() };
     let (who, why) = (pause.who.clone(), pause.why.clone());
-    let rollback_path = rollback_path(view, &why).is_ok();
+    let rollback_path = rollback::begins(view, &why).is_open;
     let mut answer = Answer::from(Reason::from(PersonGate::Paused { who, why, rollback_path }));
     answer.reasons.extend(open_failures(view.exceptions()));
     answer.reasons.extend(open_stage_failures(view));

@@ -126,6 +126,19 @@ fn storage_is_not_rolled_back_below_what_a_release_needs() {
     world.check_releases();
 }
 
+#[test]
+fn paused_upgrade_advises_no_rollback_below_a_need() {
+    let mut world = in_remove();
+    world.create(1, needs_2()).unwrap();
+    turn_of_stream(&mut world);
+    assert_eq!(world.need(), Some(2));
+    let pause = ask::pause(world.store.fleet(), &world.moment(), &upgrade_id(), &asker("let me look"));
+    assert!(world.store.commit(&pause.unwrap()));
+    let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    let explained = plan.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
+    assert_eq!(explained.next_step.as_deref(), Some("tidegate upgrade resume u1"));
+}
+
 /// A rollback would be refused: the release that needs the storage is of no use without its database.
 #[test]
 fn lost_schema_needed_by_release_starts_no_rollback() {
