@@ -8,7 +8,7 @@ use crate::gate::budget::capacity;
 use crate::gate::{Reason, ReleaseGate};
 use crate::moment::Moment;
 use crate::plan::{Draft, begin_rollback, plan};
-use crate::upgrade::phase::Refused;
+use crate::upgrade::phase::{Refused, gives_no_directives};
 use crate::upgrade::{View, rollback_path};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::budget::Budget;
@@ -381,13 +381,7 @@ fn taken_up(
 
 /// Refused in a phase in which instances get no directives.
 fn demand_orders(id: &UpgradeId, stored: &Stored<Upgrade>) -> Result<(), Refusal> {
-    let gives_none = match stored.phase {
-        Phase::Expand => true,
-        // After the roll, those that are elsewhere are moved beside the fill.
-        Phase::Migrate => stored.waves.is_none(),
-        _ => stored.former.is_none(),
-    };
-    if gives_none {
+    if gives_no_directives(stored) {
         return Err(Refusal::state(format!(
             "upgrade {id} is in {}: retry is not possible in this phase, in which instances get no directives",
             stored.phase

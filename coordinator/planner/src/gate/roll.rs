@@ -9,6 +9,7 @@ use super::version::VersionGate;
 use super::{Answer, Reason};
 use crate::fleet::{Causes, Exceptions, Instance, Known, Sample, ServiceFleet, Standing, target};
 use crate::upgrade::View;
+use crate::upgrade::phase::gives_no_directives;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::report::MAY_HAVE_STOPPED;
 use tidegate_proto::record::upgrade::{Phase, RollbackStep};
@@ -313,9 +314,11 @@ pub(crate) fn open_failures(exceptions: Exceptions<'_>) -> Vec<Reason> {
 }
 
 /// Those that could not stage or remove a release which the phase of the upgrade needs there, or gone: the same as where it
-/// is not paused. One whose failure is open is named with that.
+/// is not paused. One whose failure is open is named with that. In a phase without directives none can be retried.
 pub(crate) fn open_stage_failures(view: &View<'_>) -> Vec<Reason> {
-    let Some(service) = view.service() else { return Vec::new() };
+    let Some(service) = view.service().filter(|_| !gives_no_directives(view.upgrade)) else {
+        return Vec::new();
+    };
     let phase = &view.upgrade.phase;
     if matches!(phase, Phase::Stage | Phase::Roll { .. }) {
         let exceptions = view.exceptions();

@@ -17,7 +17,7 @@
 //! * An upgrade that is bound to a schema ends without contract only after a look at what it expanded: a store that was
 //!   restored may have an earlier phase than the database shows.
 
-use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, SchemaBinding};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, SchemaBinding, Upgrade};
 use tidegate_proto::{Digest, ServiceVersion, UpgradeId};
 
 /// What happened, and lets an upgrade move on.
@@ -95,6 +95,16 @@ pub enum Refused {
         /// What was said to have happened.
         happened: &'static str,
     },
+}
+
+/// Whether instances get no directives in the phase of an upgrade, so that none of them can be retried.
+pub(crate) fn gives_no_directives(upgrade: &Upgrade) -> bool {
+    match upgrade.phase {
+        Phase::Expand => true,
+        // After the roll, those that are elsewhere are moved beside the fill.
+        Phase::Migrate => upgrade.waves.is_none(),
+        _ => upgrade.former.is_none(),
+    }
 }
 
 /// Where a move leads.

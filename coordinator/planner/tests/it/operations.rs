@@ -317,6 +317,27 @@ fn paused_upgrade_names_failed_removal() {
     assert_eq!(*removal, Reason::Roll(RollGate::StageFailed { node: node(1), release: former, why }));
 }
 
+#[test]
+fn pause_names_no_failed_staging_where_retry_is_refused() {
+    let schema = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry"});
+    for phase in ["preflight", "expand", "migrate"] {
+        let mut world = World::at_version_1(3);
+        let change = json!({"schema": schema, "min_in_service": 1});
+        world.start_with_schema(spec(change), MigrateOrder::BeforeRoll);
+        world.until(phase, |world| world.phase().name().word() == phase);
+        let tag = crate::sim::release(2).tag;
+        let agent = world.agents.get_mut(&node(1)).unwrap();
+        agent.staged.retain(|release| release.tag != tag);
+        agent.report.stage_failures.insert(tag, "the disk is full".into());
+        world.publish(&node(1));
+        let reasons = reasons_when_paused(&mut world);
+        assert!(matches!(&reasons[..], [Reason::Person(PersonGate::Paused { .. })]), "{phase}: {reasons:?}");
+        let fleet = world.store.fleet();
+        let retry = ask::retry(fleet, &world.moment(), &upgrade_id(), &node(1), &asker("mended"));
+        assert!(retry.is_err(), "{phase}");
+    }
+}
+
 /// It joined after the last wave, nothing starts there, and its stage hook had put nothing in place.
 #[test]
 fn straggler_that_could_not_stage_is_named_and_retried() {
