@@ -11,7 +11,7 @@ mod verdict;
 pub(crate) use cut_off::has_begun;
 use cut_off::is_cut_off;
 pub use finding::Finding;
-use finding::{blocker, ended_by, has_form, warning};
+use finding::{blocker, ended_by, has_form, once_over, warning};
 
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, Known, NO_DOMAIN, ServiceFleet};
@@ -57,9 +57,9 @@ pub fn findings(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> V
     found.extend(versions(fleet, service, spec));
     found.extend(unknown::findings(fleet, service, spec));
     if is_cut_off(service, spec) {
-        found.extend(cut_off::findings(service, spec));
+        found.extend(cut_off::findings(fleet, service, spec));
     } else {
-        found.extend(hop(service, spec));
+        found.extend(hop(fleet, service, spec));
     }
     let forbidden = contracted::forbids(fleet, &spec.service, spec.from);
     found.extend(
@@ -99,9 +99,10 @@ fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> 
         Sample::counted(refused.map(|i| &i.node)),
         &format!(
             "refused by the window ({}; where no version inside it can serve, admit the one that is there: `tidegate \
-             fleet window {} --floor … --ceiling … --why …`)",
+             fleet window {} --floor … --ceiling … --why …`{})",
             ended_by(service.name(), "a version inside it"),
-            service.name()
+            service.name(),
+            once_over(fleet, service.name())
         ),
     );
     any(service.below(spec.from).sample(), &below(service, spec));
@@ -110,7 +111,7 @@ fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> 
             let how = ended_by(service.name(), "the release of `from`");
             any(service.above(spec.to).sample(), &format!("above `to` ({}) ({how}) on", spec.to));
         }
-        false => any(service.above(spec.from).sample(), &above(service, spec)),
+        false => any(service.above(spec.from).sample(), &above(fleet, service, spec)),
     }
     let (cordoned, broken): (Vec<_>, Vec<_>) =
         service.instances().filter(|i| !i.is_in_service()).partition(|i| i.cordoned);
@@ -145,7 +146,7 @@ fn below(service: &ServiceFleet, spec: &Spec) -> String {
 
 /// What ends that instances are above `from`. Where they run `to`, and one of them is in rotation, an upgrade may have been
 /// cut off; one that is out of rotation may be a node that joined with the next version.
-fn above(service: &ServiceFleet, spec: &Spec) -> String {
+fn above(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> String {
     let (name, from, to) = (service.name(), spec.from, spec.to);
     if service.window().is_some_and(|window| !window.admits(from)) {
         // What the window says is found as well: `hop`.
@@ -158,8 +159,9 @@ fn above(service: &ServiceFleet, spec: &Spec) -> String {
         && service.above(from).each.any(in_rotation);
     let goes_on = match is_cut_off {
         true => format!(
-            "where an upgrade to {to} was cut off: `tidegate fleet window {name} --floor {from} --ceiling {to} --why …`, \
-             then start it again; otherwise "
+            "where an upgrade to {to} was cut off: `tidegate fleet window {name} --floor {from} --ceiling {to} --why …`{}, \
+             then start it again; otherwise ",
+            once_over(fleet, name)
         ),
         false => String::new(),
     };
@@ -167,19 +169,22 @@ fn above(service: &ServiceFleet, spec: &Spec) -> String {
 }
 
 /// One hop: no N → N+1 before (N-1) → N has completed.
-fn hop(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
+fn hop(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
     let window = service.window().filter(|window| !window.is_open())?;
     // What only bounds a service from below was committed for another upgrade of a schema that it shares.
     let only_floor = window.floor <= spec.from && window.ceiling == ServiceVersion::MAX;
     let settled = only_floor || (window.floor == spec.from && window.ceiling == spec.from);
-    (!settled && !mutant::is("hop-is-not-checked")).then(|| blocker(unsettled(service.name(), window, spec)))
+    (!settled && !mutant::is("hop-is-not-checked"))
+        .then(|| blocker(unsettled(fleet, service.name(), window, spec)))
 }
 
 /// Why the window does not allow the hop: the service is at another version, or between two.
-fn unsettled(name: &ServiceName, window: &Window, spec: &Spec) -> String {
+fn unsettled(fleet: &Fleet, name: &ServiceName, window: &Window, spec: &Spec) -> String {
     let from = spec.from;
     let form = has_form(spec, from).map(|form| format!(", and {form}")).unwrap_or_default();
-    let by_hand = format!("{form}: `tidegate fleet window {name} --floor {from} --ceiling {from} --why …`");
+    let when = once_over(fleet, name);
+    let by_hand =
+        format!("{form}: `tidegate fleet window {name} --floor {from} --ceiling {from} --why …`{when}");
     if window.floor == window.ceiling && window.floor == spec.to {
         return format!("{name} is at version {} already: only that version is admitted", spec.to);
     }

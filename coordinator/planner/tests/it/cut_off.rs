@@ -191,6 +191,29 @@ fn instances_ahead_without_a_window_are_named_with_the_way_on() {
     assert!(found.contains("otherwise start the release of `from` there, or stop it"), "{found}");
 }
 
+/// An instance was changed by hand after the start.
+#[test]
+fn window_is_advised_once_the_waiting_upgrade_is_over() {
+    let mut world = World::at_version_1(2);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    world.return_with(&node(0), 2);
+    world.agents_step();
+    let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    let found: Vec<String> = plan.waiting[&upgrade_id()].iter().map(ToString::to_string).collect();
+    let advised =
+        "tidegate fleet window pantry-api --floor 1 --ceiling 2 --why …` once upgrade u1 is over, then";
+    assert!(found.iter().any(|finding| finding.contains(advised)), "{found:?}");
+    let set = |world: &World| {
+        let asker = ask::Asker { who: "op".into(), why: "cut off".into(), accepts: Default::default() };
+        let request = ask::WindowRequest { service: service(), floor: version(1), ceiling: version(2) };
+        ask::set_window(world.store.fleet(), &world.moment(), &request, &asker)
+    };
+    assert!(set(&world).is_err(), "it is active");
+    world.roll_back();
+    assert!(set(&world).is_ok());
+    assert!(!findings(&world).contains("is over"), "{}", findings(&world));
+}
+
 /// A node that joined with the next version, and is not in rotation.
 #[test]
 fn newcomer_out_of_rotation_is_not_to_be_admitted() {

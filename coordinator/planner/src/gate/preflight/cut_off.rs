@@ -2,8 +2,8 @@
 //! same upgrade goes on from there: instances at `to` that run its release are done. Where there is none, nothing had
 //! reached `to`, or a person set that window: the upgrade begins as any other.
 
-use super::finding::{Finding, blocker, ended_by, has_form, named_by, warning};
-use crate::fleet::{Instance, Known, ServiceFleet};
+use super::finding::{Finding, blocker, ended_by, has_form, named_by, once_over, warning};
+use crate::fleet::{Fleet, Instance, Known, ServiceFleet};
 use crate::gate::Sample;
 use tidegate_proto::mutant;
 use tidegate_proto::spec::Spec;
@@ -21,7 +21,7 @@ pub(crate) fn has_begun(service: &ServiceFleet, spec: &Spec) -> bool {
 }
 
 /// What is said of the instances that run `to` already.
-pub(super) fn findings(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
+pub(super) fn findings(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
     let ahead = || service.instances().filter(|instance| instance.known() == Known::At(spec.to));
     let count = ahead().count();
     if count == 0 {
@@ -38,7 +38,8 @@ pub(super) fn findings(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
         };
         return vec![blocker(format!(
             "every instance of {name} runs `to` ({to}) already, so that nothing is left to roll and the release before it is \
-             not known: {form}`tidegate fleet window {name} --floor {to} --ceiling {to} --why …` ends the hop{otherwise}"
+             not known: {form}`tidegate fleet window {name} --floor {to} --ceiling {to} --why …` ends the hop{}{otherwise}",
+            once_over(fleet, name)
         ))];
     }
     let is_unnamed = |i: &&Instance| i.report.as_ref().is_some_and(|report| report.release.is_none());

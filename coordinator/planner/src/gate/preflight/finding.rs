@@ -1,5 +1,6 @@
 //! What preflight finds.
 
+use crate::fleet::Fleet;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{ServiceName, ServiceVersion};
 
@@ -36,6 +37,12 @@ pub(super) fn ended_by(name: &ServiceName, what: &str) -> String {
         "start {what} there, or stop it and its agent, and decommission it: `tidegate fleet decommission \
          {name}/NODE --why …`"
     )
+}
+
+/// When a person may set the window of a service; nothing where that is now. While an upgrade of it is active, also one that
+/// waits in preflight, that is refused.
+pub(super) fn once_over(fleet: &Fleet, name: &ServiceName) -> String {
+    fleet.lock(name).map(|(upgrade, _)| format!(" once upgrade {upgrade} is over")).unwrap_or_default()
 }
 
 /// What a person makes sure of before a window admits this version alone; none without a schema. A migration of the version
