@@ -23,15 +23,49 @@ use tidegate_proto::{ServiceName, ServiceVersion, UpgradeId};
 #[strum(serialize_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is described by its sentence, below")]
 pub enum SchemaGate {
-    Schema { job: String, progress: String },
-    SchemaTrouble { job: String, why: String },
-    SchemaLost { job: String, from: ServiceVersion, to: ServiceVersion, rollback_path: bool },
-    BaselineLost { from: ServiceVersion, unfinished: String },
-    SharedForm { upgrade: UpgradeId, version: ServiceVersion, missing: MissingForm, rollback_path: bool },
-    SharedRollback { upgrade: UpgradeId, service: ServiceName, version: ServiceVersion },
-    LaterContract { upgrade: UpgradeId, contract: String, rollback_path: bool },
-    MigrateFloor { service: ServiceName, floor: Option<ServiceVersion>, needs: ServiceVersion },
-    Certificate { why: String },
+    Schema {
+        job: String,
+        progress: String,
+    },
+    SchemaTrouble {
+        job: String,
+        why: String,
+    },
+    SchemaLost {
+        job: String,
+        from: ServiceVersion,
+        to: ServiceVersion,
+        rollback_path: bool,
+    },
+    BaselineLost {
+        from: ServiceVersion,
+        unfinished: String,
+    },
+    SharedForm {
+        upgrade: UpgradeId,
+        version: ServiceVersion,
+        missing: MissingForm,
+        rollback_path: bool,
+    },
+    SharedRollback {
+        upgrade: UpgradeId,
+        service: ServiceName,
+        version: ServiceVersion,
+    },
+    LaterContract {
+        upgrade: UpgradeId,
+        contract: String,
+        rollback_path: bool,
+    },
+    MigrateFloor {
+        service: ServiceName,
+        floor: Option<ServiceVersion>,
+        needs: ServiceVersion,
+        by_hand: Option<ServiceVersion>,
+    },
+    Certificate {
+        why: String,
+    },
 }
 
 const REPEATED: &str = "none: it is repeated, at least every 15 s";
@@ -91,17 +125,8 @@ impl SchemaGate {
             )
             .next_step(waits.upgrade(rollback).filter(|_| *rollback_path))
             .timeout(REPEATED),
-            Self::MigrateFloor { service, floor, needs } => {
-                let found = match floor {
-                    Some(floor) => format!("its committed floor is {floor}"),
-                    None => "no floor of it is committed".to_owned(),
-                };
-                Description::new(
-                    format!("migrate requires the floor {needs} of {service}, and {found}"),
-                    "the upgrade of that service, which commits the floor after its last instance",
-                )
-                .next_step(waits.upgrade(|_| format!("tidegate upgrade list {service} --active")))
-                .timeout("none: it depends on another service")
+            Self::MigrateFloor { service, floor, needs, by_hand } => {
+                migrate_floor(service, (*floor, *needs), *by_hand, waits)
             }
             Self::Certificate { why } => Description::new(
                 format!("the certificate cannot be made: {why}"),
@@ -110,6 +135,34 @@ impl SchemaGate {
             .timeout(REPEATED),
         }
     }
+}
+
+fn migrate_floor(
+    service: &ServiceName,
+    (floor, needs): (Option<ServiceVersion>, ServiceVersion),
+    by_hand: Option<ServiceVersion>,
+    waits: Waits<'_>,
+) -> Description {
+    let found = match floor {
+        Some(floor) => format!("its committed floor is {floor}"),
+        None => "no floor of it is committed".to_owned(),
+    };
+    let missing = format!("migrate requires the floor {needs} of {service}, and {found}");
+    let description = match by_hand {
+        None => Description::new(
+            missing,
+            "the upgrade of that service, which commits the floor after its last instance",
+        )
+        .next_step(waits.upgrade(|_| format!("tidegate upgrade list {service} --active"))),
+        Some(ceiling) => Description::new(
+            format!("{missing}; every instance is at {needs} or above, and no upgrade raises the floor"),
+            "a person, who raises the floor",
+        )
+        .next_step(waits.upgrade(|_| {
+            format!("tidegate fleet window {service} --floor {needs} --ceiling {ceiling} --why …")
+        })),
+    };
+    description.timeout("none: it depends on another service")
 }
 
 fn baseline_lost(from: ServiceVersion, unfinished: &str) -> Description {

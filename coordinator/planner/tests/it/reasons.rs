@@ -10,7 +10,7 @@ use tidegate_planner::gate::{
 use tidegate_planner::{Cause, Causes, Reason, Sample};
 use tidegate_proto::record::report::MAY_HAVE_STOPPED;
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Artifact, Digest, GateHop, GateTag, Revision, Span};
+use tidegate_proto::{Artifact, Digest, GateHop, GateTag, Revision, ServiceVersion, Span};
 
 const DEADLINE: Span = Span::from_millis(60_000);
 
@@ -175,16 +175,9 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
         shared_rollback(),
         later_contract(false),
         later_contract(true),
-        Reason::Schema(SchemaGate::MigrateFloor {
-            service: "scheduler".parse().unwrap(),
-            floor: None,
-            needs: release(2).version,
-        }),
-        Reason::Schema(SchemaGate::MigrateFloor {
-            service: "scheduler".parse().unwrap(),
-            floor: Some(release(1).version),
-            needs: release(2).version,
-        }),
+        migrate_floor(None, None),
+        migrate_floor(Some(release(1).version), None),
+        migrate_floor(Some(release(1).version), Some(ServiceVersion::MAX)),
         Reason::Schema(SchemaGate::Certificate { why: "pending_rows: 3 rows are not migrated".into() }),
         Reason::Person(PersonGate::NoRollback {
             why: "contract has started and has dropped what the old version needs".into(),
@@ -234,6 +227,11 @@ fn shared_rollback() -> Reason {
 fn later_contract(rollback_path: bool) -> Reason {
     let contract = later().to_string();
     Reason::Schema(SchemaGate::LaterContract { upgrade: upgrade_id(), contract, rollback_path })
+}
+
+fn migrate_floor(floor: Option<ServiceVersion>, by_hand: Option<ServiceVersion>) -> Reason {
+    let (service, needs) = ("scheduler".parse().unwrap(), release(2).version);
+    Reason::Schema(SchemaGate::MigrateFloor { service, floor, needs, by_hand })
 }
 
 fn gate(found: Option<String>, from: Digest) -> Reason {

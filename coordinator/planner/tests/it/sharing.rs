@@ -107,11 +107,17 @@ fn nova() -> World {
 }
 
 fn waits_for_scheduler(floor: i64) -> Reason {
-    Reason::Schema(SchemaGate::MigrateFloor {
-        service: scheduler(),
-        floor: Some(version(floor)),
-        needs: version(2),
-    })
+    floor_is_missing(floor, None)
+}
+
+/// Every instance of the scheduler is at version 2; a person raises the floor below this ceiling.
+fn waits_for_a_person(floor: i64, ceiling: i64) -> Reason {
+    floor_is_missing(floor, Some(version(ceiling)))
+}
+
+fn floor_is_missing(floor: i64, by_hand: Option<ServiceVersion>) -> Reason {
+    let (service, floor, needs) = (scheduler(), Some(version(floor)), version(2));
+    Reason::Schema(SchemaGate::MigrateFloor { service, floor, needs, by_hand })
 }
 
 #[test]
@@ -126,7 +132,7 @@ fn migrate_waits_for_the_floor_of_each_required_service() {
     runs(&mut world, &scheduler(), 7, 2);
     assert_eq!(
         world.run().waiting[&upgrade_id()],
-        [waits_for_scheduler(1)],
+        [waits_for_a_person(1, 2)],
         "what runs is no committed floor"
     );
     set_floor(&mut world, &scheduler(), 2);

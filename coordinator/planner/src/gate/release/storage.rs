@@ -97,14 +97,27 @@ fn ready(
         return Ok(vec![same_window]);
     }
     let behind = all_at_least(fleet, service, minimum).err().unwrap_or_default();
-    let by_hand = behind.is_empty() && minimum <= window.ceiling && !is_upgraded(fleet, name);
     let floor = ReleaseGate::Floor {
         service: name.clone(),
         floor: window.floor,
         needs: minimum,
-        by_hand: by_hand.then_some(window.ceiling),
+        by_hand: raised_by_hand(fleet, service, minimum),
     };
     Err([Reason::Release(floor)].into_iter().chain(behind).collect())
+}
+
+/// The ceiling of the window in which a person raises the floor of a service to this version; none where an upgrade raises it,
+/// or where that would be refused.
+pub(crate) fn raised_by_hand(
+    fleet: &Fleet,
+    service: &ServiceFleet,
+    to: ServiceVersion,
+) -> Option<ServiceVersion> {
+    let window = service.window().filter(|window| !is_only_watched(Some(&window.record.body)))?;
+    let is_possible = to <= window.ceiling
+        && !is_upgraded(fleet, service.name())
+        && all_at_least(fleet, service, to).is_ok();
+    is_possible.then_some(window.ceiling)
 }
 
 /// Whether an upgrade of a service is active: no person sets its window meanwhile.

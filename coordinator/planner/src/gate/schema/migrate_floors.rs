@@ -12,6 +12,7 @@ use super::SchemaGate;
 use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet, Stored};
 use crate::gate::Answer;
+use crate::gate::release::storage::raised_by_hand;
 use crate::gate::store::unreadable;
 use crate::upgrade::View;
 use std::collections::BTreeMap;
@@ -76,7 +77,7 @@ pub(crate) fn reached(view: &View<'_>, own: Option<ServiceVersion>) -> Result<Co
             let key = Key::Window(service.clone());
             answer.and(Answer::from(match view.fleet.unreadable_at(&key) {
                 Some(why) => unreadable(&key, why),
-                None => SchemaGate::MigrateFloor { service: service.clone(), floor, needs: *needs }.into(),
+                None => missing(view, service, floor, *needs).into(),
             }));
         }
         // The transaction that raises the own floor compares its window itself.
@@ -95,6 +96,19 @@ pub(crate) fn reached(view: &View<'_>, own: Option<ServiceVersion>) -> Result<Co
         commit = contracted::named_in_windows(view.fleet, commit, others);
     }
     Ok(commit)
+}
+
+/// That a floor is missing. One that this upgrade has set follows what runs: no person raises it.
+fn missing(
+    view: &View<'_>,
+    service: &ServiceName,
+    floor: Option<ServiceVersion>,
+    needs: ServiceVersion,
+) -> SchemaGate {
+    let of = view.fleet.service(service);
+    let of = of.filter(|of| of.window().is_some_and(|window| window.set_by != *view.id));
+    let by_hand = of.and_then(|of| raised_by_hand(view.fleet, of, needs));
+    SchemaGate::MigrateFloor { service: service.clone(), floor, needs, by_hand }
 }
 
 /// What the migrated rows require of the upgraded service.
