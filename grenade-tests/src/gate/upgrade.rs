@@ -31,6 +31,8 @@ pub struct Upgraded {
     pub ended: Ended,
     /// The commands that were executed for it, in order.
     pub steps: Vec<Step>,
+    /// The version that every instance is at before it begins.
+    pub from: u32,
     /// The version that it goes to.
     pub to: u32,
     /// When the upgrade began and ended, in milliseconds since the load's start.
@@ -154,6 +156,7 @@ pub async fn upgrade(
     Ok(Upgraded {
         ended,
         steps,
+        from: gate.service.base.number.get(),
         to: gate.service.target.number.get(),
         span_ms,
         silence: sent.silence(span_ms),

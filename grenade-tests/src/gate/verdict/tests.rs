@@ -34,6 +34,7 @@ fn upgraded(entries: Vec<Entry>) -> Upgraded {
     Upgraded {
         ended: ended("completed", None),
         steps: Vec::new(),
+        from: 1,
         to: 2,
         span_ms: (1_000.0, 5_000.0),
         entries,
@@ -183,6 +184,16 @@ fn rollback_must_end_where_it_began() {
     up.ended = ended("completed", None);
     assert_eq!(judged(&up).verdict, Word::Fail);
     assert!(judged(&up).found.contains("it ended completed"));
+}
+
+#[test]
+fn rollback_passes_where_the_first_look_had_no_answer() {
+    let mut up = upgraded(load());
+    up.ended = ended("rolled-back", None);
+    up.changes[0] = change(0.0, None, false);
+    up.changes.push(change(4_000.0, Some(1), true));
+    let judged = back("a rollback", &up, None);
+    assert_eq!(judged.verdict, Word::Pass, "{judged:?}");
 }
 
 #[test]
