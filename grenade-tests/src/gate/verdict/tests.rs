@@ -121,6 +121,31 @@ fn overloaded_machine_excuses_all_but_wrong_answers() {
 }
 
 #[test]
+fn upgrade_without_a_request_in_it_is_inconclusive() {
+    let mut up = upgraded(load());
+    up.entries.retain(|entry| !(990.0..=5_000.0).contains(&entry.scheduled_ms));
+    let judged = of(GateTag::ZeroDowntime, &up, &[]);
+    assert_eq!(judged.verdict, Word::Inconclusive, "{judged:#?}");
+    let none = "; 0 of them came due in the 4.0 s of the upgrade; at least one is needed";
+    assert!(judged.checks[1].found.ends_with(none), "{judged:#?}");
+    let evidence = Evidence {
+        health: &[],
+        orders: &[],
+        rollbacks: &[(TurningPoint::Roll, up)],
+        mixed: &[],
+        offline: None,
+        upgraded: &upgraded(load()),
+        documented: None,
+        impact: None,
+        bounds: HostBounds::default(),
+    };
+    let judged = judge(&[GateTag::ZeroDowntime], &evidence).remove(0);
+    let in_rollback = judged.checks.last().unwrap();
+    assert_eq!(in_rollback.verdict, Word::Inconclusive, "{judged:#?}");
+    assert!(in_rollback.found.ends_with(none), "{judged:#?}");
+}
+
+#[test]
 fn version_that_changes_in_rotation_fails() {
     let mut up = upgraded(load());
     up.changes = vec![change(0.0, Some(1), true), change(2_000.0, Some(2), true)];
