@@ -62,9 +62,10 @@ pub(super) fn back(check: &str, up: &Upgraded, overloaded: Option<&str>) -> Chec
     excused(check, went(up, "rolled-back", up.from), overloaded)
 }
 
-/// Whether an upgrade completed with every instance at the target, in rotation.
+/// Whether an upgrade completed with every instance at the target, in rotation, and the service's own contract with it.
 pub(super) fn completed(check: &str, up: &Upgraded, overloaded: Option<&str>) -> Check {
-    excused(check, went(up, "completed", up.to), overloaded)
+    let contracted = up.ended.contract.clone().map_or(Ok(()), Err);
+    excused(check, contracted.and_then(|()| went(up, "completed", up.to)), overloaded)
 }
 
 /// Whether it ended so, and every instance is at the version that it should be at.
