@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::gate::course::Course;
 use crate::gate::file::{Command, Gate, Schema};
 use crate::gate::ground::Ground;
+use crate::gate::late::Wrong;
 use crate::gate::launcher::Places;
 use crate::gate::picture::{Picture, UpgradeSeen};
 use crate::gate::plan::{Event, PlanStep, When};
@@ -38,6 +39,8 @@ pub struct Ended {
     pub word: String,
     /// Why, where it did not complete.
     pub because: Option<String>,
+    /// Why a command of `schema.contract` failed; they are run where it completed.
+    pub contract: Option<Wrong>,
     /// Each phase that was left, with seconds.
     pub phases: Vec<(String, f64)>,
     /// The size of each wave, as they were seen while they were rolled.
@@ -202,7 +205,8 @@ impl Drive<'_, '_> {
             left_out.extend(steps.left.iter().map(|step| format!("not reached: {step}")));
             let waves = std::mem::take(&mut done.waves);
             let read = if done.accepted { self.spectator.reading() } else { Duration::ZERO };
-            return Ok(Some(Ended { word, because, phases: seen.left, waves, read, left_out }));
+            let contract = None;
+            return Ok(Some(Ended { word, because, contract, phases: seen.left, waves, read, left_out }));
         }
         if !done.accepted && status.waiting.iter().any(|wait| wait.kind == "acceptance") {
             self.accept(done).await?;

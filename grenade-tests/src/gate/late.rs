@@ -1,5 +1,6 @@
 //! What failed, and whether a machine that is too slow explains it as well as a fault of the service does.
 
+use anyhow::Context;
 use thiserror::Error;
 
 use crate::load::outcome::Failure;
@@ -10,6 +11,11 @@ use crate::world::WorldError;
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct Late(pub String);
+
+/// A command of the gate file that ended with another status than 0, in words.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct Failed(pub String);
 
 /// What did not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +42,17 @@ impl Wrong {
         });
         Self { what: format!("{error:#}"), of_time }
     }
+
+    /// What the service's own contract showed after an upgrade that completed: that a command of it failed or took too long
+    /// is a result.
+    ///
+    /// # Errors
+    /// When a command could not be started.
+    pub fn of_contract(done: anyhow::Result<()>) -> anyhow::Result<Option<Self>> {
+        let Err(error) = done.context("it completed, and then its contract failed") else { return Ok(None) };
+        let wrong = Self::of(&error);
+        if wrong.of_time || error.is::<Failed>() { Ok(Some(wrong)) } else { Err(error) }
+    }
 }
 
 #[cfg(test)]
@@ -57,5 +74,19 @@ mod tests {
         assert!(Wrong::of(&anyhow::Error::new(Failure::Silence)).of_time);
         assert!(!Wrong::of(&anyhow!("n1 ended with exit status: 3 before it was ready")).of_time);
         assert!(!Wrong::of(&anyhow::Error::new(Failure::Content("name is 2".to_owned()))).of_time);
+    }
+
+    #[test]
+    fn contract_that_fails_is_a_result_unless_it_cannot_start() {
+        assert_eq!(Wrong::of_contract(Ok(())).unwrap(), None);
+        let failed = Failed("`drop` ended with exit status: 1".to_owned());
+        let failed = anyhow::Error::new(failed).context("schema.contract[0]");
+        let what = "it completed, and then its contract failed: schema.contract[0]: `drop` ended with exit status: 1";
+        let wrong = Wrong::of_contract(Err(failed)).unwrap();
+        assert_eq!(wrong, Some(Wrong::of_service(what.to_owned())));
+        let late =
+            WorldError::Late { what: "drop".to_owned(), limit: Duration::from_secs(1), seen: String::new() };
+        assert!(Wrong::of_contract(Err(late.into())).unwrap().is_some_and(|wrong| wrong.of_time));
+        Wrong::of_contract(Err(anyhow!("the program `drop` is not installed"))).unwrap_err();
     }
 }

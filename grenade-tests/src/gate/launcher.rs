@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::gate::file::companion::place;
 use crate::gate::file::{Command, Gate, Version};
-use crate::gate::late::Late;
+use crate::gate::late::{Failed, Late};
 use crate::gate::processes::{PLACE, VERSION};
 use crate::load::template::quoted;
 use crate::world::wait::wait_for;
@@ -254,7 +254,8 @@ pub async fn run(
     if status.success() {
         return Ok(());
     }
-    bail!("`{}` ended with {status}; its last lines:\n{}", words.join(" "), process.tail())
+    let (words, tail) = (words.join(" "), process.tail());
+    Err(Failed(format!("`{words}` ended with {status}; its last lines:\n{tail}")).into())
 }
 
 /// Waits for the end of a command, and names one that is slow.

@@ -16,6 +16,7 @@ use crate::gate::drive::{Drive, Ended};
 use crate::gate::file::Gate;
 use crate::gate::ground::{self, Ground};
 use crate::gate::host::{HostSeen, Machine};
+use crate::gate::late::Wrong;
 use crate::gate::launcher::{Data, Places};
 use crate::gate::load::{SET_ASIDE, SWEEP};
 use crate::gate::spectator::Spectator;
@@ -114,9 +115,9 @@ impl<'a> Member<'a> {
         let Self { gate, ground, places, data, world } = self;
         let (course, survivors) = (Course::Through, None);
         let mut drive = Drive { world, gate, ground, places, spectator, load, course, survivors };
-        let ended = drive.drive().await?;
+        let mut ended = drive.drive().await?;
         if ended.word == "completed" {
-            ground::contract(world, gate, data).await?;
+            ended.contract = Wrong::of_contract(ground::contract(world, gate, data).await)?;
         }
         Ok(ended)
     }
@@ -157,7 +158,7 @@ pub async fn ordered(
         let began = ms(Instant::now());
         let ended = members[*at].upgrade(load.watched(), spectator).await;
         let ended = ended.with_context(|| format!("the upgrade of {}", stage.service))?;
-        let completed = ended.word == "completed";
+        let completed = ended.word == "completed" && ended.contract.is_none();
         stage.upgraded = Some((ended, (began, ms(Instant::now()))));
         // The state between two upgrades gets the load for as long as a frozen mix does.
         hold(&mut members, gate.pace.mixed).await?;

@@ -11,6 +11,7 @@ use crate::gate::drive::{Drive, Ended};
 use crate::gate::file::{Gate, Schema};
 use crate::gate::fleet::Fleet;
 use crate::gate::host::{HostSeen, Machine};
+use crate::gate::late::Wrong;
 use crate::gate::launcher::{Data, Node, Places};
 use crate::gate::load::FleetLoad;
 use crate::gate::processes::{Overlap, ProcessWatch};
@@ -31,6 +32,8 @@ pub struct Upgraded {
     pub ended: Ended,
     /// The commands that were executed for it, in order.
     pub steps: Vec<Step>,
+    /// The version that every instance is at before it begins.
+    pub from: u32,
     /// The version that it goes to.
     pub to: u32,
     /// When the upgrade began and ended, in milliseconds since the load's start.
@@ -130,10 +133,10 @@ pub async fn upgrade(
     load.set_aside();
     let (load_began, began) = (load.began(), load.began().elapsed());
     let drives = Driver { world, gate, places: &places, spectator, load: watched.clone(), course };
-    let ended = drives.drive(&mut fleet, survivors.as_mut()).await?;
+    let mut ended = drives.drive(&mut fleet, survivors.as_mut()).await?;
     let over = load.began().elapsed();
     if ended.word == "completed" {
-        contract(&fleet, world, gate, &data).await?;
+        ended.contract = contract(&fleet, world, gate, &data).await?;
     }
     let doing = format!("the upgrade is over: {}; the load goes on", ended.word);
     fleet.hold(&watched, spectator, &doing, gate.pace.after).await?;
@@ -154,6 +157,7 @@ pub async fn upgrade(
     Ok(Upgraded {
         ended,
         steps,
+        from: gate.service.base.number.get(),
         to: gate.service.target.number.get(),
         span_ms,
         silence: sent.silence(span_ms),
@@ -196,11 +200,16 @@ impl Driver<'_> {
     }
 }
 
-/// Contracts by the service's own commands.
-async fn contract(fleet: &Fleet<'_>, world: &World, gate: &Gate, data: &Data) -> anyhow::Result<()> {
-    let Some(Schema::Commands { contract, .. }) = &gate.schema else { return Ok(()) };
+/// Contracts by the service's own commands; answers why they failed.
+async fn contract(
+    fleet: &Fleet<'_>,
+    world: &World,
+    gate: &Gate,
+    data: &Data,
+) -> anyhow::Result<Option<Wrong>> {
+    let Some(Schema::Commands { contract, .. }) = &gate.schema else { return Ok(None) };
     let places = Places::of(world, gate, data)?;
-    steps::execute(fleet.executed(), (world, gate), "contract", contract, &places).await
+    Wrong::of_contract(steps::execute(fleet.executed(), (world, gate), "contract", contract, &places).await)
 }
 
 /// The certificate of an upgrade that contracted, where Tidegate did that.

@@ -7,6 +7,7 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Beta, ContinuousCDF};
+use tokio_util::sync::CancellationToken;
 
 use crate::gate::databases::Databases;
 use crate::gate::file::Gate;
@@ -194,9 +195,16 @@ pub async fn calibrate(
     drop(pools);
     progress.say(&format!("{runs} simulated runs with each effect"));
     let looks = Looks { most: looks, length_ms: length.as_secs_f64() * 1e3 };
-    let counted = tokio::task::spawn_blocking(move || count(&recorded, runs, seed, looks)).await?;
+    let counted = counted(recorded, runs, seed, looks).await?;
     let context = RunContext::over_after(progress.elapsed());
     Ok(Calibration { gate: gate.name.clone(), rate: gate.impact.rate, context, ..counted })
+}
+
+/// Counts on a thread of its own. It ends soon after this is dropped: the program waits for its threads before it exits.
+async fn counted(recorded: Vec<Pair>, runs: u32, seed: u64, looks: Looks) -> anyhow::Result<Calibration> {
+    let cancelled = CancellationToken::new();
+    let _cancels = cancelled.clone().drop_guard();
+    Ok(tokio::task::spawn_blocking(move || count(&recorded, runs, seed, looks, &cancelled)).await?)
 }
 
 /// The verdict on a pair of pools that were both left alone.
@@ -205,10 +213,17 @@ fn said([treated, twin]: &Pair, seed: u64, looks: u32) -> Word {
     worst(judge(treated, twin, &drains, looks).iter().map(|check| check.verdict))
 }
 
-/// All figures of these pairs.
-fn count(recorded: &[Pair], runs: u32, seed: u64, looks: Looks) -> Calibration {
-    let idle: Vec<Word> = recorded.iter().map(|pair| said(pair, seed, looks.most)).collect();
-    let noise = Noise::of(recorded);
+/// All figures of these pairs; they are incomplete where it was cancelled.
+fn count(
+    recorded: &[Pair],
+    runs: u32,
+    seed: u64,
+    looks: Looks,
+    cancelled: &CancellationToken,
+) -> Calibration {
+    let pairs = recorded.iter().take_while(|_| !cancelled.is_cancelled());
+    let idle: Vec<Word> = pairs.map(|pair| said(pair, seed, looks.most)).collect();
+    let noise = Noise::of(recorded, cancelled);
     let effects: [(&str, Effect); 3] = [
         ("nothing", |series, _| series.clone()),
         ("p99 20 % slower", |series, _| inject::tail_slowed(series, 1.2)),
@@ -221,7 +236,7 @@ fn count(recorded: &[Pair], runs: u32, seed: u64, looks: Looks) -> Calibration {
             rates: Rates::of(&noise.judged(runs, seed, looks, *effect)),
         })
         .collect();
-    let rivals = RIVALS.iter().map(|(name, rival)| {
+    let rivals = RIVALS.iter().take_while(|_| !cancelled.is_cancelled()).map(|(name, rival)| {
         let many = |flags: Vec<bool>| Seen {
             comparisons: flags.len(),
             seen: flags.iter().filter(|flag| **flag).count(),
@@ -253,11 +268,17 @@ fn count(recorded: &[Pair], runs: u32, seed: u64, looks: Looks) -> Calibration {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::gate::impact::simulated::Machine;
 
     /// As a run looks by default.
     const LOOKS: Looks = Looks { most: 3, length_ms: 60_000.0 };
+
+    fn count(recorded: &[Pair], runs: u32, seed: u64, looks: Looks) -> Calibration {
+        super::count(recorded, runs, seed, looks, &CancellationToken::new())
+    }
 
     #[test]
     fn interval_is_that_of_the_book() {
@@ -291,6 +312,22 @@ mod tests {
         // The same seed gives the same figures.
         let again = || serde_json::to_string(&count(&recorded[..2], 4, 1, LOOKS)).unwrap();
         assert_eq!(again(), again());
+    }
+
+    /// As many runs as can be asked for: a count to its end takes much longer.
+    #[test]
+    fn count_that_is_interrupted_ends_soon() {
+        let (treated, twin) = Machine::new(3).pools(61.0, &|_, latency| latency);
+        let recorded = vec![[treated.clone(), twin.clone()], [treated, twin]];
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let began = Instant::now();
+        runtime.block_on(async {
+            let count = counted(recorded, 100_000, 1, LOOKS);
+            tokio::time::timeout(Duration::from_millis(100), count).await.unwrap_err();
+        });
+        // It waits for its threads, as the program does before it exits.
+        drop(runtime);
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::load::entry::Entry;
 /// What was seen of requests and drains, check by check.
 pub(super) fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
     let up = evidence.upgraded;
-    let (began, ended) = up.span_ms;
+    let (began, _) = up.span_ms;
     let (control, during): (Vec<Entry>, Vec<Entry>) =
         up.entries.iter().cloned().partition(|entry| entry.done_ms < began);
     let on = On { host: &up.host, bounds: &evidence.bounds };
@@ -29,13 +29,7 @@ pub(super) fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
     if let Some(named) = last_named(&during) {
         check.found.push_str(&around(up, named));
     }
-    let in_upgrade = during.iter().filter(|entry| entry.is_sent() && entry.scheduled_ms <= ended).count();
-    let _ = write!(
-        check.found,
-        "; {in_upgrade} of them came due in the {:.1} s of the upgrade",
-        (ended - began) / 1e3
-    );
-    checks.push(check);
+    checks.push(within(up, check));
     checks.push(drained(up));
     let overloaded = up.host.overloaded(&evidence.bounds);
     checks.push(completed("every instance is upgraded while the load runs", up, overloaded.as_deref()));
@@ -44,9 +38,27 @@ pub(super) fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
         checks.extend(up.silence.map(|silence| steady(&in_rollback, silence)));
         let check = format!("no request fails in an upgrade that is rolled back from {}", point.word());
         let on = On { host: &up.host, bounds: &evidence.bounds };
-        checks.push(unfailed(&check, &up.entries, on));
+        checks.push(within(up, unfailed(&check, &up.entries, on)));
     }
     checks
+}
+
+/// Adds how many requests came due while it was upgraded. Without one, those before and after show nothing of the upgrade.
+fn within(up: &Upgraded, mut check: Check) -> Check {
+    let (began, ended) = up.span_ms;
+    let is_within = |entry: &&Entry| entry.is_sent() && entry.done_ms >= began && entry.scheduled_ms <= ended;
+    let count = up.entries.iter().filter(is_within).count();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        check.found,
+        "; {count} of them came due in the {:.1} s of the upgrade",
+        (ended - began) / 1e3
+    );
+    if count == 0 && check.verdict == Word::Pass {
+        check.verdict = Word::Inconclusive;
+        check.found.push_str("; at least one is needed");
+    }
+    check
 }
 
 fn followed(health: &Health) -> Check {

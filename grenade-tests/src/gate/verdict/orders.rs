@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::gate::drive::Ended;
 use crate::gate::late::Wrong;
 use crate::gate::orders::{Ordered, Stage};
 use crate::gate::verdict::{Check, On, Word, excused, objects, unfailed};
@@ -52,6 +53,10 @@ fn completed(ordered: &Ordered) -> Result<String, Wrong> {
                     "the upgrade of {service} from {from} to {to} ended {}{because}",
                     ended.word
                 ));
+            }
+            Some((Ended { contract: Some(Wrong { what, of_time }), .. }, _)) => {
+                let what = format!("the upgrade of {service} from {from} to {to}: {what}");
+                return Err(Wrong { what, of_time: *of_time });
             }
             Some((_, (began, over))) => {
                 found.push(format!("{service} from {from} to {to} in {:.1} s", (over - began) / 1e3));
@@ -116,7 +121,6 @@ mod tests {
 
     use super::*;
     use crate::gate::deaths::Death;
-    use crate::gate::drive::Ended;
     use crate::gate::host::HostSeen;
     use crate::load::entry::good;
     use crate::load::sweep::Sweep;
@@ -178,6 +182,18 @@ mod tests {
         let checks = judged(order);
         assert_eq!((checks[0].verdict, checks[2].verdict), (Word::Fail, Word::Inconclusive));
         assert!(checks[0].found.ends_with("; b was not upgraded then"), "{checks:#?}");
+    }
+
+    #[test]
+    fn contract_that_exits_with_1_fails_and_names_its_service() {
+        let mut order = ordered();
+        if let Some((ended, _)) = &mut order.stages[0].upgraded {
+            ended.contract = Some(Wrong::of_service("`drop` ended with exit status: 1".to_owned()));
+        }
+        order.host.mean.cpu_pressure = Some(99.0);
+        let check = judged(order).remove(0);
+        assert_eq!(check.verdict, Word::Fail, "{check:?}");
+        assert_eq!(check.found, "the upgrade of a from 1 to 2: `drop` ended with exit status: 1");
     }
 
     #[test]

@@ -34,6 +34,7 @@ fn upgraded(entries: Vec<Entry>) -> Upgraded {
     Upgraded {
         ended: ended("completed", None),
         steps: Vec::new(),
+        from: 1,
         to: 2,
         span_ms: (1_000.0, 5_000.0),
         entries,
@@ -120,6 +121,31 @@ fn overloaded_machine_excuses_all_but_wrong_answers() {
 }
 
 #[test]
+fn upgrade_without_a_request_in_it_is_inconclusive() {
+    let mut up = upgraded(load());
+    up.entries.retain(|entry| !(990.0..=5_000.0).contains(&entry.scheduled_ms));
+    let judged = of(GateTag::ZeroDowntime, &up, &[]);
+    assert_eq!(judged.verdict, Word::Inconclusive, "{judged:#?}");
+    let none = "; 0 of them came due in the 4.0 s of the upgrade; at least one is needed";
+    assert!(judged.checks[1].found.ends_with(none), "{judged:#?}");
+    let evidence = Evidence {
+        health: &[],
+        orders: &[],
+        rollbacks: &[(TurningPoint::Roll, up)],
+        mixed: &[],
+        offline: None,
+        upgraded: &upgraded(load()),
+        documented: None,
+        impact: None,
+        bounds: HostBounds::default(),
+    };
+    let judged = judge(&[GateTag::ZeroDowntime], &evidence).remove(0);
+    let in_rollback = judged.checks.last().unwrap();
+    assert_eq!(in_rollback.verdict, Word::Inconclusive, "{judged:#?}");
+    assert!(in_rollback.found.ends_with(none), "{judged:#?}");
+}
+
+#[test]
 fn version_that_changes_in_rotation_fails() {
     let mut up = upgraded(load());
     up.changes = vec![change(0.0, Some(1), true), change(2_000.0, Some(2), true)];
@@ -183,6 +209,16 @@ fn rollback_must_end_where_it_began() {
     up.ended = ended("completed", None);
     assert_eq!(judged(&up).verdict, Word::Fail);
     assert!(judged(&up).found.contains("it ended completed"));
+}
+
+#[test]
+fn rollback_passes_where_the_first_look_had_no_answer() {
+    let mut up = upgraded(load());
+    up.ended = ended("rolled-back", None);
+    up.changes[0] = change(0.0, None, false);
+    up.changes.push(change(4_000.0, Some(1), true));
+    let judged = back("a rollback", &up, None);
+    assert_eq!(judged.verdict, Word::Pass, "{judged:?}");
 }
 
 #[test]

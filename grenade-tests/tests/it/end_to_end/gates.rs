@@ -114,6 +114,20 @@ async fn lost_row_fails() {
 }
 
 #[tokio::test]
+async fn contract_that_exits_with_1_fails() {
+    let contract = "schema:\n  contract: [[sh, -c, \"echo no such column; exit 1\"]]\n";
+    let gate = gate().replace("schema:\n", contract).replace("rolling, ", "");
+    let done = done(&gate).await;
+    let why = ["it completed, and then its contract failed: `sh -c ", "exit status: 1", "no such column"];
+    contains(&done.failed("supports-upgrade"), &why);
+    contains(&done.failed("zero-downtime"), &why);
+    let report = done.report();
+    let mut steps = report["upgrade"]["steps"].as_array().unwrap().iter();
+    let failed = steps.any(|step| step["failed"].as_str().is_some_and(|why| why.contains("exit status: 1")));
+    assert!(failed, "{report:#}");
+}
+
+#[tokio::test]
 async fn long_version_that_deletes_nothing_fails() {
     let done = done(&with_fault(2, "hoarder")).await;
     contains(

@@ -106,6 +106,7 @@ pub(super) fn upgraded(entries: Vec<Entry>) -> Upgraded {
     let phases = phases.map(|(phase, seconds)| (phase.to_owned(), seconds)).to_vec();
     Upgraded {
         ended: Ended { word: "completed".to_owned(), phases, ..Ended::default() },
+        from: 1,
         to: 2,
         span_ms: (3_000.0, 15_000.0),
         load: LoadReport::default(),

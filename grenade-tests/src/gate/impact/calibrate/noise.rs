@@ -4,6 +4,7 @@ use std::num::NonZero;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use tokio_util::sync::CancellationToken;
 
 use crate::gate::impact::calibrate::{Looks, Pair};
 use crate::gate::impact::inject;
@@ -21,7 +22,9 @@ const SMALLEST_MS: f64 = 120_000.0;
 pub(super) type Effect = fn(&Series, &[f64]) -> Series;
 
 /// Blocks of both pools at the same time, to draw runs from.
-pub(super) struct Noise {
+pub(super) struct Noise<'a> {
+    /// Then no further run is judged.
+    cancelled: &'a CancellationToken,
     /// By stretch: the points of each block, counted from the block's start.
     stretches: Vec<Vec<[Vec<Point>; 2]>>,
 }
@@ -47,8 +50,8 @@ impl Drawn {
     }
 }
 
-impl Noise {
-    pub(super) fn of(recorded: &[Pair]) -> Self {
+impl<'a> Noise<'a> {
+    pub(super) fn of(recorded: &[Pair], cancelled: &'a CancellationToken) -> Self {
         let split = |series: &Series| {
             let whole = (series.length_ms() / BLOCK_MS) as usize;
             let mut blocks: Vec<Vec<Point>> = vec![Vec::new(); whole];
@@ -62,7 +65,7 @@ impl Noise {
         let both = |[treated, twin]: &Pair| {
             split(treated).into_iter().zip(split(twin)).map(|(a, b)| [a, b]).collect()
         };
-        Self { stretches: recorded.iter().map(both).collect() }
+        Self { cancelled, stretches: recorded.iter().map(both).collect() }
     }
 
     /// Draws on for so long: blocks of both pools at the same time, several that follow each other at once.
@@ -118,14 +121,19 @@ impl Noise {
         percent(quantile(&all, 0.5))
     }
 
+    /// What `of` says of each run that is drawn, until it is cancelled.
     fn each<T: Send>(&self, runs: u32, seed: u64, of: &(dyn Fn(&mut StdRng, u64) -> T + Sync)) -> Vec<T> {
         let workers = std::thread::available_parallelism().map_or(1, NonZero::get) as u32;
         let one = |n: u32| {
             let seed = seed.wrapping_mul(1_000_003).wrapping_add(u64::from(n));
             of(&mut StdRng::seed_from_u64(seed), seed)
         };
+        let goes_on = |_: &u32| !self.cancelled.is_cancelled();
         std::thread::scope(|scope| {
-            let part = |worker| move || (worker..runs).step_by(workers as usize).map(one).collect::<Vec<T>>();
+            let part = |worker| {
+                let own = (worker..runs).step_by(workers as usize);
+                move || own.take_while(goes_on).map(one).collect::<Vec<T>>()
+            };
             let started: Vec<_> = (0..workers).map(|worker| scope.spawn(part(worker))).collect();
             let done = |worker: std::thread::ScopedJoinHandle<'_, Vec<T>>| match worker.join() {
                 Ok(said) => said,
@@ -151,7 +159,8 @@ mod tests {
             let (treated, twin) = Machine::new(seed).pools(61.0, &uneven);
             [treated, twin]
         };
-        let noise = Noise::of(&(0..6).map(pair).collect::<Vec<Pair>>());
+        let cancelled = CancellationToken::new();
+        let noise = Noise::of(&(0..6).map(pair).collect::<Vec<Pair>>(), &cancelled);
         let undecided = |most| {
             let looks = Looks { most, length_ms: 60_000.0 };
             let said = noise.judged(12, 1, looks, |series, _| series.clone());

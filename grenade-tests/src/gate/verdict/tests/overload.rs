@@ -136,6 +136,21 @@ fn overload_excuses_an_unfinished_upgrade_without_a_death() {
 }
 
 #[test]
+fn contract_that_exits_with_1_fails_despite_overload() {
+    let mut up = upgraded(load());
+    up.host = busy();
+    let what = "it completed, and then its contract failed: `drop` ended with exit status: 1";
+    for (of_time, word) in [(true, Word::Inconclusive), (false, Word::Fail)] {
+        up.ended.contract = Some(Wrong { what: what.to_owned(), of_time });
+        for tag in [GateTag::SupportsUpgrade, GateTag::Rolling, GateTag::ZeroDowntime] {
+            let judged = of(tag, &up, &[]);
+            assert_eq!(judged.verdict, word, "{judged:#?}");
+            assert!(judged.checks.iter().any(|check| check.found.starts_with(what)), "{judged:#?}");
+        }
+    }
+}
+
+#[test]
 fn instance_at_another_version_fails_despite_overload() {
     let mut up = upgraded(load());
     up.host = busy();
