@@ -5,6 +5,8 @@ use crate::directive::seen::InFlight as Seen;
 use crate::fetch;
 use crate::host::{Host, NoAnswer};
 use std::collections::HashSet;
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 /// The kernel's word for an established connection in its tables.
@@ -26,9 +28,18 @@ pub async fn count(host: &dyn Host, how: &InFlight, limit: Duration) -> Seen {
 
 /// The established connections of a local port; none where the kernel does not provide them.
 pub async fn connections(port: u16) -> Option<u32> {
-    let four = tokio::fs::read_to_string("/proc/net/tcp").await.ok()?;
-    // A machine without IPv6 has no such table.
-    let six = tokio::fs::read_to_string("/proc/net/tcp6").await.unwrap_or_default();
+    connections_in(Path::new("/proc/net"), port).await
+}
+
+/// The same by the tables in this directory. A listener for both families has its IPv4 connections in the table of IPv6: a
+/// table that is there and cannot be read leaves the count unknown.
+async fn connections_in(directory: &Path, port: u16) -> Option<u32> {
+    let four = tokio::fs::read_to_string(directory.join("tcp")).await.ok()?;
+    let six = match tokio::fs::read_to_string(directory.join("tcp6")).await {
+        // A machine without IPv6 has no such table.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read.ok()?,
+    };
     Some(established(&four, port).saturating_add(established(&six, port)))
 }
 
@@ -73,6 +84,22 @@ mod tests {
         assert_eq!(established(table, 8080), 2);
         assert_eq!(established(table, 8081), 1);
         assert_eq!(established(table, 8082), 0);
+    }
+
+    /// The agent may have no file descriptor left for the second table.
+    #[tokio::test]
+    async fn unreadable_table_of_ipv6_leaves_the_count_unknown() {
+        let room = tempfile::tempdir().unwrap();
+        let six = room.path().join("tcp6");
+        std::fs::write(room.path().join("tcp"), TABLE.trim_start_matches('\n')).unwrap();
+        assert_eq!(connections_in(room.path(), 8080).await, Some(2), "a machine without IPv6");
+        std::fs::create_dir(&six).unwrap();
+        assert_eq!(connections_in(room.path(), 8082).await, None, "a directory cannot be read");
+        std::fs::remove_dir(&six).unwrap();
+        let mapped = "0000000000000000FFFF00000100007F";
+        let line = format!("   0: {mapped}:1F92 {mapped}:C350 01\n");
+        std::fs::write(&six, format!("  sl  local_address remote_address st\n{line}")).unwrap();
+        assert_eq!(connections_in(room.path(), 8082).await, Some(1), "an IPv4 peer in that table");
     }
 
     /// Another process may connect to this port for a moment, where it asks a port that was free before.
