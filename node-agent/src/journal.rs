@@ -62,7 +62,7 @@ pub struct Journal {
     /// that is run next takes away what shows that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_doubt: bool,
-    /// The release that ran before the one that was started last.
+    /// The release that ran before the one that was started last, until that one is identified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<ReleaseTag>,
     /// It was shown before its readiness could be known; while it verifies.
@@ -239,6 +239,9 @@ impl Journal {
             let replaced = matches!(self.disposition(), Some(Disposition::Replace { .. }))
                 || mutant::is("doubt-ends-without-a-replacement");
             self.in_doubt &= phase == Phase::Serving && !replaced;
+        }
+        if phase == Phase::Serving && !self.in_doubt {
+            self.before = None;
         }
         self.shown_unjudged &= phase == Phase::Verifying;
         self.phase = phase;

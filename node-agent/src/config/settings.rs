@@ -68,7 +68,7 @@ pub struct Service {
     pub timeout: Duration,
     /// How many equal answers change the reported health. Of an instance that is in service, answers less than half an
     /// `interval` after each other count as one. After a start of the agent, the first answer counts at once, unless it is a
-    /// bad one of such an instance: its health is unknown until the answers after it decide.
+    /// bad one of such an instance and more than one is needed: its health is unknown until the answers after it decide.
     pub debounce: u32,
     /// Balancers that can be asked.
     pub balancers: Vec<Balancer>,

@@ -22,7 +22,7 @@ pub(crate) fn note_started(journal: &mut Journal, seen: &Seen) {
 /// Journals that what runs is admitted as this release, which identifies it.
 pub(crate) fn note_admitted(journal: &mut Journal, release: Option<ReleaseTag>, seen: &Seen) {
     if !may_be_another(journal, seen) {
-        journal.unidentified = None;
+        (journal.unidentified, journal.before) = (None, None);
     }
     journal.release = release;
 }

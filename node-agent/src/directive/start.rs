@@ -59,9 +59,19 @@ impl Context<'_> {
             DisableFile::Absent => answers,
             // Its health check does not heed the file; or it was without a file, or did not refuse, while its stop hook ran.
             DisableFile::Own | DisableFile::Foreign => {
-                let was_in = self.timers.has_been_shown() || self.timers.refuses_anew();
+                let was_in = self.timers.has_been_shown() || self.may_have_come_in_unseen();
                 self.seen.url == Url::Good || answers && was_in
             }
+        }
+    }
+
+    /// Whether it answers 503 only since this phase began, or its agent has begun in this phase and does not know since when: it
+    /// may have answered 200 in between. What a declined directive of a former store stops was never shown, and no other step
+    /// would stop it.
+    fn may_have_come_in_unseen(&self) -> bool {
+        match self.journal.declined && self.journal.obeys_former_store() {
+            true => self.timers.refuses_anew(),
+            false => self.timers.may_refuse_anew(),
         }
     }
 

@@ -5,10 +5,18 @@ use crate::directive::seen::InFlight as Seen;
 use crate::fetch;
 use crate::host::{Host, NoAnswer};
 use std::collections::HashSet;
+use std::io;
+use std::path::Path;
 use std::time::Duration;
+
+/// Where the kernel has its tables of connections.
+const TABLES: &str = "/proc/net";
 
 /// The kernel's word for an established connection in its tables.
 const ESTABLISHED: &str = "01";
+
+/// Its word for a listener.
+const LISTENS: &str = "0A";
 
 pub async fn count(host: &dyn Host, how: &InFlight, limit: Duration) -> Seen {
     match how {
@@ -26,26 +34,51 @@ pub async fn count(host: &dyn Host, how: &InFlight, limit: Duration) -> Seen {
 
 /// The established connections of a local port; none where the kernel does not provide them.
 pub async fn connections(port: u16) -> Option<u32> {
-    let four = tokio::fs::read_to_string("/proc/net/tcp").await.ok()?;
-    // A machine without IPv6 has no such table.
-    let six = tokio::fs::read_to_string("/proc/net/tcp6").await.unwrap_or_default();
+    connections_in(Path::new(TABLES), port).await
+}
+
+/// Whether anything listens at a local port; none where the kernel does not provide that.
+pub async fn is_listening(port: u16) -> Option<bool> {
+    let tables = read(Path::new(TABLES)).await?;
+    Some(tables.iter().any(|table| pairs(table, port, LISTENS).next().is_some()))
+}
+
+async fn connections_in(directory: &Path, port: u16) -> Option<u32> {
+    let [four, six] = read(directory).await?;
     Some(established(&four, port).saturating_add(established(&six, port)))
+}
+
+/// The tables of both families. A listener for both has its IPv4 connections in the table of IPv6: where that is there and
+/// cannot be read, nothing is known.
+async fn read(directory: &Path) -> Option<[String; 2]> {
+    let four = tokio::fs::read_to_string(directory.join("tcp")).await.ok()?;
+    let six = match tokio::fs::read_to_string(directory.join("tcp6")).await {
+        // A machine without IPv6 has no such table.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read.ok()?,
+    };
+    Some([four, six])
 }
 
 /// Counts the established connections of a local port in the kernel's table. While other connections come and go, the
 /// kernel may list one several times: each pair of addresses counts once.
 fn established(table: &str, port: u16) -> u32 {
-    let ours = format!(":{port:04X}");
-    let pairs: HashSet<_> =
-        table.lines().skip(1).filter_map(pair).filter(|(local, _)| local.ends_with(&ours)).collect();
-    u32::try_from(pairs.len()).unwrap_or(u32::MAX)
+    let found: HashSet<_> = pairs(table, port, ESTABLISHED).collect();
+    u32::try_from(found.len()).unwrap_or(u32::MAX)
 }
 
-/// The addresses of both ends, where the line is of an established connection.
-fn pair(line: &str) -> Option<(&str, &str)> {
+/// The addresses of both ends of each line of a local port in this state.
+fn pairs<'a>(table: &'a str, port: u16, state: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let ours = format!(":{port:04X}");
+    let lines = table.lines().skip(1).filter_map(move |line| pair(line, state));
+    lines.filter(move |(local, _)| local.ends_with(&ours))
+}
+
+/// The addresses of both ends, where the line is of a connection in this state.
+fn pair<'a>(line: &'a str, state: &str) -> Option<(&'a str, &'a str)> {
     let mut fields = line.split_whitespace().skip(1);
     let (local, remote) = (fields.next()?, fields.next()?);
-    (fields.next()? == ESTABLISHED).then_some((local, remote))
+    (fields.next()? == state).then_some((local, remote))
 }
 
 #[cfg(test)]
@@ -73,6 +106,24 @@ mod tests {
         assert_eq!(established(table, 8080), 2);
         assert_eq!(established(table, 8081), 1);
         assert_eq!(established(table, 8082), 0);
+        assert_eq!(pairs(table, 8080, LISTENS).count(), 1);
+        assert_eq!(pairs(table, 8081, LISTENS).count(), 0);
+    }
+
+    /// The agent may have no file descriptor left for the second table.
+    #[tokio::test]
+    async fn unreadable_table_of_ipv6_leaves_the_count_unknown() {
+        let room = tempfile::tempdir().unwrap();
+        let six = room.path().join("tcp6");
+        std::fs::write(room.path().join("tcp"), TABLE.trim_start_matches('\n')).unwrap();
+        assert_eq!(connections_in(room.path(), 8080).await, Some(2), "a machine without IPv6");
+        std::fs::create_dir(&six).unwrap();
+        assert_eq!(connections_in(room.path(), 8082).await, None, "a directory cannot be read");
+        std::fs::remove_dir(&six).unwrap();
+        let mapped = "0000000000000000FFFF00000100007F";
+        let line = format!("   0: {mapped}:1F92 {mapped}:C350 01\n");
+        std::fs::write(&six, format!("  sl  local_address remote_address st\n{line}")).unwrap();
+        assert_eq!(connections_in(room.path(), 8082).await, Some(1), "an IPv4 peer in that table");
     }
 
     /// Another process may connect to this port for a moment, where it asks a port that was free before.

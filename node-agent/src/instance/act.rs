@@ -226,6 +226,7 @@ mod tests {
     use crate::journal::Journal;
     use crate::link::Link;
     use crate::machine::Machine;
+    use crate::pair::state::StateFile;
     use std::path::Path;
     use std::time::Duration;
     use tidegate_embedded_etcd::Embedded;
@@ -297,15 +298,25 @@ mod tests {
             instance.store.admitted_under = instance.store.epoch();
             (instance.journal.phase, instance.journal.unexposed) = (Phase::Verifying, true);
             assert!(instance.put_disable_file().await.unwrap());
-            link.hangs(&instance.service.name, true);
-            let end = Instant::now() + Duration::from_secs(20);
+            let name = instance.service.name.clone();
+            let (begun, is_begun) = std::sync::mpsc::channel();
             tokio::task::spawn_blocking(move || {
+                // The lease is held until the write is waited for.
+                is_begun.recv().unwrap();
+                link.hangs(&name, true);
+                let end = Instant::now() + Duration::from_secs(20);
                 while !link.is_lease_overdue() && Instant::now() < end {
                     std::thread::sleep(Duration::from_millis(50));
                 }
             });
-            assert!(!instance.enable(&seen).await.unwrap(), "its lease is overdue");
+            let begin = async { begun.send(()).unwrap() };
+            let (shown, ()) = tokio::join!(instance.enable(&seen), begin);
+            assert!(!shown.unwrap(), "its lease is overdue");
             assert!(instance.service.disable_file.exists());
+            let home = room.path().join(instance.service.name.as_str());
+            let written = StateFile::<Journal>::within(&Machine::shared(), &home).read().unwrap();
+            let was_held = !written.unexposed && written.shown_unjudged;
+            assert!(was_held, "its lease ended before the write, so that no slow write was tried");
             let Journal { unexposed, shown_unjudged, .. } = &instance.journal;
             assert_eq!((*unexposed, *shown_unjudged), (true, false), "it was not shown");
             cancel.cancel();

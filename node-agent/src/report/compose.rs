@@ -104,6 +104,7 @@ fn span(time: Duration) -> Span {
 mod tests {
     use super::*;
     use crate::directive::act::Act;
+    use crate::directive::identity::note_admitted;
     use crate::directive::seen::Probed;
     use crate::directive::tests::story::{Story, order, release, replace, version};
     use crate::host::Target;
@@ -201,6 +202,32 @@ mod tests {
             (story.journal.order, story.journal.in_doubt) = (Some(recalled), true);
             story.journal.enter(Phase::Serving);
             assert_eq!(report(&story).release, Some(release(2).tag), "{started} was started");
+        }
+    }
+
+    /// Release 1 was started in place of release 2, and identified. Then it ended, and the machine was booted after its next
+    /// start.
+    #[test]
+    fn release_before_an_identified_one_is_named_no_more() {
+        let identified: [fn(&mut Story); 2] = [
+            |story| story.journal.enter(Phase::Serving),
+            |story| note_admitted(&mut story.journal, Some(release(1).tag), &story.seen),
+        ];
+        for (place, identify) in identified.into_iter().enumerate() {
+            let mut story = Story::serving().by_hooks();
+            story.journal.release = Some(release(2).tag);
+            story.journal.phase = Phase::Starting { target: Target::from(&release(1)) };
+            story.journal.note_started();
+            let mut stopped = story.clone();
+            identify(&mut story);
+            stopped.journal.enter(Phase::Stopped);
+            for (mut story, named) in [(story, 1), (stopped, 2)] {
+                story.journal.phase = Phase::Starting { target: Target::from(&release(1)) };
+                story.journal.note_started();
+                story.journal.in_doubt = true;
+                story.journal.enter(Phase::Verifying);
+                assert_eq!(report(&story).release, Some(release(named).tag), "case {place}");
+            }
         }
     }
 

@@ -27,8 +27,8 @@ impl Debounce {
         self.health
     }
 
-    /// Takes an answer in. The first one counts at once, unless it is bad and the instance was verified before (`serves`):
-    /// its agent was started again, and does not know the good answers before it.
+    /// Takes an answer in. The first one counts at once, unless it is bad, the instance was verified before (`serves`), and
+    /// more than one is needed: its agent was started again, and does not know the good answers before it.
     pub(crate) fn take_in(&mut self, ready: bool, serves: bool, now: Instant) -> Health {
         let answer = if ready { Health::Healthy } else { Health::Unhealthy };
         let is_too_soon = serves && self.counted_at.is_some_and(|at| now < at + self.spacing);
@@ -74,6 +74,16 @@ mod tests {
         assert_eq!(seen([false, true], true, SECOND), [Unknown, Healthy]);
         assert_eq!(seen([false, false], true, SECOND), [Unknown, Unhealthy]);
         assert_eq!(seen([false, false], false, SECOND), [Unhealthy, Unhealthy], "it was not verified before");
+    }
+
+    #[test]
+    fn first_bad_answer_is_enough_where_one_is_needed() {
+        let now = Instant::now();
+        for serves in [true, false] {
+            let mut health = Debounce::new(1, SECOND / 2);
+            assert_eq!(health.take_in(false, serves, now), Health::Unhealthy, "serves: {serves}");
+            assert_eq!(health.take_in(true, serves, now), Health::Healthy, "serves: {serves}");
+        }
     }
 
     #[test]

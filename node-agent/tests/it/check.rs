@@ -180,11 +180,31 @@ async fn disable_file_shared_or_unread_is_an_error() {
 async fn another_nodes_server_in_the_balancer_is_an_error() {
     let other = Node::sound(Some("192.0.2.7:8774".to_owned())).await;
     other.is_wrong(&["server n1 is at 192.0.2.7:8774", "no address of this machine", "another node's"]);
-    let mut beside = Node::sound(Some("127.0.0.1:9".to_owned())).await;
-    beside.is_wrong(&["server n1 is at 127.0.0.1:9", "another instance's", "address = \"127.0.0.1:9\""]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let mut beside = Node::sound(Some(at.to_string())).await;
+    let (found, help) = (format!("server n1 is at {at}"), format!("address = \"{at}\""));
+    beside.is_wrong(&[&found, "another instance's", &help]);
     // Its requests come in at a port of their own.
-    beside.more += "[service.nova.in_flight]\ntcp_port = 9\n";
+    beside.more += &counted(at.port());
     beside.is_sound();
+}
+
+fn counted(port: u16) -> String {
+    format!("[service.nova.in_flight]\ntcp_port = {port}\n")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counted_port_without_a_listener_is_an_error() {
+    let mut node = Node::sound(None).await;
+    let (driver, unused) = (node.more.clone(), crate::world::free_port());
+    node.more = driver.clone() + &counted(node.port);
+    node.is_sound();
+    node.more = driver + &counted(unused);
+    node.is_wrong(&[&format!("in_flight.tcp_port {unused}"), "always be 0", "is the port right?"]);
+    // What is not ready may not listen yet.
+    node.fields.insert("ready_url", node.url("answers-503"));
+    node.is_sound();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,6 +10,7 @@ use crate::config::fragment::Balancer;
 use crate::config::settings::{Driver, Hooks, InFlight, Node, Probe};
 use crate::drain::balancer::{self, ServerStatus};
 use crate::drain::disable_file;
+use crate::drain::in_flight;
 use crate::host::NoAnswer;
 use crate::machine::Machine;
 use crate::replace::driver;
@@ -41,6 +42,7 @@ pub(super) async fn look_at(node: &Node, config: &Path, service: &Service, findi
     }
     version(service, ready.is_ok(), findings).await;
     status(node, service, ready.is_ok(), findings).await;
+    counter(service, matches!(ready, Ok((StatusCode::OK, _))), findings).await;
     for one in &service.balancers {
         match balancer::ask(&Machine, one, limit).await {
             Ok(word) => server(service, one, &word, findings),
@@ -235,6 +237,19 @@ async fn status(node: &Node, service: &Service, answers: bool, findings: &mut Fi
                 ),
             ),
         },
+    }
+}
+
+/// A port that only looks idle: another one, or one in another network namespace.
+async fn counter(service: &Service, is_ready: bool, findings: &mut Findings) {
+    let Some(InFlight::Tcp(port)) = service.in_flight else { return };
+    if is_ready && in_flight::is_listening(port).await == Some(false) {
+        findings.wrong(
+            service,
+            format!(
+                "nothing listens at in_flight.tcp_port {port} in the agent's network namespace, and the service is ready: its count would always be 0, and a drain would not wait for requests; is the port right?"
+            ),
+        );
     }
 }
 

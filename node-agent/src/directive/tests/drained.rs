@@ -86,6 +86,47 @@ fn drained_before_an_agent_restart_is_drained_again() {
     assert_eq!(started.pass(1).act(), Act::Enter(DRAINED));
 }
 
+/// Its agent ended after the stop was journalled, and before it was carried out or while its hook ran. Balancers may send
+/// requests to what its supervisor has started again since.
+#[test]
+fn stopping_before_an_agent_restart_is_drained_again() {
+    let restarted = |mut story: Story, asked: Disposition| {
+        story.ordered(order(9, Disposition::Drain)).disabled();
+        story.ordered(order(10, asked));
+        story.enter(Phase::Stopping);
+        assert_eq!(story.act(), Act::Stop, "it has refused since its drain");
+        story.timers = Timers::new(story.seen.now, false);
+        story.seen.in_flight = InFlight::Counted(0);
+        story.pass(0);
+        story
+    };
+    for service in [Story::serving(), Story::serving().by_hooks()] {
+        let mut story = restarted(service, replace(2));
+        assert_eq!(story.act(), Act::Enter(Phase::Draining), "it is not known since when it refuses");
+        story.enter(Phase::Draining);
+        assert_eq!(story.pass(5).act(), Act::Wait, "balancers had no time to see that it refuses");
+        assert_eq!(story.pass(1).act(), Act::Enter(DRAINED));
+        story.enter(DRAINED);
+        assert!(matches!(story.pass(60).act(), Act::BeginStop(_)), "it has refused since");
+        story.enter(Phase::Stopping);
+        assert_eq!(story.act(), Act::Stop);
+    }
+    let by_hooks = |asked| restarted(Story::serving().by_hooks(), asked);
+    let mut begun = by_hooks(replace(2));
+    begun.seen.hook = HookState::Runs;
+    assert_eq!(begun.act(), Act::Wait, "a hook that runs is not taken back");
+    begun.seen.hook = HookState::Ended;
+    assert_eq!(begun.act(), Act::Enter(Phase::Draining), "it answers after its stop hook");
+    begun.silent();
+    assert_eq!(begun.act(), Act::Stop, "nothing answers");
+
+    let mut recalled = by_hooks(Disposition::Serve { returning: true });
+    assert_eq!(recalled.act(), Act::Enter(Phase::Fresh), "nothing asks for its stop");
+    recalled.journal.declined = true;
+    recalled.journal.witness.reconciled = recalled.journal.generation();
+    assert_eq!(recalled.act(), Act::Stop, "nothing else would stop what a former store has started");
+}
+
 #[test]
 fn drained_service_that_hung_is_drained_again() {
     let mut story = Story::serving();
