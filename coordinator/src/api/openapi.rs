@@ -230,7 +230,7 @@ fn unchanged() -> Json {
 
 fn identical() -> Json {
     json!({
-        "description": "The latest release says the same already; Location names it.",
+        "description": "The latest release says the same already; Location names it. After a rollback the latest is the one that went back.",
         "headers": {"ETag": {"schema": {"type": "string"}}, "Location": {"schema": {"type": "string"}}},
     })
 }

@@ -39,7 +39,8 @@ Examples:
   tidegate release settings 53 --pg-version 17 --role replica
 
 A release goes out by itself, as soon as every gate is open: the floor of the storage that it requires, evidence and
-approval where they are asked for. Creating one that says the same as the latest changes nothing and exits 0.";
+approval where they are asked for. Creating one that says the same as the latest changes nothing and exits 0. After a
+rollback the latest is the one that went back: what was left goes out again when it is created once more.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {

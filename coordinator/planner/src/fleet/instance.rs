@@ -87,6 +87,12 @@ impl Instance {
         gone && word.admission == admission && self.unreadable.is_empty()
     }
 
+    /// Whether it is decommissioned, and no statement says how it was stopped or fenced.
+    pub(crate) fn is_gone_without_how(&self) -> bool {
+        let how = self.decommission.as_ref().and_then(|word| word.stopped_how.as_deref());
+        self.is_decommissioned() && how.is_none_or(|how| how.trim().is_empty())
+    }
+
     /// Whether it reports although it was declared gone: that declaration is void for good.
     pub fn has_returned(&self) -> bool {
         self.decommission.is_some() && self.report.is_some() && !self.is_decommissioned()

@@ -8,9 +8,10 @@ pub(crate) mod ready;
 pub use form::MissingForm;
 
 use super::Reason;
-use super::description::{Description, Waits};
+use super::description::{Description, Waits, first};
 use super::person::rollback::begins;
 use super::roll::rollback;
+use crate::fleet::Sample;
 use crate::moment::SchemaFacts;
 use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,10 @@ pub enum SchemaGate {
         upgrade: UpgradeId,
         service: ServiceName,
         version: ServiceVersion,
+    },
+    Unfenced {
+        service: ServiceName,
+        nodes: Sample,
     },
     LaterContract {
         upgrade: UpgradeId,
@@ -117,6 +122,7 @@ impl SchemaGate {
             )
             .next_step(waits.upgrade(|_| format!("tidegate upgrade explain {upgrade}")))
             .timeout("none: it depends on another upgrade"),
+            Self::Unfenced { service, nodes } => unfenced(service, nodes),
             Self::LaterContract { upgrade, contract, rollback_path } => Description::new(
                 format!(
                     "the database of upgrade {upgrade} shows that contract of {contract} has started, which came after that upgrade and is not in this store: no instance is moved, because what is left may not bear an earlier version"
@@ -175,6 +181,19 @@ fn baseline_lost(from: ServiceVersion, unfinished: &str) -> Description {
     )
     .next_step(Some(format!("{}, then {}", run("expand"), run("migrate"))))
     .timeout(REPEATED)
+}
+
+fn unfenced(service: &ServiceName, nodes: &Sample) -> Description {
+    Description::new(
+        format!(
+            "{service}: {nodes} are decommissioned at a version that uses what expand made, and no statement says how they were stopped or fenced; expand is undone once one does"
+        ),
+        "a person, who says how these instances were stopped or fenced",
+    )
+    .next_step(
+        first(nodes).map(|node| format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …")),
+    )
+    .timeout("none (manual decision)")
 }
 
 /// Why no step begins: the database no longer shows what the versions on both sides of the upgrade use, or that the job of an

@@ -10,6 +10,7 @@ use crate::action::{Action, PlannedCommit, SchemaJob};
 use crate::contracted;
 use crate::fleet::{Fleet, Stored};
 use crate::gate::person::rollback::no_rollback;
+use crate::gate::roll::stall::has_deadline;
 use crate::gate::{Answer, Reason};
 use crate::moment::Moment;
 use crate::release::need;
@@ -227,9 +228,11 @@ impl<'a> Draft<'a> {
 
     /// Stores how long the upgrade has waited, every few seconds, and again when something was done or nothing is under
     /// way: then it waits for an operator, and that is no stall. Where it hardly waited before something was done, the
-    /// next move stores that, without a commit between.
+    /// next move stores that, without a commit between. Where the phase has no deadline, only its own time has changed: that is
+    /// stored more and more seldom, down to once a minute.
     pub(crate) fn checkpoint(&mut self, done: usize, idle: bool) {
         const EVERY_MS: u64 = 5_000;
+        const SELDOM_MS: u64 = 60_000;
         const HARDLY_MS: u64 = 1_000;
         if self.moved || self.has_commits() {
             return;
@@ -237,8 +240,13 @@ impl<'a> Draft<'a> {
         let elapsed = self.elapsed();
         let progressed = self.has_progressed(done);
         let moved_on = progressed && elapsed.stalled_ms >= HARDLY_MS;
-        let due = elapsed.phase_ms >= self.upgrade.phase_ms + EVERY_MS;
-        let rested = idle && elapsed.stalled_ms >= EVERY_MS;
+        let has_deadline = has_deadline(&self.upgrade.phase);
+        let every_ms = match has_deadline {
+            true => EVERY_MS,
+            false => (self.upgrade.phase_ms / 20).clamp(EVERY_MS, SELDOM_MS),
+        };
+        let due = elapsed.phase_ms >= self.upgrade.phase_ms + every_ms;
+        let rested = has_deadline && idle && elapsed.stalled_ms >= EVERY_MS;
         if !(moved_on || due || rested) {
             return;
         }

@@ -2,10 +2,10 @@
 
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
-use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::fleet::Known;
-use tidegate_planner::gate::VersionGate;
+use tidegate_planner::gate::{SchemaGate, VersionGate};
+use tidegate_planner::{Reason, Sample};
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::waves::PAGE_MEMBERS;
@@ -57,17 +57,24 @@ fn silent_instance_blocks_until_decommissioned() {
 }
 
 /// Its program may still use what the undo at the end of the rollback removes.
-#[test]
-fn one_left_above_a_rollback_is_decommissioned_with_how() {
+/// An upgrade with a schema, and the instance that serves the new version.
+fn with_one_at_the_new_version() -> (World, usize) {
     let mut world = World::at_version_1(3);
-    let schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
-    world.start_with_schema(spec(schema), MigrateOrder::BeforeRoll);
+    let schema = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry"});
+    let change = json!({"min_in_service": 1, "schema": schema});
+    world.start_with_schema(spec(change), MigrateOrder::BeforeRoll);
     let serves_new = |world: &World, n: usize| {
         let pantry = world.store.fleet().service(&service()).unwrap();
         pantry.get(&node(n)).unwrap().serves(&release(2))
     };
     world.until("one serves the new version", |world| (0..3).any(|n| serves_new(world, n)));
     let moved = (0..3).find(|n| serves_new(&world, *n)).unwrap();
+    (world, moved)
+}
+
+#[test]
+fn one_left_above_a_rollback_is_decommissioned_with_how() {
+    let (mut world, moved) = with_one_at_the_new_version();
     world.roll_back();
     world.fall_silent(moved);
     let id = InstanceId::new(service(), node(moved));
@@ -76,6 +83,28 @@ fn one_left_above_a_rollback_is_decommissioned_with_how() {
     assert!(refused.message.contains("upgrade u1 goes back to 1, and undoes what expand made"), "{refused}");
     let told = ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() };
     assert!(ask_it(told).is_ok(), "a person says that it was stopped");
+}
+
+/// It was decommissioned before the rollback, when no statement was demanded of an instance at the new version.
+#[test]
+fn undo_waits_for_how_decommissioned_one_was_stopped() {
+    let (mut world, moved) = with_one_at_the_new_version();
+    world.fall_silent(moved);
+    let (id, gone) = (InstanceId::new(service(), node(moved)), ask::Gone::default());
+    let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, gone, &asker("burnt")).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.roll_back();
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
+    assert!(world.database.expanded, "it may run the new version");
+    let nodes = Sample { first: vec![node(moved)], count: 1 };
+    let unfenced = Reason::Schema(SchemaGate::Unfenced { service: service(), nodes });
+    assert!(last.waiting[&upgrade_id()].contains(&unfenced), "{:?}", last.waiting);
+    world.decommission(moved);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", last.waiting);
+    assert!(!world.database.expanded);
 }
 
 #[test]

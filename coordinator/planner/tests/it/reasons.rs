@@ -173,6 +173,7 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
         shared_form(MissingForm::RolledBack, true),
         shared_form(MissingForm::RolledBack, false),
         shared_rollback(),
+        Reason::Schema(SchemaGate::Unfenced { service: service(), nodes: nodes() }),
         later_contract(false),
         later_contract(true),
         migrate_floor(None, None),

@@ -2,12 +2,12 @@
 
 use crate::sim::{Agent, World, node, release, service, spec, upgrade_id};
 use serde_json::json;
-use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::{RollGate, Waits};
+use tidegate_planner::{Action, Reason};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, RollbackStep};
 use tidegate_proto::{Key, NodeId, Release, Value};
 
 #[test]
@@ -182,4 +182,38 @@ fn release_that_answers_former_version_is_not_recalled() {
     world.fall_silent(other);
     world.turn();
     assert!(is_ordered_to_run(&world, &n, 2), "the order was withdrawn");
+}
+
+/// Only the time of its phase changes while it waits.
+#[test]
+fn waiting_rollback_stores_its_time_once_a_minute() {
+    for step in [RollbackStep::Lower, RollbackStep::Undo] {
+        let mut world = World::at_version_1(3);
+        let schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
+        world.start_with_schema(spec(schema), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        world.roll_back();
+        let is_there =
+            |world: &World| matches!(world.phase(), Phase::RollingBack { step: now, .. } if now == step);
+        world.until("the step has begun", is_there);
+        match step {
+            RollbackStep::Undo => world.database.away = true,
+            _ => world.fall_silent(0),
+        }
+        world.run();
+        assert!(is_there(&world), "{:?}", world.phase());
+        let checkpoint = |world: &World, passed_ms: u64| {
+            let mut moment = world.moment();
+            moment.elapsed.get_mut(&upgrade_id()).unwrap().phase_ms += passed_ms;
+            let actions = tidegate_planner::plan(world.store.fleet(), &moment).actions;
+            actions.into_iter().find_map(|action| match action {
+                Action::Commit(planned) if planned.what == "checkpoint" => Some(planned.commit),
+                _ => None,
+            })
+        };
+        let after_an_hour = checkpoint(&world, 3_600_000).unwrap();
+        assert!(world.store.commit(&after_an_hour));
+        assert_eq!(checkpoint(&world, 6_000), None, "{step:?}: nothing else has changed");
+        assert!(checkpoint(&world, 60_000).is_some(), "{step:?}: the next leader goes on from there");
+    }
 }

@@ -4,6 +4,7 @@
 mod approval;
 mod by_hand;
 mod form;
+mod gone;
 mod many;
 mod rollback;
 mod watched;

@@ -219,12 +219,13 @@ fn returning_one_declared_stopped_needs_the_budget() {
     assert!(refused.message.contains("leaves too few"), "{refused}");
 }
 
-/// The health URL of the new version fails on every node, while what is asked for readiness answers well.
-#[test]
-fn overdue_rollback_moves_ready_ones_that_answer_no_200() {
+/// The health URL of the new version fails on every node, while what is asked for readiness answers well. The rollback is
+/// overdue, and the first instance is drained.
+fn drained_in_an_overdue_rollback(mut change: serde_json::Value) -> (World, usize) {
     let mut world = World::at_version_1(4);
-    let change =
+    let limits =
         json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 3, "approvals": ["remove"]});
+    change.as_object_mut().unwrap().extend(limits.as_object().unwrap().clone());
     world.start(spec(change)).unwrap();
     world.run();
     world.roll_back();
@@ -240,11 +241,35 @@ fn overdue_rollback_moves_ready_ones_that_answer_no_200() {
     world.stalled_ms = 10 * 60 * 1000;
     world.turn();
     let [first] = drained(&world)[..] else { panic!("one at a time: {:?}", drained(&world)) };
-    let directive = Key::Directive(service(), node(first));
-    let obeyed = Revision(world.store.keys[&directive].1);
+    let obeyed = Revision(world.store.keys[&Key::Directive(service(), node(first))].1);
     world.agents.get_mut(&node(first)).unwrap().report.generation = obeyed;
     reports(&mut world, first, Step::Drained { forced: false }, Rotation::Out, Health::Healthy);
+    (world, first)
+}
+
+fn order_of(world: &World, n: usize) -> Disposition {
+    let Value::Directive(now) = &world.store.keys[&Key::Directive(service(), node(n))].0 else {
+        panic!("it is no directive")
+    };
+    now.body.disposition.clone()
+}
+
+#[test]
+fn overdue_rollback_moves_ready_ones_that_answer_no_200() {
+    for change in [json!({}), json!({"failure_domain": "zone"})] {
+        let (mut world, first) = drained_in_an_overdue_rollback(change);
+        world.turn();
+        assert_eq!(order_of(&world, first), Disposition::Replace { release: release(1) });
+    }
+}
+
+/// An instance of another zone leaves rotation by itself while the first one is drained.
+#[test]
+fn overdue_rollback_stops_no_healthy_one_in_a_second_domain() {
+    let (mut world, first) = drained_in_an_overdue_rollback(json!({"failure_domain": "zone"}));
+    let zone = |n: usize| world.agents[&node(n)].zone.clone();
+    let other = (0..4).find(|n| zone(*n) != zone(first)).unwrap();
+    reports(&mut world, other, Step::Serving, Rotation::Out, Health::Unhealthy);
     world.turn();
-    let Value::Directive(now) = &world.store.keys[&directive].0 else { panic!("it is no directive") };
-    assert_eq!(now.body.disposition, Disposition::Replace { release: release(1) });
+    assert_eq!(order_of(&world, first), Disposition::Serve { returning: true });
 }

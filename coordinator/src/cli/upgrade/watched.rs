@@ -42,7 +42,7 @@ impl Watched {
             self.progress(upgrade, now);
         }
         let reported = Duration::from_millis(status.phase_ms);
-        // The stored time is some seconds old: it is never counted back.
+        // The stored time is up to a minute old: it is never counted back.
         let counted = self.in_phase(now).unwrap_or_default();
         self.in_phase = Some((reported.max(counted), now));
         self.status = status;

@@ -206,8 +206,12 @@ impl Budget {
             Exposure::Away => return false,
         };
         let holds = there >= self.min_in_service + cost && reachable.away + cost <= self.max_unavailable;
-        let closed = self.one_domain && reachable.domains > 1;
-        (holds || reachable.overdue) && !closed
+        (holds || reachable.overdue) && !self.is_closed_by_domains()
+    }
+
+    /// Whether something of more than one failure domain gets no requests.
+    fn is_closed_by_domains(&self) -> bool {
+        self.one_domain && self.reachable.domains > 1
     }
 
     /// Whether capacity has held unhealthy ones for too long: then one goes, and is stopped, all the same.
@@ -217,7 +221,7 @@ impl Budget {
 
     /// Whether an instance that is drained and still unhealthy may be stopped.
     pub fn bears_unhealthy(&self) -> bool {
-        self.bears_unhealthy_in_any_domain() && !(self.one_domain && self.reachable.domains > 1)
+        self.bears_unhealthy_in_any_domain() && !self.is_closed_by_domains()
     }
 
     /// The same, whatever failure domains are out.
@@ -229,9 +233,9 @@ impl Budget {
 
     /// How many more instances do not answer well than the spec allows: so many that are not stopped yet go back. Those
     /// that are returning count as out until they are back. In an overdue rollback none goes back: it would be taken out again,
-    /// without an end.
+    /// without an end. Failure domains hold all the same.
     pub fn lacks(&self) -> usize {
-        if self.reachable.overdue {
+        if self.reachable.overdue && !self.is_closed_by_domains() {
             return 0;
         }
         if self.domains_unwell > 1 {

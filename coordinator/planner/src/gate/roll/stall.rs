@@ -6,6 +6,7 @@ use crate::gate::Reason;
 use crate::gate::person::rollback::begins;
 use crate::upgrade::View;
 use tidegate_proto::NodeId;
+use tidegate_proto::record::upgrade::{Phase, PhaseName, RollbackStep};
 use tidegate_proto::spec::IgnoredFailure;
 
 /// What the progress deadline counts for: an instance that is on its way, unhealthy, silent or failed. An instance in
@@ -44,6 +45,16 @@ impl StallScope {
     pub(crate) fn is_ignored(&self, view: &View<'_>) -> bool {
         view.spec().failures.ignore.contains(&IgnoredFailure::Unreachable) && !self.others
     }
+}
+
+/// Whether the time without progress ends or changes something in this phase.
+pub(crate) fn has_deadline(phase: &Phase) -> bool {
+    matches!(
+        phase,
+        Phase::Roll { .. }
+            | Phase::RollingBack { step: RollbackStep::Move, .. }
+            | Phase::RollingBack { from: PhaseName::Preflight, step: RollbackStep::Undo, .. }
+    )
 }
 
 /// Whether the time without progress has reached the deadline.

@@ -3,7 +3,7 @@
 
 use super::migrate_floors::required;
 use super::{SchemaGate, builds_on, lost_baseline, lost_job};
-use crate::fleet::{Fleet, Sample, Stored};
+use crate::fleet::{Fleet, Sample, ServiceFleet, Stored};
 use crate::gate::person::rollback::begins;
 use crate::gate::store::{unreadable, unseen_and_disregarded};
 use crate::gate::version::VersionGate;
@@ -143,6 +143,32 @@ pub(crate) fn sharing_is_known(view: &View<'_>) -> Answer {
         answer.reasons.extend(unseen_and_disregarded(view.fleet, service.name()));
     }
     answer
+}
+
+/// Whether it is said of each decommissioned instance how it was stopped, where a version was last admitted there that uses
+/// what expand made: what contract asks of the former versions, mirrored. Nothing is asked where the database shows that there
+/// is nothing to undo.
+pub(crate) fn gone_are_stopped(view: &View<'_>) -> Answer {
+    let is_clean = view.fresh_facts().is_some_and(|facts| facts.clean);
+    if is_clean || view.facts().is_some_and(|facts| facts.unclaimed) {
+        return Answer::open();
+    }
+    let spec = view.spec();
+    let mut answer = none_unfenced(view.fleet, &spec.service, |last| last > spec.from);
+    for (name, needs) in spec.schema.iter().flat_map(|asked| &asked.shared_with) {
+        answer.and(none_unfenced(view.fleet, name, |last| last >= *needs));
+    }
+    answer
+}
+
+fn none_unfenced(fleet: &Fleet, name: &ServiceName, uses: impl Fn(ServiceVersion) -> bool) -> Answer {
+    let all = fleet.service(name).into_iter().flat_map(ServiceFleet::every_instance);
+    let unfenced = all.filter(|instance| {
+        let last = instance.inventory.as_ref().map(|last| last.version);
+        instance.is_gone_without_how() && last.is_some_and(&uses)
+    });
+    let nodes = Sample::counted(unfenced.map(|instance| &instance.node));
+    Answer::of_any(nodes, |nodes| SchemaGate::Unfenced { service: name.clone(), nodes })
 }
 
 fn sharing_is_readable(view: &View<'_>) -> Answer {

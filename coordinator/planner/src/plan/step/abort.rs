@@ -43,7 +43,8 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     }
     let none_is_leaving = draft.passes(form::none_is_leaving(&draft.view()));
     let is_known = draft.passes(form::sharing_is_known(&draft.view()));
-    if none_above && none_is_leaving && is_known {
+    let are_stopped = draft.passes(form::gone_are_stopped(&draft.view()));
+    if none_above && none_is_leaving && is_known && are_stopped {
         // The turn may have been held since the last look.
         if schema::run(draft, SchemaJob::Undo, is_undone) {
             schema::is_seen_at_the_end(draft);

@@ -164,7 +164,12 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     }
     let none_is_leaving = draft.passes(form::none_is_leaving(&draft.view()));
     let is_known = draft.passes(form::sharing_is_known(&draft.view()));
-    let may_undo = back && none_is_leaving && is_known && !draft.has_commits();
+    let are_stopped = draft.passes(form::gone_are_stopped(&draft.view()));
+    if !are_stopped {
+        // The database may show that there is nothing to undo.
+        schema::is_seen_recently(draft);
+    }
+    let may_undo = back && none_is_leaving && is_known && are_stopped && !draft.has_commits();
     let is_undone = may_undo && schema::run(draft, SchemaJob::Undo, undone);
     // Instances may be waited for after the undo, and the database may be replaced in that time.
     if is_undone && draft.passes(all_serving(&draft.view())) && schema::is_seen_at_the_end(draft) {

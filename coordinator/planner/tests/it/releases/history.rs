@@ -120,6 +120,20 @@ fn going_back_is_a_new_revision_with_the_old_body() {
 }
 
 #[test]
+fn rolled_back_release_that_is_created_again_goes_out() {
+    let mut world = World::at_version_1(1);
+    world.release(1, json!({}));
+    world.release(2, json!({}));
+    world.go_back(1).unwrap();
+    world.settle();
+    assert_eq!(world.deployed(), Some(3));
+    let same = world.create(1, json!({})).unwrap();
+    assert_eq!((same.revision, same.commit), (Some(revision(3)), None), "the rollback is the latest");
+    assert_eq!(world.release(2, json!({})), 4, "the latest is revision 3, which says something else");
+    assert_eq!(world.deployed(), Some(4));
+}
+
+#[test]
 fn requests_that_make_no_sense_change_nothing() {
     let many: Json = (0..17).map(|n| (format!("s{n}"), json!(1))).collect::<serde_json::Map<_, _>>().into();
     let cases = [
