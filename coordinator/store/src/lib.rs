@@ -11,7 +11,7 @@
 //! store.watch(Vec<Scope>, CancellationToken) -> WatchStream             .recv().await -> Option<Seen>
 //! store.campaign(TermId, address, ttl, CancellationToken) -> Result<Leadership, CampaignError>
 //!     create_revision term lost is_held() lease() resign().await
-//!     writes() -> Fenced     .commit(&Commit): every write of a leader compares the leader's key
+//!     writes() -> Fenced     .commit(&Commit): every write of a leader compares its key and term
 //! store.current_leader() -> Result<Option<(Record<Leader>, Revision)>, StoreError>
 //!
 //! Store (a Reader that also writes; agents)
