@@ -24,8 +24,8 @@
 //! ```
 //!
 //! # Invariants
-//! * A write is sent once. Where its outcome is unknown the store is asked what it holds; only what provably never left
-//!   (no connection was made) is sent again.
+//! * A write is sent once. Where its outcome is unknown the store is asked what it holds; only what it provably did not
+//!   take (no connection was made, or it was too busy) is sent again.
 //! * Each call has a time limit; a read is repeated within it, a watch and a lease come back by themselves.
 //! * A compacted history, a lost connection and a store that fell back are three things, and kept distinct.
 
