@@ -279,15 +279,36 @@ async fn watch_does_not_resume_from_before_its_last_list() {
     line.goes_to(&listed);
     store.close().await;
     watched.until(|seen| matches!(seen, Seen::Listed(snapshot) if snapshot.revision == last)).await;
+    assert!(matches!(watched.next().await, Seen::Regained), "{:?}", watched.reported);
     // The first, the one that was compacted, and the one after the list.
     line.has_opened(3).await;
     // It has the event that was seen before the list, and has come as far.
     assert_eq!(put(&other, "e").await, last);
     line.goes_to(&other);
     listed.close().await;
-    watched.until(|seen| matches!(seen, Seen::Regained)).await;
+    let lost = watched.next().await;
+    assert!(matches!(lost, Seen::Lost { .. }), "{:?}", watched.reported);
     let next = watched.next().await;
     assert!(matches!(&next, Seen::Listed(snapshot) if snapshot.entries.len() == 4), "{:?}", watched.reported);
+    assert!(matches!(watched.next().await, Seen::Regained), "{:?}", watched.reported);
+}
+
+#[tokio::test]
+async fn outage_is_reported_as_over_once_what_was_missed_is_seen() {
+    let (store, line, mut watched, _) = watched().await;
+    let copy = store.restored_in_memory();
+    let missed = [put(&copy, "b").await, put(&copy, "c").await];
+    // The last revision brings the watch no event.
+    copy.client().await.unwrap().put("/elsewhere", "", None).await.unwrap();
+    line.goes_to(&copy);
+    store.close().await;
+    let lost = watched.next().await;
+    assert!(matches!(lost, Seen::Lost { .. }), "{lost:?}");
+    for made in missed {
+        let next = watched.next().await;
+        assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{next:?}");
+    }
+    assert!(matches!(watched.next().await, Seen::Regained), "{:?}", watched.reported);
 }
 
 #[tokio::test]
