@@ -147,7 +147,7 @@ impl Mirror {
                 let view = View::of(snapshot);
                 let report_grace = if fresh { self.report_grace } else { Duration::ZERO };
                 self.change(|kept| *kept = view.after(kept, report_grace));
-                self.sees(revision);
+                self.sync_status.send_modify(|seen| (seen.revision, seen.trouble) = (revision, None));
             }
             Seen::Changed { revision, changes } => {
                 self.change(|view| {
@@ -189,9 +189,9 @@ impl Mirror {
         change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// After an outage that is one change of those that were missed, and no decision rests on the first of them alone.
     fn sees(&self, revision: Revision) {
-        self.sync_status
-            .send_modify(|sync_status| (sync_status.revision, sync_status.trouble) = (revision, None));
+        self.sync_status.send_modify(|sync_status| sync_status.revision = revision);
     }
 
     /// A store that was never read stays unread: there is no former state to answer from.
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(mirror_that_saw([]).trouble(), Some(Trouble::Unread(None)));
         assert_eq!(mirror_that_saw([listed(7), lost()]).trouble(), Some(Trouble::Away("refused".to_owned())));
         let back =
-            mirror_that_saw([listed(7), lost(), Seen::Regained, Seen::Progress { revision: Revision(9) }]);
+            mirror_that_saw([listed(7), lost(), Seen::Progress { revision: Revision(9) }, Seen::Regained]);
         assert_eq!((back.trouble(), back.sync_status().borrow().revision), (None, Revision(9)));
     }
 
@@ -389,8 +389,11 @@ mod tests {
     }
 
     #[test]
-    fn a_change_heals_what_only_its_absence_was() {
+    fn nothing_is_decided_before_all_that_was_missed_is_seen() {
         let changed = Seen::Changed { revision: Revision(8), changes: Vec::new() };
-        assert_eq!(mirror_that_saw([listed(7), lost(), changed]).trouble(), None);
+        let mirror = mirror_that_saw([listed(7), lost(), changed]);
+        assert_eq!(mirror.trouble(), Some(Trouble::Away("refused".to_owned())), "more may follow");
+        mirror.take_in(Seen::Regained);
+        assert_eq!((mirror.trouble(), mirror.sync_status().borrow().revision), (None, Revision(8)));
     }
 }

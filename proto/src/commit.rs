@@ -42,8 +42,8 @@ pub struct Commit {
 /// The most writes, and the most preconditions, of one transaction (etcd: 128 a side).
 pub const MAX_COMMIT_OPERATIONS: usize = 128;
 
-/// The most preconditions that a plan may use: the leader's fence is added to them.
-pub const MAX_PLANNED_PRECONDITIONS: usize = MAX_COMMIT_OPERATIONS - 1;
+/// The most preconditions that a plan may use: the two of the leader's fence are added to them.
+pub const MAX_PLANNED_PRECONDITIONS: usize = MAX_COMMIT_OPERATIONS - 2;
 
 impl Commit {
     /// A commit of nothing, to be built up.

@@ -1,8 +1,10 @@
 //! Why each upgrade waits, kept in the store for people: written when the reasons change, at most once a second, and
-//! their end at once, by a task of its own, so that no turn waits for it. No decision reads them.
+//! their end at once, by a task of its own, so that no turn waits for it. No decision reads them, so a record that cannot be
+//! read is written again, or removed.
 
 use crate::context::Context;
 use crate::leadership::{Leadership, now};
+use crate::report::{Mirror, View};
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,6 +32,7 @@ pub type Reasons = BTreeMap<UpgradeId, Vec<Reason>>;
 pub struct Recorder {
     /// None until the first turn: what a former leader wrote is kept until then.
     reasons: watch::Sender<Option<Reasons>>,
+    mirror: Arc<Mirror>,
     task: JoinHandle<()>,
 }
 
@@ -42,14 +45,15 @@ impl Recorder {
             leadership: Arc::clone(leadership),
             recorded: BTreeMap::new(),
         };
-        Self { reasons, task: spawn(writer.write(found)) }
+        Self { reasons, mirror: Arc::clone(&context.mirror), task: spawn(writer.write(found)) }
     }
 
     /// Records what a turn found.
     pub fn record(&self, found: Reasons) {
+        let is_unreadable = unreadable(&self.mirror.view()).next().is_some();
         self.reasons.send_if_modified(|reasons| {
             let found = Some(found);
-            let changed = *reasons != found;
+            let changed = *reasons != found || is_unreadable;
             *reasons = found;
             changed
         });
@@ -145,11 +149,12 @@ impl Writer {
         written.is_ok()
     }
 
-    /// The reasons that differ from those recorded last.
+    /// The reasons that differ from those recorded last, and those whose record cannot be read.
     fn changed(&self, reasons: &Reasons) -> Vec<(UpgradeId, Waiting)> {
         let view = self.context.mirror.view();
-        let ids: BTreeSet<&UpgradeId> =
-            reasons.keys().chain(view.waiting.keys()).chain(self.recorded.keys()).collect();
+        let unreadable: BTreeSet<&UpgradeId> = unreadable(&view).collect();
+        let known = reasons.keys().chain(view.waiting.keys()).chain(self.recorded.keys());
+        let ids: BTreeSet<&UpgradeId> = known.chain(unreadable.iter().copied()).collect();
         let mut changed = Vec::new();
         for id in ids {
             let last = self
@@ -162,12 +167,20 @@ impl Writer {
                 Some(last) => last.reasons == wanted.reasons && last.more == wanted.more,
                 None => wanted.reasons.is_empty(),
             };
-            if !same {
+            if !same || unreadable.contains(id) {
                 changed.push((id.clone(), wanted));
             }
         }
         changed
     }
+}
+
+/// The upgrades whose record of reasons cannot be read.
+fn unreadable(view: &View) -> impl Iterator<Item = &UpgradeId> {
+    view.fleet.unreadable().filter_map(|(key, ..)| match key {
+        Key::Waiting(id) => Some(id),
+        _ => None,
+    })
 }
 
 /// The record to write, where `last` is the record written last.

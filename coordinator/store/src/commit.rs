@@ -1,5 +1,5 @@
-//! One commit, one transaction. Checked before it is sent; never sent twice: where its outcome is unknown, the store
-//! is asked what it holds.
+//! One commit, one transaction. Checked before it is sent; never sent again once the store may have taken it: where its
+//! outcome is unknown, the store is asked what it holds.
 
 mod check;
 mod outcome;
@@ -121,13 +121,14 @@ impl Store {
         Ok(found)
     }
 
-    /// Sends it once. Only where no connection was made, and so nothing was sent, it is tried again.
+    /// Sends it once. Only where the store did not take it, because no connection was made or it was too busy, it is tried
+    /// again.
     async fn send(&self, sent: &Sent) -> Result<TxnResponse, ClientError> {
         let mut retry = Retry::within(PATIENCE);
         loop {
             let mut kv = self.kv();
             match dial::limited(kv.txn(sent.txn())).await {
-                Err(error) if error::meaning(&error) == Meaning::NeverSent && retry.wait().await => {}
+                Err(error) if error::meaning(&error) == Meaning::NotTaken && retry.wait().await => {}
                 answer => return answer,
             }
         }

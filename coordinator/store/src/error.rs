@@ -10,7 +10,7 @@ use tonic::Code;
 /// A call to the store that brought no answer that could be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// No member answered, or the answer did not come in time. Worth another try.
+    /// No member answered, the answer did not come in time, or the store was too busy to take the call. Worth another try.
     #[error("could not {attempt}: no usable answer from the store at {endpoints}")]
     Unreachable {
         /// What was tried.
@@ -121,8 +121,8 @@ impl Error for Cause {}
 /// What an error of the client means for the one who called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// No connection was made, so nothing was sent.
-    NeverSent,
+    /// Nothing was carried out: no connection was made, or the store was too busy to take the call.
+    NotTaken,
     /// It is not known whether it was carried out.
     Unknown,
     Authentication,
@@ -149,7 +149,9 @@ fn meaning_of_status(status: &tonic::Status, error: &ClientError) -> Meaning {
     let text = status.message();
     let from_store = text.contains("etcdserver:") || text.contains("auth:");
     match status.code() {
-        Code::Unavailable if never_connected(error) => Meaning::NeverSent,
+        Code::Unavailable if never_connected(error) => Meaning::NotTaken,
+        // Before it proposes the request: what was committed before is yet to be applied.
+        Code::ResourceExhausted if from_store && text.contains("too many requests") => Meaning::NotTaken,
         Code::Unauthenticated => Meaning::Authentication,
         // A future revision was asked for: the store fell back behind it. Either way the present must be read.
         Code::OutOfRange if text.contains("compacted") || text.contains("future revision") => {
@@ -193,12 +195,28 @@ fn never_connected(error: &ClientError) -> bool {
 pub(crate) fn explain(attempt: &str, endpoints: &str, limit: usize, error: &ClientError) -> StoreError {
     let (attempt, cause) = (attempt.to_owned(), Cause::of(error));
     match meaning(error) {
-        Meaning::NeverSent | Meaning::Unknown => {
+        Meaning::NotTaken | Meaning::Unknown => {
             StoreError::Unreachable { attempt, endpoints: endpoints.to_owned(), cause }
         }
         Meaning::Authentication => StoreError::Authentication { attempt, cause },
         Meaning::Refused | Meaning::NoLease => StoreError::Refused { attempt, cause },
         Meaning::Compacted => StoreError::Compacted { attempt },
         Meaning::TooLarge => StoreError::TooLarge { attempt, limit },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn store_that_is_too_busy_is_asked_again_and_a_full_one_not() {
+        let answer = |text: &str| ClientError::GRpcStatus(tonic::Status::resource_exhausted(text));
+        let busy = answer("etcdserver: too many requests");
+        assert_eq!(meaning(&busy), Meaning::NotTaken);
+        assert!(explain("commit", "etcd:2379", 0, &busy).retryable());
+        let full = answer("etcdserver: mvcc: database space exceeded");
+        assert_eq!(meaning(&full), Meaning::Refused);
+        assert!(!explain("commit", "etcd:2379", 0, &full).retryable());
     }
 }

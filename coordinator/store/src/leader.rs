@@ -1,5 +1,6 @@
-//! Leadership: a leased key made by a transaction, whose create revision is the fence that every commit of the leader
-//! carries ([`Fenced`]). A loss is signalled at once; a write between the loss and its signal is stopped by the fence.
+//! Leadership: a leased key and the record of its term, made by one transaction, whose revision is the fence that every
+//! commit of the leader carries ([`Fenced`]). A loss is signalled at once; a write between the loss and its signal is
+//! stopped by the fence.
 
 mod campaign;
 mod fence;
@@ -42,9 +43,10 @@ impl Leadership {
         watching: DropGuard,
     ) -> Self {
         let lost = CancellationToken::new();
-        spawn(loss::watch_for_loss(create_revision, lease.watch(), seen, watching, lost.clone()));
+        let own = loss::Own { term: term.clone(), created: create_revision };
+        spawn(loss::watch_for_loss(own, lease.watch(), seen, watching, lost.clone()));
         Self {
-            writes: Fenced::by(store, create_revision),
+            writes: Fenced::by(store, term.clone(), create_revision),
             create_revision,
             term,
             _end: lost.clone().drop_guard(),

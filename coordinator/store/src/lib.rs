@@ -11,7 +11,7 @@
 //! store.watch(Vec<Scope>, CancellationToken) -> WatchStream             .recv().await -> Option<Seen>
 //! store.campaign(TermId, address, ttl, CancellationToken) -> Result<Leadership, CampaignError>
 //!     create_revision term lost is_held() lease() resign().await
-//!     writes() -> Fenced     .commit(&Commit): every write of a leader compares the leader's key
+//!     writes() -> Fenced     .commit(&Commit): every write of a leader compares its key and term
 //! store.current_leader() -> Result<Option<(Record<Leader>, Revision)>, StoreError>
 //!
 //! Store (a Reader that also writes; agents)
@@ -24,8 +24,8 @@
 //! ```
 //!
 //! # Invariants
-//! * A write is sent once. Where its outcome is unknown the store is asked what it holds; only what provably never left
-//!   (no connection was made) is sent again.
+//! * A write is sent once. Where its outcome is unknown the store is asked what it holds; only what it provably did not
+//!   take (no connection was made, or it was too busy) is sent again.
 //! * Each call has a time limit; a read is repeated within it, a watch and a lease come back by themselves.
 //! * A compacted history, a lost connection and a store that fell back are three things, and kept distinct.
 

@@ -183,7 +183,7 @@ impl Reader {
                 Err(error) => error,
             };
             let explained = self.explain(attempt, &error);
-            let again = matches!(error::meaning(&error), Meaning::NeverSent | Meaning::Unknown);
+            let again = matches!(error::meaning(&error), Meaning::NotTaken | Meaning::Unknown);
             if !again || !retry.wait().await {
                 return Err(explained);
             }

@@ -5,6 +5,8 @@
 //!
 //! # What is guaranteed
 //! * The first item is `Listed` (`Lost` before it while the store is away). Each `Listed` replaces all before it.
+//! * `Regained` ends what `Lost` began, after all that the store had when the stream was opened again; where the last of that
+//!   is of other keys, and the store does not say so, after two seconds without a message.
 //! * Where one of the scopes is broad (`All`, or a kind), there is one watch of the store over the whole prefix,
 //!   filtered here: each `Changed` is everything of one revision in all scopes, and revisions rise.
 //! * Where all are narrow (`Key`, `Within`), there is a watch of the store for each, over one stream, so that an

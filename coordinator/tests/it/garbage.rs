@@ -3,6 +3,7 @@
 use crate::world::{spec, store, world};
 use etcd_client::GetOptions;
 use tidegate_coordinator::operation::{self, OperationError};
+use tidegate_proto::Key;
 use tidegate_proto::wire::v1::{
     ExplainGroupRequest, ExplainReleaseRequest, FleetSpreadRequest, ShowStreamRequest, SkipInstanceRequest,
     Spread, UpgradeStatusRequest,
@@ -203,6 +204,31 @@ async fn request_that_writes_an_unreadable_record_names_it() {
     assert!(reported.contains("`etcdctl put /tidegate/exceptions/u1/n00002 < FILE`"), "{reported}");
     coordinator.stop().await;
     drop(store(&embedded).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unreadable_reasons_are_written_again_or_removed() {
+    let (embedded, coordinator, _herd) = world(3).await;
+    coordinator.start_upgrade(&spec("min_in_service: 1\napprovals: [stage]"), "u1").await.unwrap();
+    let reader = store(&embedded).await;
+    let becomes = async |id: &str, expected: Option<bool>| {
+        let key = Key::Waiting(id.parse().unwrap());
+        let waited = async {
+            while reader.get(&key).await.unwrap().map(|entry| entry.value.is_ok()) != expected {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        };
+        let within = tokio::time::timeout(crate::world::LIMIT, waited).await;
+        assert!(within.is_ok(), "{key} is not as expected: {expected:?}");
+    };
+    becomes("u1", Some(true)).await;
+    let mut kv = embedded.client().await.unwrap().kv_client();
+    for id in ["u1", "of-no-upgrade"] {
+        kv.put(format!("/tidegate/waiting/{id}"), "nonsense", None).await.unwrap();
+    }
+    becomes("u1", Some(true)).await;
+    becomes("of-no-upgrade", None).await;
+    coordinator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,21 +1,25 @@
-//! The fence: every write of a leader compares that the leader's key still has the create revision of its own leadership,
-//! so that a deposed leader writes nothing.
+//! The fence: every write of a leader compares that the leader's key and the record of its term still have the create
+//! revision of its own leadership, so that a deposed leader writes nothing. In a blank or restored store another leader may
+//! have the same number; it has another term.
 
 use crate::commit::{CommitError, Committed};
 use crate::store::Store;
-use tidegate_proto::{Commit, Key, Precondition, Revision, mutant};
+use tidegate_proto::{Commit, Key, Precondition, Revision, TermId, mutant};
 
 /// The writes of one leadership. A coordinator has no other.
 #[derive(Clone)]
 pub struct Fenced {
     store: Store,
-    fence: Precondition,
+    fence: Commit,
 }
 
 impl Fenced {
-    /// The writes of the leadership whose key was created at this revision.
-    pub(super) fn by(store: Store, created: Revision) -> Self {
-        Self { store, fence: Precondition::CreatedAt(Key::Leader, created) }
+    /// The writes of the leadership of this term, whose key and record were created at this revision.
+    pub(super) fn by(store: Store, term: TermId, created: Revision) -> Self {
+        let fence = Commit::new()
+            .when(Precondition::CreatedAt(Key::Leader, created))
+            .when(Precondition::CreatedAt(Key::Term(term), created));
+        Self { store, fence }
     }
 
     /// Carries out a commit on the condition that this leadership lasts: all of it, or nothing.
@@ -26,6 +30,6 @@ impl Fenced {
         if mutant::is("fence-is-left-out") {
             return self.store.commit(commit).await;
         }
-        self.store.commit(&commit.clone().when(self.fence.clone())).await
+        self.store.commit(&commit.clone().with(self.fence.clone())).await
     }
 }

@@ -30,7 +30,8 @@ pub enum Seen {
         /// Why, for people.
         why: String,
     },
-    /// The store is back, it is the same one as far as that can be known, and what was missed follows.
+    /// The store is back, it is the same one as far as that can be known, and what was missed was sent before this: as
+    /// `Changed`, or as `Listed`.
     Regained,
     /// The store is not the one that was seen, or is behind that: it was restored from a backup, or replaced. `Listed`
     /// follows, without `Regained`.

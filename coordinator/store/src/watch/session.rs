@@ -18,6 +18,10 @@ use tokio::time::{Instant, timeout};
 /// watch that hangs looks like a fleet at rest.
 const SILENCE: Duration = Duration::from_secs(10);
 
+/// After an outage nothing more of what was missed is awaited once a stream is silent for this long: what is missing may be
+/// of other keys, and not every store answers a request for progress. etcd sends what was missed within 100 ms.
+const SETTLED: Duration = Duration::from_secs(2);
+
 /// The longest wait between two tries to come back.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
@@ -46,6 +50,8 @@ pub(super) struct Watcher {
     /// How often the store was found behind what was seen of it, by any call over the same connection.
     falls: watch::Receiver<u64>,
     lost: bool,
+    /// Where the store was when the stream was opened after an outage, until what was missed up to there is sent.
+    missing: Option<Revision>,
 }
 
 impl Watcher {
@@ -56,7 +62,16 @@ impl Watcher {
         sender: mpsc::Sender<Seen>,
     ) -> Self {
         let (position, falls) = (Position::new(listed, watched), store.falls());
-        Self { store, position, sender, resumable: false, unconfirmed: false, falls, lost: false }
+        Self {
+            store,
+            position,
+            sender,
+            resumable: false,
+            unconfirmed: false,
+            falls,
+            lost: false,
+            missing: None,
+        }
     }
 
     /// Ends when the reader is gone.
@@ -103,13 +118,18 @@ impl Watcher {
         let mut stream = self.open().await?;
         let mut asked = false;
         loop {
+            let limit = if self.missing.is_some() { SETTLED } else { SILENCE };
             let message = tokio::select! {
                 biased;
                 Ok(()) = self.falls.changed() => return Err(End::Suspect),
-                message = timeout(SILENCE, stream.message()) => message,
+                message = timeout(limit, stream.message()) => message,
             };
             let message = match message {
                 Ok(message) => message.map_err(end_of)?,
+                Err(_) if self.missing.is_some() => {
+                    self.regain().await?;
+                    continue;
+                }
                 Err(_) if asked => return Err(End::Broken(format!("silent for {:?}", 2 * SILENCE))),
                 Err(_) => {
                     asked = true;
@@ -120,6 +140,9 @@ impl Watcher {
             asked = false;
             let message = message.ok_or_else(|| End::Broken("the store ended the stream".to_owned()))?;
             self.take_in(&message).await?;
+            if message.created() && self.missing.is_some() {
+                stream.request_progress().await.map_err(end_of)?;
+            }
             // Not before: a watch that is refused is opened first and cancelled then.
             retry.reset();
         }
@@ -128,7 +151,7 @@ impl Watcher {
     /// Finds where to resume: after the last reported event, if the store may still be the one that reported it; else from a
     /// list. Whether it is that store is asked once the stream is open.
     async fn find_place(&mut self) -> Result<(), End> {
-        self.unconfirmed = false;
+        (self.unconfirmed, self.missing) = (false, None);
         if self.resumable {
             let found = self.how_far().await?;
             let seen = self.position.seen();
@@ -146,10 +169,10 @@ impl Watcher {
         if snapshot.revision < self.position.seen() {
             self.restored(self.position.seen(), snapshot.revision).await?;
         }
-        self.regain().await?;
         self.position.was_listed(snapshot.revision);
         self.resumable = true;
-        self.send(Seen::Listed(snapshot)).await
+        self.send(Seen::Listed(snapshot)).await?;
+        self.regain().await
     }
 
     /// How far the store is. Linearizable, so no member that lags behind can look like a restored store; and of a key that the
@@ -164,12 +187,12 @@ impl Watcher {
     /// A stream is open, at a store that was at a revision. Another one may have taken the store's place since the place to
     /// resume was found: it would send nothing before it is as far as the former one was, and never what it has below that.
     /// So the last events are compared only now: what takes the store's place from now on ends the stream. A member that
-    /// lags is behind as well, so the store is asked how far it is.
-    async fn confirm(&mut self, opened_at: Option<Revision>) -> Result<(), End> {
+    /// lags is behind as well, so the store is asked how far it is. Returns how far that is.
+    async fn confirm(&mut self, opened_at: Option<Revision>) -> Result<Revision, End> {
         let compares = std::mem::take(&mut self.unconfirmed);
         let seen = self.position.seen();
         let found = match opened_at.filter(|at| *at >= seen) {
-            Some(_) if !compares => return Ok(()),
+            Some(revision) if !compares => return Ok(revision),
             Some(revision) => revision,
             None => self.how_far().await?,
         };
@@ -181,7 +204,7 @@ impl Watcher {
             }
             None if compares => Err(End::Behind),
             // Of what was listed there may be no event to compare.
-            Some(true) | None => Ok(()),
+            Some(true) | None => Ok(found),
         }
     }
 
@@ -247,8 +270,18 @@ impl Watcher {
         self.send(Seen::Restored { seen, found }).await
     }
 
-    /// Reports the end of an outage, which lets a reader decide from what it has: not before it is known to be of this store.
+    /// Reports the end of an outage once what was missed up to the opening of the stream is sent.
+    async fn caught_up(&mut self) -> Result<(), End> {
+        match self.missing {
+            Some(until) if self.position.seen() >= until => self.regain().await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Reports the end of an outage, which lets a reader decide from what it has: not before it is known to be of this store,
+    /// and to be no older than the outage.
     async fn regain(&mut self) -> Result<(), End> {
+        self.missing = None;
         if std::mem::take(&mut self.lost) { self.send(Seen::Regained).await } else { Ok(()) }
     }
 
@@ -283,15 +316,16 @@ impl Watcher {
             self.store.saw(revision);
         }
         if message.created() {
-            self.confirm(header).await?;
-            return self.regain().await;
+            let found = self.confirm(header).await?;
+            self.missing = self.lost.then_some(found);
+            return self.caught_up().await;
         }
         let place = usize::try_from(message.watch_id() - 1).ok();
         if let Some(place) = place.filter(|_| !message.events().is_empty()) {
             for seen in self.position.take_in(place, self.store.prefix(), message.events()) {
                 self.send(seen).await?;
             }
-            return Ok(());
+            return self.caught_up().await;
         }
         match header {
             Some(revision) if self.is_progress(message, place) => self.progress(revision).await,
@@ -314,7 +348,8 @@ impl Watcher {
             return Ok(());
         }
         self.position.reached(revision);
-        self.send(Seen::Progress { revision }).await
+        self.send(Seen::Progress { revision }).await?;
+        self.caught_up().await
     }
 
     async fn send(&self, seen: Seen) -> Result<(), End> {

@@ -1,15 +1,16 @@
 //! Another store takes the place of the one that a watch follows: after the watch has found its place and before its stream
-//! is open, or while its stream goes on.
+//! is open, or while its stream goes on; or of the one that a leader writes to.
 
-use crate::world::{Watched, budget, budget_key};
+use crate::suite::leading::campaign;
+use crate::world::{Watched, budget, budget_key, term};
 use etcd_client::{Channel, Client};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
-use tidegate_proto::{Commit, Precondition, Prefix, Revision};
-use tidegate_store::{Scope, Seen, Store};
+use tidegate_proto::{Commit, Key, Precondition, Prefix, Revision};
+use tidegate_store::{CommitError, Scope, Seen, Store};
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::util::BoxCloneSyncService;
@@ -278,13 +279,49 @@ async fn watch_does_not_resume_from_before_its_last_list() {
     line.goes_to(&listed);
     store.close().await;
     watched.until(|seen| matches!(seen, Seen::Listed(snapshot) if snapshot.revision == last)).await;
+    assert!(matches!(watched.next().await, Seen::Regained), "{:?}", watched.reported);
     // The first, the one that was compacted, and the one after the list.
     line.has_opened(3).await;
     // It has the event that was seen before the list, and has come as far.
     assert_eq!(put(&other, "e").await, last);
     line.goes_to(&other);
     listed.close().await;
-    watched.until(|seen| matches!(seen, Seen::Regained)).await;
+    let lost = watched.next().await;
+    assert!(matches!(lost, Seen::Lost { .. }), "{:?}", watched.reported);
     let next = watched.next().await;
     assert!(matches!(&next, Seen::Listed(snapshot) if snapshot.entries.len() == 4), "{:?}", watched.reported);
+    assert!(matches!(watched.next().await, Seen::Regained), "{:?}", watched.reported);
+}
+
+#[tokio::test]
+async fn outage_is_reported_as_over_once_what_was_missed_is_seen() {
+    let (store, line, mut watched, _) = watched().await;
+    let copy = store.restored_in_memory();
+    let missed = [put(&copy, "b").await, put(&copy, "c").await];
+    // The last revision brings the watch no event.
+    copy.client().await.unwrap().put("/elsewhere", "", None).await.unwrap();
+    line.goes_to(&copy);
+    store.close().await;
+    let lost = watched.next().await;
+    assert!(matches!(lost, Seen::Lost { .. }), "{lost:?}");
+    for made in missed {
+        let next = watched.next().await;
+        assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{next:?}");
+    }
+    assert!(matches!(watched.next().await, Seen::Regained), "{:?}", watched.reported);
+}
+
+#[tokio::test]
+async fn leader_writes_nothing_beside_another_of_its_number() {
+    let (store, blank) = (Embedded::in_memory(), Embedded::in_memory());
+    let (line, over) = Line::to(&store).await;
+    let direct = Store::over(blank.client().await.unwrap(), Prefix::default());
+    let (one, two) = (campaign(&over, "one").await, campaign(&direct, "two").await);
+    assert_eq!(one.create_revision, two.create_revision, "both stores count from the same number");
+    line.goes_to(&blank);
+    let step = Commit::new().put(budget_key("a"), budget(1));
+    let refused = one.writes().commit(&step).await.unwrap_err();
+    let fence = Precondition::CreatedAt(Key::Term(term("one")), one.create_revision);
+    assert!(matches!(&refused, CommitError::Conflict { broken, .. } if *broken == [fence]), "{refused:?}");
+    two.writes().commit(&step).await.unwrap();
 }

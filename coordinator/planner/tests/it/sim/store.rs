@@ -51,7 +51,7 @@ impl Store {
     pub(crate) fn commit(&mut self, commit: &Commit) -> bool {
         assert!(
             commit.writes.len() <= MAX_COMMIT_OPERATIONS && commit.when.len() <= MAX_PLANNED_PRECONDITIONS,
-            "a transaction has at most 128 operations a side, and the fence is one of them"
+            "a transaction has at most 128 operations a side, and the fence takes two of them"
         );
         let mut seen = BTreeSet::new();
         for write in &commit.writes {

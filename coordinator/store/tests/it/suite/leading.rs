@@ -18,7 +18,7 @@ fn leader_of(name: &str) -> Commit {
     Commit::new().put(Key::Leader, Leader { term: term(name), address: "a:1".into() })
 }
 
-async fn campaign(store: &Store, name: &str) -> Leadership {
+pub(crate) async fn campaign(store: &Store, name: &str) -> Leadership {
     let cancel = CancellationToken::new();
     let won = store.campaign(term(name), format!("{name}:1"), TTL, cancel);
     timeout(LIMIT, won).await.expect("the campaign was not won in time").unwrap()
