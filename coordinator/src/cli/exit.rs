@@ -58,6 +58,11 @@ impl Failure {
         self
     }
 
+    /// The same of a command whose exit code 0 is an answer: one whose reader closed the pipe has given none.
+    pub(super) fn without_answer(self) -> Self {
+        Self { code: self.code.max(1), ..self }
+    }
+
     /// Whether asking again may help: the coordinator is away, or none leads.
     pub(super) fn is_away(&self) -> bool {
         self.code == 4
