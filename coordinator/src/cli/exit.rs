@@ -58,6 +58,11 @@ impl Failure {
         self
     }
 
+    /// The same of a command whose exit code 0 is an answer: one whose reader closed the pipe has given none.
+    pub(super) fn without_answer(self) -> Self {
+        Self { code: self.code.max(1), ..self }
+    }
+
     /// Whether asking again may help: the coordinator is away, or none leads.
     pub(super) fn is_away(&self) -> bool {
         self.code == 4
@@ -95,6 +100,10 @@ impl From<Status> for Failure {
             // Only the client's own time limit says so.
             Code::Cancelled | Code::DeadlineExceeded => format!(
                 "the coordinator did not answer in time (--call-timeout; {message}): whether it was carried out is not known; look before you ask again"
+            ),
+            // Only a failure of the connection has a cause here: the request may have arrived before it.
+            _ if status.source().is_some() => format!(
+                "the connection to the coordinator broke ({message}): whether it was carried out is not known; look before you ask again"
             ),
             _ => message,
         };
@@ -157,6 +166,15 @@ mod tests {
             json,
             r#"{"form":"v1","error":{"kind":"refused","exit_code":3,"message":"contract has begun"}}"#
         );
+    }
+
+    #[test]
+    fn broken_connection_is_an_unknown_outcome() {
+        let broken = Failure::from(Status::from_error(Box::new(io::Error::other("reset"))));
+        let said = "the connection to the coordinator broke (reset): whether it was carried out is not known";
+        assert!(broken.is_away() && broken.message.starts_with(said), "{broken:?}");
+        let own = Failure::from(Status::unavailable("no coordinator leads; nothing was changed"));
+        assert_eq!(own.message, "no coordinator leads; nothing was changed");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A connection to a coordinator: what the command line and a forwarding follower use.
 
+use crate::door::PING;
 use crate::guard::Token;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -119,7 +120,8 @@ pub async fn connect(url: &str, token: Option<Token>, trust: &Trust) -> Result<C
     connect_within(url, token, trust, CALL_TIMEOUT).await
 }
 
-/// Connects to a coordinator, whose every answer begins within `limit`: what is streamed may then take as long as it likes.
+/// Connects to a coordinator, whose every answer begins within `limit`: what is streamed may then take as long as it likes,
+/// while the coordinator answers pings.
 pub async fn connect_within(
     url: &str,
     token: Option<Token>,
@@ -139,7 +141,30 @@ pub async fn connect_within(
         _ => return Err(malformed()),
     }
     let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT.min(limit)).timeout(limit).tcp_nodelay(true);
+    // A machine that lost its power or its network closes no connection: without pings a stream from it never ends.
+    let endpoint = endpoint.http2_keep_alive_interval(PING).keep_alive_timeout(PING);
     let channel =
         endpoint.connect().await.map_err(|source| Unreachable::Connect { url: url.to_owned(), source })?;
     Ok(Connection(InterceptedService::new(channel, Bearer(token))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_proto::wire::v1::LeaderRequest;
+    use tokio::time::Instant;
+    use tonic::Code;
+
+    #[tokio::test]
+    async fn silent_connection_ends_before_the_time_limit_of_a_call() {
+        let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", deaf.local_addr().unwrap());
+        let limit = Duration::from_secs(3600);
+        let connection = connect_within(&url, None, &Trust::default(), limit).await.unwrap();
+        tokio::time::pause();
+        let began = Instant::now();
+        let broken = connection.operator().leader(LeaderRequest {}).await.unwrap_err();
+        assert_eq!(broken.code(), Code::Unavailable, "{broken:?}");
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    }
 }

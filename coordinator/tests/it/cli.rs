@@ -288,3 +288,20 @@ async fn an_upgrade_is_driven_from_the_command_line() {
     end.cancel();
     assert_eq!(daemon.terminate(), Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_whose_reader_has_gone_does_not_exit_with_0() {
+    let daemon = Daemon::embedded(|_, _| {});
+    let herd = daemon.herd(2).await;
+    tokio::spawn(herd.run(CancellationToken::new()));
+    let path = daemon.file("spec.yaml", &spec("approvals: [roll]\nmin_in_service: 1"));
+    assert_eq!(daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]).code, 0);
+    let mut watch = daemon.command(&["upgrade", "watch", "u1"]);
+    let pipe = std::process::Stdio::piped;
+    let mut watch = watch.stdout(pipe()).stderr(pipe()).spawn().unwrap();
+    drop(watch.stdout.take());
+    let ended = watch.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    let named = said.contains("could not write the output");
+    assert_eq!((ended.status.code(), named), (Some(1), true), "{said}");
+}

@@ -28,7 +28,7 @@ pub(super) async fn follow(
         };
         let began = away.get_or_insert_with(Instant::now);
         if !failure.is_away() || events == 0 || began.elapsed() > PATIENCE {
-            return Err(failure);
+            return Err(failure.without_answer());
         }
         tokio::time::sleep(PAUSE).await;
     }
