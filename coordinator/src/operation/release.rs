@@ -40,6 +40,8 @@ pub use streams::{list_streams, show_stream};
 
 use super::body::read as body;
 use super::{OperationError, parse};
+use tidegate_planner::{Fleet, Stored};
+use tidegate_proto::record::stream::Stream;
 use tidegate_proto::{ReleaseRevision, StreamName};
 use written::reply;
 
@@ -48,6 +50,12 @@ pub use tidegate_proto::compute::DEFAULT_STREAM;
 /// Reads the name of a stream; empty = the default one.
 fn stream_name(text: &str) -> Result<StreamName, OperationError> {
     parse(if text.is_empty() { DEFAULT_STREAM } else { text })
+}
+
+/// A stream as this coordinator sees it.
+fn find<'a>(fleet: &'a Fleet, name: &StreamName) -> Result<&'a Stored<Stream>, OperationError> {
+    let missing = || format!("there is no release stream {name}: the first release that is created makes it");
+    fleet.stream(name).ok_or_else(|| OperationError::NotFound(missing()))
 }
 
 /// Reads a revision that an operator typed.

@@ -100,6 +100,19 @@ fn not_found_and_unreachable_have_own_exit_codes() {
 }
 
 #[test]
+fn history_of_a_stream_or_group_that_is_not_there_is_an_error() {
+    let daemon = Daemon::embedded(|_, _| {});
+    for (asked, missing) in [
+        (&["release", "--stream", "nope", "history"][..], "there is no release stream nope"),
+        (&["metadata", "history", "nope"], "there is no metadata group nope"),
+    ] {
+        let said = daemon.ask(asked);
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{said:?}");
+        assert!(said.err.contains(missing), "{said:?}");
+    }
+}
+
+#[test]
 fn usage_of_an_error_leaves_out_what_the_environment_sets() {
     let mut command = tidegate();
     let said = run(command.env("TIDEGATE_TOKEN_FILE", "/token").args(["upgrade", "pause", "u1"]));

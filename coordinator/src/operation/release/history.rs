@@ -1,7 +1,7 @@
 //! Everything that happened to a stream, in order.
 
 use super::super::{OperationError, history::read, store_error};
-use super::stream_name;
+use super::{find, stream_name};
 use crate::context::Context;
 use tidegate_proto::key::{Kind, Subject};
 use tidegate_proto::wire::v1::{Event, StreamHistoryRequest};
@@ -13,7 +13,11 @@ pub async fn stream_history(
     asked: &StreamHistoryRequest,
 ) -> Result<Vec<Event>, OperationError> {
     let stream = stream_name(&asked.stream)?;
-    let scope = Scope::Within(Kind::Event, Subject::Stream(stream).to_string());
+    let scope = Scope::Within(Kind::Event, Subject::Stream(stream.clone()).to_string());
     let found = context.store.list(&scope).await.map_err(store_error("list the events of the stream"))?;
+    // A stream is made with an event. That is there also where this view is late.
+    if found.entries.is_empty() {
+        find(&context.mirror.view().fleet, &stream)?;
+    }
     Ok(found.entries.into_iter().map(read).collect())
 }

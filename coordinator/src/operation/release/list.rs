@@ -1,7 +1,7 @@
 //! The history of a stream, in pages, the latest first.
 
 use super::super::{OperationError, store_error};
-use super::{read, revision, stream_name, view};
+use super::{find, read, revision, stream_name, view};
 use crate::context::Context;
 use tidegate_proto::wire::v1::ListReleasesRequest;
 use tidegate_proto::{Key, ReleaseRevision};
@@ -28,11 +28,7 @@ pub async fn list_releases(
     };
     let latest = {
         let view = context.mirror.view();
-        let found = view.fleet.stream(&stream).ok_or_else(|| {
-            OperationError::NotFound(format!(
-                "there is no release stream {stream}: the first release that is created makes it"
-            ))
-        })?;
+        let found = find(&view.fleet, &stream)?;
         found.latest.as_ref().map_or(0, |latest| latest.revision.get())
     };
     let last = match asked.before {

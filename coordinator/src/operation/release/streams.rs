@@ -1,7 +1,7 @@
 //! Lists the streams, and shows the state of one.
 
 use super::super::OperationError;
-use super::{stream_name, view};
+use super::{find, stream_name, view};
 use crate::context::Context;
 use tidegate_proto::wire::v1::{ListStreamsRequest, ShowStreamRequest};
 
@@ -21,10 +21,6 @@ pub async fn show_stream(
 ) -> Result<view::Stream, OperationError> {
     let name = stream_name(&asked.stream)?;
     let view = context.mirror.view();
-    let stream = view.fleet.stream(&name).ok_or_else(|| {
-        OperationError::NotFound(format!(
-            "there is no release stream {name}: the first release that is created makes it"
-        ))
-    })?;
+    let stream = find(&view.fleet, &name)?;
     Ok(view::Stream::of(&view.fleet, &name, stream))
 }

@@ -314,8 +314,9 @@ impl<'a> Claims<'a> {
         let now = stored.map(|window| (window.floor, window.ceiling));
         let at = of.map_or(Revision::ABSENT, |of| of.window_at());
         let claims = witnesses.iter().filter(|w| w.instance.service == *service && w.fate == Fate::Applied);
-        let applied = |id: &NodeId| claims.clone().any(|w| w.instance.node == *id);
-        let floor = claims.clone().filter_map(|w| w.floor).max();
+        let claims: BTreeMap<&NodeId, &Witness> = claims.map(|w| (&w.instance.node, w)).collect();
+        let applied = |id: &NodeId| claims.contains_key(id);
+        let floor = claims.values().filter_map(|w| w.floor).max();
         let Some(floor) = floor.filter(|_| !mutant::is("reconciled-below-a-witness")) else {
             return WindowChange { service: service.clone(), at, now, then: now };
         };
@@ -366,8 +367,8 @@ impl<'a> Claims<'a> {
         };
         let changed = windows.iter().filter(|w| w.changes());
         let left_out: BTreeSet<&ServiceName> = changed.skip(MOST_WINDOWS).map(|w| &w.service).collect();
-        let applied =
-            |id: &InstanceId| witnesses.iter().any(|w| w.instance == *id && w.fate == Fate::Applied);
+        let applied = witnesses.iter().filter(|w| w.fate == Fate::Applied);
+        let applied: BTreeSet<&InstanceId> = applied.map(|w| &w.instance).collect();
         let mut all = Vec::new();
         for service in self.fleet.services().filter(listed) {
             let name = service.name();
@@ -381,7 +382,7 @@ impl<'a> Claims<'a> {
                 let running = Running::of(instance);
                 let refused = match (running, then) {
                     _ if !concerned(name) || self.choices.disregard.contains(&id) => None,
-                    _ if left_out.contains(name) && applied(&id) => Some(for_the_next_plan()),
+                    _ if left_out.contains(name) && applied.contains(&id) => Some(for_the_next_plan()),
                     (Running::Unknown, _) if self.choices.include.contains(&id) && is_out(instance) => None,
                     (Running::Unknown, _) => Some(unknown(self.fleet, &id, instance)),
                     (Running::At(version), Some((floor, ceiling)))
