@@ -32,16 +32,19 @@ pub(crate) enum Layout {
 }
 
 /// The layout: one question, and none where this session has seen it complete. The tables and their columns are never
-/// taken away while it lasts.
+/// taken away while it lasts. Tables in a later schema of the search path are the history of that schema, which has a lock
+/// of its own.
 pub(crate) async fn layout(session: &mut Session) -> Result<Layout, Error> {
     if session.history_is_complete {
         return Ok(Layout::Complete);
     }
     let sql = match session.dialect() {
         Dialect::Postgres => {
-            "SELECT (SELECT count(*) FROM (VALUES (to_regclass('tidegate_schema')), (to_regclass('tidegate_history'))) v(t) \
-             WHERE t IS NOT NULL), (SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('tidegate_history') \
-             AND attname = 'owner' AND NOT attisdropped)"
+            "SELECT (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE n.nspname = current_schema() AND c.relname IN ('tidegate_schema', 'tidegate_history')), \
+             (SELECT count(*) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid \
+             JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() \
+             AND c.relname = 'tidegate_history' AND a.attname = 'owner' AND NOT a.attisdropped)"
         }
         Dialect::Sqlite => {
             "SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('tidegate_schema', \

@@ -323,14 +323,16 @@ fn may_begin(migration: &Migration, dialect: Dialect) -> Result<(), Error> {
 
 /// Which steps are one transaction. Neighbours on the same table are: between a column and its sync,
 /// or between the end of a sync and its column, no write may come. On SQLite, where every lock is
-/// the file's one, a whole expand or undo is.
+/// the file's one, a whole expand or undo is. A step that validates a constraint is one by itself: it reads the whole table,
+/// and a lock of a neighbour would stop readers and writers meanwhile.
 fn units(steps: &[Step], phase: Phase, dialect: Dialect) -> Vec<std::ops::Range<usize>> {
     let whole = dialect == Dialect::Sqlite && matches!(phase, Phase::Expand | Phase::Undo);
     let mut units: Vec<std::ops::Range<usize>> = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         let joins = units.last().is_some_and(|unit| {
             let before = &steps[unit.start];
-            let both = [before, step].iter().all(|s| step::manner(s, dialect) == Manner::Together);
+            let both =
+                [before, step].iter().all(|s| step::manner(s, dialect) == Manner::Together && !s.validates());
             both && (whole || (step.table().is_some() && step.table() == before.table()))
         });
         match units.last_mut() {

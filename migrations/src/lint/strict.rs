@@ -1,5 +1,7 @@
-//! What a migration needs before it may begin, so that a rollback takes back what it made and nothing else.
+//! What a migration needs before it may begin, so that a rollback takes back what it made and nothing else, and no
+//! validation stops readers and writers.
 
+use super::{alter_actions, begins};
 use crate::database::Dialect;
 use crate::finding::{Finding, Place, Rule};
 use crate::object::{self, Object};
@@ -23,6 +25,13 @@ pub(super) fn findings(migration: &Migration, dialect: Dialect) -> Vec<Finding> 
                     format!("{words} in `{}`", statement.first_line()),
                     allowed,
                 );
+            }
+            if step.validates() && !only_validates(step) {
+                let allowed = "a step that only validates: it reads the whole table, and beside another statement it does so \
+                               under that one's lock, which stops readers and writers";
+                let found =
+                    format!("`{}`, which validates a constraint beside something else", step.summary());
+                add(phase, index, Rule::SafeForm, found, allowed);
             }
         }
     }
@@ -88,6 +97,15 @@ pub(super) fn conditional(step: &Step) -> Vec<(&'static str, &Statement)> {
         () => None,
     };
     statements.iter().filter_map(|s| Some((words(s)?, s))).collect()
+}
+
+/// Whether each of its statements validates constraints and does nothing else.
+fn only_validates(step: &Step) -> bool {
+    let Step::Sql(statements) = step else { return false };
+    statements.iter().all(|statement| {
+        alter_actions(statement.tokens())
+            .is_some_and(|actions| actions.into_iter().all(|action| begins(action, &["VALIDATE"])))
+    })
 }
 
 /// Grants and comments on what this migration does not make: they outlive its undo.

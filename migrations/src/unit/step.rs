@@ -75,6 +75,14 @@ impl Step {
             other => other.table().into_iter().collect(),
         }
     }
+
+    /// Whether it validates a constraint, which reads the whole table.
+    pub(crate) fn validates(&self) -> bool {
+        let validates = |s: &Statement| {
+            s.tokens().windows(2).any(|words| words[0].is("VALIDATE") && words[1].is("CONSTRAINT"))
+        };
+        matches!(self, Step::Sql(statements) if statements.iter().any(validates))
+    }
 }
 
 /// `add_column = { table, column, type, default }`.

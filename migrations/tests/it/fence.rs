@@ -1,5 +1,8 @@
 //! The term: which leader may change a schema, and which one is refused.
 
+use crate::support::*;
+use tidegate_migrations::{DatabaseUrl, Engine};
+
 on_both! { a_lower_term_changes_nothing, another_schema_than_the_one_asked_for_is_not_changed, the_same_revision_with_another_id_is_a_restored_store, looking_changes_nothing, each_look_finds_the_history_as_it_is }
 
 mod story {
@@ -85,4 +88,21 @@ mod story {
         assert!(matches!(&error, Error::History { .. }), "{error}");
         assert!(error.to_string().contains("tidegate_history is missing"), "{error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_postgres_history_of_a_later_schema_is_not_its_own() {
+    let database = Database::postgres().await;
+    let (of_public, mut client) = (database.engine().await, database.client().await);
+    let public = of_public.claim(&term(7)).await.unwrap();
+    client.run("CREATE SCHEMA pantry").await;
+    let url: DatabaseUrl = format!("{}?options[search_path]=pantry,public", database.text).parse().unwrap();
+    let engine = Engine::connect(&url).await.unwrap();
+    assert_eq!(engine.identity().await.unwrap().id, None);
+    let own = engine.claim(&term(9)).await.unwrap();
+    assert_ne!(own, public);
+    let seen = engine.identity().await.unwrap();
+    assert_eq!((seen.id, seen.term), (Some(own), Some(term(9))));
+    let seen = of_public.identity().await.unwrap();
+    assert_eq!((seen.id, seen.term), (Some(public), Some(term(7))), "its term is not raised");
 }

@@ -3,7 +3,7 @@
 mod real_postgres {
     use crate::support::*;
     use std::time::{Duration, Instant};
-    use tidegate_migrations::{DatabaseUrl, Engine, Error, LOCK_LIMIT, PhaseProgress};
+    use tidegate_migrations::{DatabaseUrl, Engine, Error, LOCK_LIMIT, LoadError, PhaseProgress, Rule};
     use tokio::sync::watch;
 
     const PID: &str = "SELECT pg_backend_pid()::bigint";
@@ -147,6 +147,44 @@ mod real_postgres {
         let engine = Engine::connect(&url).await.unwrap();
         engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
         assert_eq!(engine.pending_rows(&set).await.unwrap(), 0, "the look has no limit while it counts");
+    }
+
+    /// A validation reads the whole table, and what is locked before it in its transaction stays locked meanwhile.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn validation_runs_under_no_lock_of_its_neighbours() {
+        let database = Database::postgres().await.seeded(10).await;
+        let (engine, mut client) = (database.engine().await, database.client().await);
+        let set = |id: &str, contract: &str| {
+            let text = format!(
+                "id = '{id}'\nversion = 3\nold_reads_migrated = true\n[postgres.contract]\nsteps = [{contract}]\n"
+            );
+            set_in(written(&[(&format!("{id}.toml"), &text)]).path())
+        };
+        let apart = set(
+            "0003_sized",
+            "{ sql = 'ALTER TABLE images ADD CONSTRAINT sized CHECK (size >= 0) NOT VALID' }, \
+             { sql = 'ALTER TABLE images VALIDATE CONSTRAINT sized' }, \
+             { drop_column = { table = 'images', column = 'checksum' } }",
+        );
+        let (watch, cancel) = (watcher(), patient());
+        engine.expand(&apart, &term(1), &watch, &cancel).await.unwrap();
+        engine.migrate(&apart, &term(1), &watch, &cancel).await.unwrap();
+        engine.contract(&apart, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        let transactions =
+            "SELECT count(DISTINCT xmin::text) FROM tidegate_history WHERE phase = 'contract' AND step >= 0";
+        assert_eq!(client.number(transactions).await, 3);
+        let valid = "SELECT count(*) FROM pg_constraint WHERE conname = 'sized' AND convalidated";
+        assert_eq!(client.number(valid).await, 1);
+
+        for (id, sql) in [
+            ("0004_two", "DROP INDEX i; ALTER TABLE images VALIDATE CONSTRAINT c"),
+            ("0004_one", "ALTER TABLE images DROP COLUMN name, VALIDATE CONSTRAINT c"),
+        ] {
+            let beside = set(id, &format!("{{ sql = '{sql}' }}"));
+            let error = engine.expand(&beside, &term(1), &watch, &cancel).await.unwrap_err();
+            let Error::Lint(LoadError::Findings(found)) = &error else { panic!("{error}") };
+            assert!(found.len() == 1 && found[0].rule == Rule::SafeForm, "{found:?}");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]

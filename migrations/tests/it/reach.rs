@@ -74,6 +74,38 @@ mod real_postgres {
         assert!(client.try_run("SELECT 1 FROM tidegate_schema").await.is_err());
     }
 
+    /// Otherwise none of them would be pending, and contract would remove what they were to be filled from.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn rows_that_a_policy_hides_are_not_passed_over() {
+        let database = Database::postgres().await;
+        let mut client = database.client().await;
+        let name = database.text.rsplit('/').next().unwrap().to_owned();
+        client
+            .run("CREATE TABLE notes (id TEXT PRIMARY KEY, note TEXT); INSERT INTO notes VALUES ('a', NULL)")
+            .await;
+        client
+            .run("CREATE ROLE tenant LOGIN PASSWORD 'tenant'; GRANT CREATE ON SCHEMA public TO tenant")
+            .await;
+        client.run("ALTER TABLE notes OWNER TO tenant; ALTER TABLE notes ENABLE ROW LEVEL SECURITY").await;
+        client.run("ALTER TABLE notes FORCE ROW LEVEL SECURITY").await;
+        let text = "id = '0002_note'\nversion = 2\nold_reads_migrated = true\n[migrate]\nrequires = 'expanded'\n\
+            steps = [{ backfill = { table = 'notes', key = 'id', where = 'note IS NULL', set = { note = \"'x'\" } } }]\n\
+            verify = 'SELECT count(*) FROM notes WHERE note IS NULL'\n";
+        let set = set_in(written(&[("0002_note.toml", text)]).path());
+        let url = Cluster::shared().url("tenant", "tenant", &name).parse().unwrap();
+        let engine = Engine::connect(&url).await.unwrap();
+        engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        for error in [
+            engine.pending_rows(&set).await.map(|_| ()).unwrap_err(),
+            engine.migrate(&set, &term(1), &watcher(), &patient()).await.map(|_| ()).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("row-level security policy for table \"notes\""), "{error}");
+        }
+        client.run("ALTER ROLE tenant BYPASSRLS").await;
+        engine.migrate(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM notes WHERE note = 'x'").await, 1);
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn address_without_a_listener_is_unreachable() {
         for address in ["postgres://u:p@127.0.0.1:1/d", "postgres://u:p@%2Fnonexistent/d"] {
