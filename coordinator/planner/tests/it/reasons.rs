@@ -38,6 +38,10 @@ fn all() -> Vec<Reason> {
     before_the_roll().into_iter().chain(in_the_roll()).chain(of_persons_schemas_and_releases()).collect()
 }
 
+fn unreadable(key: &str) -> Reason {
+    Reason::Store(StoreGate::Unreadable { key: key.into(), why: "is not UTF-8".into() })
+}
+
 fn before_the_roll() -> Vec<Reason> {
     vec![
         Reason::Version(VersionGate::Silent { service: service(), nodes: nodes() }),
@@ -48,7 +52,9 @@ fn before_the_roll() -> Vec<Reason> {
             above: release(1).version,
             deadline: DEADLINE,
         }),
-        Reason::Store(StoreGate::Unreadable { key: "windows/pantry-api".into(), why: "is not UTF-8".into() }),
+        unreadable("windows/pantry-api"),
+        unreadable("reports/pantry-api/n1"),
+        unreadable("evidence/release-9057/release-8100"),
         Reason::Version(VersionGate::Behind {
             service: service(),
             nodes: nodes(),
