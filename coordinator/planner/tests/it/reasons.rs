@@ -2,6 +2,7 @@
 //! happens by itself.
 
 use crate::sim::{later, node, release, service, upgrade_id};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use tidegate_planner::gate::{
     BudgetGate, Inclusion, MissingForm, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate,
@@ -262,4 +263,14 @@ fn each_reason_has_an_owner_a_next_step_and_a_timeout() {
         }
     }
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn operator_guide_has_a_row_for_each_kind_of_reason() {
+    let guide = include_str!("../../../../docs/operator-guide.md");
+    let cells = guide.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let named: BTreeSet<&str> = cells.flat_map(|cell| cell.split('`')).collect();
+    let kinds: BTreeSet<&str> = all().iter().map(Reason::kind).collect();
+    let missing: Vec<_> = kinds.difference(&named).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
