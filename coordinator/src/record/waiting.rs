@@ -104,13 +104,15 @@ impl Writer {
         loop {
             let wait = later.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
             tokio::select! {
-                changed = found.changed() => if changed.is_err() { return },
+                changed = found.changed() => if changed.is_err() { break },
                 () = tokio::time::sleep_until(wait) => {}
             }
             let Some(reasons) = found.borrow_and_update().clone() else { continue };
             self.context.metrics.waits_for(&reasons);
             later = self.write_due(&reasons).await;
         }
+        // Only the coordinator that leads knows why an upgrade waits.
+        self.context.metrics.waits_for(&Reasons::new());
     }
 
     /// Writes what may be written now; when to look again.

@@ -133,6 +133,28 @@ async fn another_coordinator_completes_what_one_began() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn metrics_of_a_former_leader_have_no_reasons() {
+    let (_embedded, coordinator, herd) = world(3).await;
+    let end = CancellationToken::new();
+    tokio::spawn(herd.run(end.clone()));
+    coordinator.start_upgrade(&spec("approvals: [stage]"), "u1").await.unwrap();
+    let context = coordinator.context.clone();
+    let has_reasons = || {
+        let text = context.metrics.text(&context.mirror.view()).unwrap();
+        text.contains("tidegate_waiting{")
+    };
+    let waits = async {
+        while !has_reasons() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LIMIT, waits).await.expect("stage waits for a person");
+    coordinator.stop().await;
+    assert!(!has_reasons());
+    end.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_thousand_instances_in_waves_of_hundreds() {
     let (embedded, coordinator, herd) = world(2000).await;
     let end = CancellationToken::new();

@@ -336,9 +336,9 @@ mod tests {
     #[test]
     fn commands_that_run_migrations_again_are_understood() {
         let version = |n| ServiceVersion::new(n).unwrap();
-        let own = "tidegate schema expand --from 2 --to 3 --made-by u1 --migrations DIR, then tidegate schema migrate …";
+        let own = "tidegate schema expand --from 2 --to 3 --made-by u1 --migrations DIR --from-env URL, then tidegate schema migrate …";
         assert_eq!(understood(own), Command::Schema(version(2), version(3), "u1".to_owned()));
-        let below = "tidegate schema expand --to 2 --migrations DIR, then tidegate schema migrate --to 2 --migrations DIR";
+        let below = "tidegate schema expand --to 2 --migrations DIR --from-env URL, then tidegate schema migrate --to 2 --migrations DIR --from-env URL";
         assert_eq!(understood(below), Command::SchemaUpTo(version(2)));
     }
 

@@ -1,5 +1,5 @@
-//! Commands of `tidegate schema` that texts advise, with every argument that they need. DIR, TEXT and FILE are for the
-//! reader to fill in.
+//! Commands of `tidegate schema` that texts advise, with every argument that they need but `--from-env`: the engine knows
+//! a URL, and not the variable that holds it. DIR, TEXT and FILE are for the reader to fill in.
 
 use super::order::Record;
 use crate::owner;

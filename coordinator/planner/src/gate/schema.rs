@@ -36,10 +36,12 @@ pub enum SchemaGate {
         job: String,
         from: ServiceVersion,
         to: ServiceVersion,
+        from_env: String,
         rollback_path: bool,
     },
     BaselineLost {
         from: ServiceVersion,
+        from_env: String,
         unfinished: String,
     },
     SharedForm {
@@ -86,7 +88,7 @@ impl SchemaGate {
                 "the database, or a person who administers it",
             )
             .timeout(REPEATED),
-            Self::SchemaLost { job, from, to, rollback_path } => Description::new(
+            Self::SchemaLost { job, from, to, from_env, rollback_path } => Description::new(
                 format!(
                     "the database no longer shows that {job} is done: it was replaced by an older copy, it was changed by hand, or an undo has begun; no instance is drained until the database shows it again"
                 ),
@@ -94,15 +96,10 @@ impl SchemaGate {
             )
             .next_step(waits.upgrade(|id| match rollback_path {
                 true => rollback(id),
-                false => {
-                    let run = |verb| {
-                        format!("tidegate schema {verb} --from {from} --to {to} --made-by {id} --migrations DIR")
-                    };
-                    format!("{}, then {}", run("expand"), run("migrate"))
-                }
+                false => run_again(&format!("--from {from} --to {to} --made-by {id}"), from_env),
             }))
             .timeout(REPEATED),
-            Self::BaselineLost { from, unfinished } => baseline_lost(*from, unfinished),
+            Self::BaselineLost { from, from_env, unfinished } => baseline_lost(*from, from_env, unfinished),
             Self::SharedForm { upgrade, version, missing, rollback_path } => {
                 let next_step = match missing {
                     MissingForm::Lost | MissingForm::RollingBack => {
@@ -171,15 +168,20 @@ fn migrate_floor(
     description.timeout("none: it depends on another service")
 }
 
-fn baseline_lost(from: ServiceVersion, unfinished: &str) -> Description {
-    let run = |verb| format!("tidegate schema {verb} --to {from} --migrations DIR");
+/// The commands that run migrations again by hand, on the database that the spec names: by default they take another one.
+fn run_again(which: &str, from_env: &str) -> String {
+    let run = |verb| format!("tidegate schema {verb} {which} --migrations DIR --from-env {from_env}");
+    format!("{}, then {}", run("expand"), run("migrate"))
+}
+
+fn baseline_lost(from: ServiceVersion, from_env: &str, unfinished: &str) -> Description {
     Description::new(
         format!(
             "the database no longer shows a migration that version {from} uses: it was replaced by an older copy, it was changed by hand, or an undo has begun; no instance is drained until the database shows it again: {unfinished}"
         ),
         "a person, who restores the database that was migrated; or, where it is lost, runs its migrations again",
     )
-    .next_step(Some(format!("{}, then {}", run("expand"), run("migrate"))))
+    .next_step(Some(run_again(&format!("--to {from}"), from_env)))
     .timeout(REPEATED)
 }
 
@@ -200,12 +202,14 @@ fn unfenced(service: &ServiceName, nodes: &Sample) -> Description {
 /// earlier phase is done.
 pub(crate) fn lost(view: &View<'_>, facts: &SchemaFacts) -> Option<Reason> {
     let (from, to) = (view.spec().from, view.spec().to);
+    let variable = || view.spec().schema.as_ref().map(|schema| schema.database.name().to_owned());
     if let Some(unfinished) = lost_baseline(view.upgrade, facts).map(str::to_owned) {
-        return Some(SchemaGate::BaselineLost { from, unfinished }.into());
+        let from_env = variable().unwrap_or_default();
+        return Some(SchemaGate::BaselineLost { from, from_env, unfinished }.into());
     }
     let job = lost_job(view.upgrade, facts)?.to_owned();
-    let rollback_path = begins(view, "").is_open;
-    Some(SchemaGate::SchemaLost { job, from, to, rollback_path }.into())
+    let (from_env, rollback_path) = (variable().unwrap_or_default(), begins(view, "").is_open);
+    Some(SchemaGate::SchemaLost { job, from, to, from_env, rollback_path }.into())
 }
 
 /// A migration at or below `from` that the database does not show, where the upgrade goes forward: a rollback needs none.

@@ -55,10 +55,9 @@ pub enum StoreGate {
 impl StoreGate {
     pub(super) fn describe(&self, waits: Waits<'_>) -> Description {
         match self {
-            Self::Unreadable { key, why } => Description::new(
-                format!("the record {key} {why}"),
-                "the process that writes the record; or a person, who removes it",
-            ),
+            Self::Unreadable { key, why } => {
+                Description::new(format!("the record {key} {why}"), restored_by(key))
+            }
             Self::Restored { witnesses, count } => {
                 let more = match count - witnesses.len() {
                     0 => String::new(),
@@ -105,6 +104,18 @@ impl StoreGate {
             )
             .timeout("none: it is planned again in every turn"),
         }
+    }
+}
+
+/// Who restores a record that cannot be read. Only what an agent writes again may be removed: a missing lock, window or
+/// upgrade would be taken for one that never was.
+fn restored_by(key: &str) -> &'static str {
+    match key.parse::<Key>() {
+        Ok(Key::Report(..) | Key::Inventory(..) | Key::GroupSignal(..) | Key::TaskResult(..)) => {
+            "the agent of that node, which writes the record again; or a person, who removes the key where the agent does not"
+        }
+        Ok(Key::Evidence(..) | Key::GateVerdict(..)) => "a person or build, who records the verdict again",
+        _ => "a person, who restores the previous value of the record, and never removes the key",
     }
 }
 

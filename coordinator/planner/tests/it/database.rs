@@ -42,7 +42,8 @@ fn drains(plan: &Plan) -> bool {
 
 fn lost(job: &str) -> Reason {
     let (from, to) = (release(1).version, release(2).version);
-    Reason::Schema(SchemaGate::SchemaLost { job: job.to_owned(), from, to, rollback_path: true })
+    let (job, from_env) = (job.to_owned(), "PANTRY".to_owned());
+    Reason::Schema(SchemaGate::SchemaLost { job, from, to, from_env, rollback_path: true })
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn restored_database_without_rollback_lists_migrations() {
         world.database = Database::default();
         let last = world.run();
         let explained = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
-        let again = "tidegate schema expand --from 1 --to 2 --made-by u1 --migrations DIR, then tidegate schema migrate --from 1 --to 2 --made-by u1 --migrations DIR";
+        let again = "tidegate schema expand --from 1 --to 2 --made-by u1 --migrations DIR --from-env PANTRY, then tidegate schema migrate --from 1 --to 2 --made-by u1 --migrations DIR --from-env PANTRY";
         assert_eq!(
             (explained.kind.as_str(), explained.next_step.as_deref()),
             ("schema-lost", Some(again)),
@@ -244,7 +245,7 @@ fn lost_baseline_stops_each_phase_and_names_its_commands() {
         let last = world.run();
         let explained = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
         assert!(explained.blocked_on.contains(UNFINISHED), "{explained:?}");
-        let again = "tidegate schema expand --to 1 --migrations DIR, then tidegate schema migrate --to 1 --migrations DIR";
+        let again = "tidegate schema expand --to 1 --migrations DIR --from-env PANTRY, then tidegate schema migrate --to 1 --migrations DIR --from-env PANTRY";
         assert_eq!(
             (explained.kind.as_str(), explained.next_step.as_deref()),
             ("baseline-lost", Some(again)),

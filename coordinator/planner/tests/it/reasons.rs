@@ -2,6 +2,7 @@
 //! happens by itself.
 
 use crate::sim::{later, node, release, service, upgrade_id};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use tidegate_planner::gate::{
     BudgetGate, Inclusion, MissingForm, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate,
@@ -38,6 +39,10 @@ fn all() -> Vec<Reason> {
     before_the_roll().into_iter().chain(in_the_roll()).chain(of_persons_schemas_and_releases()).collect()
 }
 
+fn unreadable(key: &str) -> Reason {
+    Reason::Store(StoreGate::Unreadable { key: key.into(), why: "is not UTF-8".into() })
+}
+
 fn before_the_roll() -> Vec<Reason> {
     vec![
         Reason::Version(VersionGate::Silent { service: service(), nodes: nodes() }),
@@ -48,7 +53,9 @@ fn before_the_roll() -> Vec<Reason> {
             above: release(1).version,
             deadline: DEADLINE,
         }),
-        Reason::Store(StoreGate::Unreadable { key: "windows/pantry-api".into(), why: "is not UTF-8".into() }),
+        unreadable("windows/pantry-api"),
+        unreadable("reports/pantry-api/n1"),
+        unreadable("evidence/release-9057/release-8100"),
         Reason::Version(VersionGate::Behind {
             service: service(),
             nodes: nodes(),
@@ -156,16 +163,19 @@ fn of_persons_schemas_and_releases() -> Vec<Reason> {
             job: "expand".into(),
             from: release(1).version,
             to: release(2).version,
+            from_env: "PANTRY".into(),
             rollback_path: true,
         }),
         Reason::Schema(SchemaGate::SchemaLost {
             job: "migrate".into(),
             from: release(1).version,
             to: release(2).version,
+            from_env: "PANTRY".into(),
             rollback_path: false,
         }),
         Reason::Schema(SchemaGate::BaselineLost {
             from: release(1).version,
+            from_env: "PANTRY".into(),
             unfinished: "migration 0001_it is not migrated".into(),
         }),
         shared_form(MissingForm::Lost, true),
@@ -253,4 +263,14 @@ fn each_reason_has_an_owner_a_next_step_and_a_timeout() {
         }
     }
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn operator_guide_has_a_row_for_each_kind_of_reason() {
+    let guide = include_str!("../../../../docs/operator-guide.md");
+    let cells = guide.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let named: BTreeSet<&str> = cells.flat_map(|cell| cell.split('`')).collect();
+    let kinds: BTreeSet<&str> = all().iter().map(Reason::kind).collect();
+    let missing: Vec<_> = kinds.difference(&named).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
