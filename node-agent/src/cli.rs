@@ -138,8 +138,16 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// A service of the command line that the configuration does not name.
+#[derive(Debug, thiserror::Error)]
+#[error("the configuration names no service {service}; it names {}", .known.join(", "))]
+struct NoSuchService {
+    service: ServiceName,
+    known: Vec<String>,
+}
+
 fn code_of(error: &anyhow::Error) -> u8 {
-    if error.downcast_ref::<config::NotAConfig>().is_some() {
+    if error.is::<config::NotAConfig>() || error.is::<NoSuchService>() {
         return 2;
     }
     let refused = matches!(error.downcast_ref(), Some(NotAdmitted::Refused(_)));
@@ -236,9 +244,9 @@ fn init(node: &str, output: Option<&Path>) -> anyhow::Result<ExitCode> {
 
 async fn admit_one(path: &Path, service: ServiceName, version: ServiceVersion) -> anyhow::Result<ExitCode> {
     let node = config::load(path)?;
-    let known: Vec<_> = node.services.keys().map(ToString::to_string).collect();
-    let settings = node.services.get(&service).with_context(|| {
-        format!("the configuration names no service {service}; it names {}", known.join(", "))
+    let settings = node.services.get(&service).ok_or_else(|| NoSuchService {
+        service: service.clone(),
+        known: node.services.keys().map(ToString::to_string).collect(),
     })?;
     let release = settings.release_of(version);
     std::fs::create_dir_all(&node.state_dir)
