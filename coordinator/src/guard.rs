@@ -103,8 +103,12 @@ impl Guard {
         match (&caller.presented, &caller.shown) {
             (PresentedCredential::Token(token), _) if self.own.as_ref().is_some_and(|own| token.is(own)) => {
                 match &caller.vouched {
-                    Some(subject) => self.by_certificate(subject),
-                    None => Ok(principal(OPERATOR, Role::Operate, By::Token(token.clone()))),
+                    Shown::Subject(subject) => self.by_certificate(subject),
+                    // The call is made in the name of another caller: it never gets the rights of the coordinators.
+                    Shown::Unreadable => Err(Denied::Unknown(format!(
+                        "the certificate that a coordinator vouches for cannot be read: the header {VOUCHED}, once, holds its common name as hexadecimal digits"
+                    ))),
+                    Shown::Nothing => Ok(principal(OPERATOR, Role::Operate, By::Token(token.clone()))),
                 }
             }
             (PresentedCredential::Token(token), _) => self.by_token(token),

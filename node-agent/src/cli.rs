@@ -10,11 +10,12 @@ use crate::task::run;
 use crate::{agent, identity};
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tidegate_proto::form::Finding;
-use tidegate_proto::printable::one_line;
+use tidegate_proto::printable::{one_line, to_stderr};
 use tidegate_proto::{Chain, InstanceId, Revision, ServiceName, ServiceVersion};
 
 /// The daemon on each node: reports the version that really runs, takes the node out of rotation and back, replaces
@@ -116,7 +117,7 @@ pub fn main() -> ExitCode {
     // Before anything else is made ready: it is on the way of every start and every hook.
     if let Some(argv) = launch::asked() {
         let error = launch::become_service(&argv);
-        eprintln!("tidegate-agent: could not start {argv:?}: {error}");
+        to_stderr(format_args!("tidegate-agent: could not start {argv:?}: {error}"));
         return ExitCode::from(127);
     }
     let arguments = Arguments::parse();
@@ -132,14 +133,22 @@ pub fn main() -> ExitCode {
                 Some(refused) => refused.lines(),
                 None => vec![Chain(error.as_ref()).to_string()],
             };
-            lines.iter().for_each(|line| eprintln!("tidegate-agent: {}", one_line(line)));
+            lines.iter().for_each(|line| to_stderr(format_args!("tidegate-agent: {}", one_line(line))));
             ExitCode::from(code_of(&error))
         }
     }
 }
 
+/// A service of the command line that the configuration does not name.
+#[derive(Debug, thiserror::Error)]
+#[error("the configuration names no service {service}; it names {}", .known.join(", "))]
+struct NoSuchService {
+    service: ServiceName,
+    known: Vec<String>,
+}
+
 fn code_of(error: &anyhow::Error) -> u8 {
-    if error.downcast_ref::<config::NotAConfig>().is_some() {
+    if error.is::<config::NotAConfig>() || error.is::<NoSuchService>() {
         return 2;
     }
     let refused = matches!(error.downcast_ref(), Some(NotAdmitted::Refused(_)));
@@ -181,12 +190,13 @@ fn dispatch(command: Verb) -> anyhow::Result<ExitCode> {
             runtime()?.block_on(admit_one(&configured.config, service, version))
         }
         Verb::Schema => {
-            println!("{:#}", config::schema());
+            print(&format!("{:#}\n", config::schema()))?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Completion { shell } => {
-            let mut command = Arguments::command();
-            clap_complete::generate(shell, &mut command, "tidegate-agent", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "tidegate-agent", &mut script);
+            print(&String::from_utf8_lossy(&script))?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Man { directory } => {
@@ -217,18 +227,26 @@ fn trace() {
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(stderr).init();
 }
 
+/// Writes to stdout. A reader that closed its end is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("could not write the output")
+        }
+        _ => Ok(()),
+    }
+}
+
 fn init(node: &str, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     let text = example::text(node);
     match output {
-        None => print!("{text}"),
+        None => print(&text)?,
         Some(path) => {
             crate::durable::create(path, text.as_bytes())
                 .with_context(|| format!("could not write {}", path.display()))?;
-            println!(
-                "wrote {}: edit it, then run `tidegate-agent check --config {}`",
-                path.display(),
-                path.display()
-            );
+            let path = path.display();
+            print(&format!("wrote {path}: edit it, then run `tidegate-agent check --config {path}`\n"))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -236,9 +254,9 @@ fn init(node: &str, output: Option<&Path>) -> anyhow::Result<ExitCode> {
 
 async fn admit_one(path: &Path, service: ServiceName, version: ServiceVersion) -> anyhow::Result<ExitCode> {
     let node = config::load(path)?;
-    let known: Vec<_> = node.services.keys().map(ToString::to_string).collect();
-    let settings = node.services.get(&service).with_context(|| {
-        format!("the configuration names no service {service}; it names {}", known.join(", "))
+    let settings = node.services.get(&service).ok_or_else(|| NoSuchService {
+        service: service.clone(),
+        known: node.services.keys().map(ToString::to_string).collect(),
     })?;
     let release = settings.release_of(version);
     std::fs::create_dir_all(&node.state_dir)
@@ -259,7 +277,9 @@ async fn admit_one(path: &Path, service: ServiceName, version: ServiceVersion) -
     };
     match admit(&store, &candidate).await {
         Ok(admission) => {
-            println!("{instance} admitted at version {version} (admission {})", admission.revision);
+            let revision = admission.revision;
+            // The exit code is the answer, and the admission stands: a line that is lost changes neither.
+            let _ = print(&format!("{instance} admitted at version {version} (admission {revision})\n"));
             Ok(ExitCode::SUCCESS)
         }
         // `main` prints its causes.

@@ -2,7 +2,7 @@
 //! or a log.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 /// The text in one line, with nothing in it that a terminal acts on: control characters, line and paragraph separators
@@ -27,6 +27,12 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 
 fn acts(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Writes one line to stderr. `eprintln!` panics where the pipe is closed or the disk is full; here the line is lost, and
+/// the caller goes on to its exit code.
+pub fn to_stderr(line: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// A writer of log events: each `write` is one event, and becomes one line.

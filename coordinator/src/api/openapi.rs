@@ -166,6 +166,10 @@ fn body(verb: &Verb, route: &Route, schemas: &mut Schemas) -> Option<Json> {
 
 fn answer(verb: &Verb, route: &Route, schemas: &mut Schemas) -> Json {
     let etag = json!({"schema": {"type": "string"}});
+    let warning = json!({
+        "description": "A warning: a setting or a tag that is not known. There may be several. What is not printable ASCII, and `%`, is percent-encoded (UTF-8).",
+        "schema": {"type": "string"},
+    });
     let of = |media: &str, schema: Json, headers: Json| {
         let mut answer = json!({"description": "The answer.", "content": {media: {"schema": schema}}});
         if headers != json!({}) {
@@ -178,7 +182,7 @@ fn answer(verb: &Verb, route: &Route, schemas: &mut Schemas) -> Json {
             let headers = json!({
                 "ETag": etag,
                 "Location": {"schema": {"type": "string"}},
-                "Warning": {"description": "Settings that are not known.", "schema": {"type": "string"}},
+                "Warning": warning,
             });
             of("application/json", schemas.answered("Release"), headers)
         }
@@ -192,7 +196,7 @@ fn answer(verb: &Verb, route: &Route, schemas: &mut Schemas) -> Json {
                     "what": {"type": "string", "description": "What was done, in a sentence."},
                 },
             });
-            of("application/json", schema, json!({}))
+            of("application/json", schema, json!({"Warning": warning}))
         }
         Shows::Message if verb.method.is_server_streaming() => {
             of("application/x-ndjson", schemas.of_message(&verb.method.output()), json!({}))

@@ -81,7 +81,11 @@ impl From<Unreachable> for Failure {
 
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
+        // Only a failure of the connection has a cause here: the request may have arrived before it, whatever code the error
+        // of HTTP/2 became.
+        let is_broken = status.source().is_some();
         let code = match status.code() {
+            _ if is_broken => 4,
             Code::InvalidArgument | Code::ResourceExhausted | Code::NotFound | Code::Unauthenticated => 2,
             Code::FailedPrecondition | Code::PermissionDenied => 3,
             // A connection that breaks during a call is reported as any of these. A coordinator itself says only the first two: it
@@ -101,8 +105,7 @@ impl From<Status> for Failure {
             Code::Cancelled | Code::DeadlineExceeded => format!(
                 "the coordinator did not answer in time (--call-timeout; {message}): whether it was carried out is not known; look before you ask again"
             ),
-            // Only a failure of the connection has a cause here: the request may have arrived before it.
-            _ if status.source().is_some() => format!(
+            _ if is_broken => format!(
                 "the connection to the coordinator broke ({message}): whether it was carried out is not known; look before you ask again"
             ),
             _ => message,
@@ -175,6 +178,20 @@ mod tests {
         assert!(broken.is_away() && broken.message.starts_with(said), "{broken:?}");
         let own = Failure::from(Status::unavailable("no coordinator leads; nothing was changed"));
         assert_eq!(own.message, "no coordinator leads; nothing was changed");
+    }
+
+    #[test]
+    fn broken_connection_is_unknown_whatever_its_http2_error() {
+        // `ENHANCE_YOUR_CALM`, `INADEQUATE_SECURITY` and an error without a code of its own.
+        for code in [Code::ResourceExhausted, Code::PermissionDenied, Code::Internal] {
+            let mut status = Status::new(code, "h2 protocol error");
+            status.set_source(std::sync::Arc::new(io::Error::other("too many pings")));
+            let broken = Failure::from(status);
+            assert!(broken.is_away() && broken.message.contains("is not known"), "{broken:?}");
+            assert!(!Failure::from(Status::new(code, "a spec")).message.contains("is not known"), "{code:?}");
+        }
+        assert_eq!(Failure::from(Status::resource_exhausted("the spec is too long")).code, 2);
+        assert_eq!(Failure::from(Status::permission_denied("the role is read")).code, 3);
     }
 
     #[test]

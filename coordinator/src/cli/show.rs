@@ -7,7 +7,7 @@ use crate::terminal::paint::{Line, Tone};
 use crate::terminal::screen;
 use serde::Serialize;
 use std::io::Write;
-use tidegate_proto::printable::one_line;
+use tidegate_proto::printable::{one_line, to_stderr};
 use tidegate_proto::record::window;
 use tidegate_proto::wire::v1;
 
@@ -82,13 +82,13 @@ pub(super) fn raw(text: &str) -> Result<(), Failure> {
 
 /// Writes one line to stderr, where notes go that are no data.
 pub(super) fn note(text: impl AsRef<str>) {
-    eprintln!("{}", one_line(text.as_ref()));
+    to_stderr(one_line(text.as_ref()));
 }
 
 /// Writes one line of a failure to stderr.
 pub(super) fn failure(line: &str) {
     let prefix = Tone::Bad.paint("tidegate:", colour::stderr());
-    eprintln!("{prefix} {}", one_line(line));
+    to_stderr(format_args!("{prefix} {}", one_line(line)));
 }
 
 /// A time of the store, in UTC (RFC 3339).

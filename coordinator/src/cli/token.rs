@@ -98,8 +98,7 @@ async fn create(options: &GlobalOptions, asked: CreateTokenRequest) -> Result<Ou
     let mut client = options.client().await?;
     let made = client.create_token(asked.clone()).await?.into_inner();
     if options.json {
-        show::json(&made)?;
-        return Ok(Outcome::Good);
+        return show::json(&made).map(|()| Outcome::Good).map_err(Failure::without_answer);
     }
     let until = made.expires.map_or(String::new(), |at| format!(", until {}", show::time(at)));
     let CreateTokenRequest { name, role, certificate, .. } = asked;
@@ -107,9 +106,11 @@ async fn create(options: &GlobalOptions, asked: CreateTokenRequest) -> Result<Ou
         let how = format!("by the certificate of {certificate} (token {})", made.id);
         show::note(format!("{name} may {role}{until}, {how}"));
     } else {
-        let how = format!("(token {}); this is shown once and kept nowhere:", made.id);
+        // First of all the token, which cannot be shown again; where that fails, the ID is what it is revoked by.
+        let shown = show::raw(&made.token);
+        let how = format!("(token {}); the token is shown once and kept nowhere", made.id);
         show::note(format!("{name} may {role}{until} {how}"));
-        show::raw(&made.token)?;
+        shown.map_err(Failure::without_answer)?;
     }
     Ok(Outcome::Good)
 }

@@ -15,6 +15,10 @@ use tonic::{Request, Status};
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How many bytes an answer may have. A caller chooses how many instances one names, so only the frame of gRPC (4 GiB)
+/// limits it, as over HTTP.
+const MAX_ANSWER_BYTES: usize = usize::MAX;
+
 /// What calls go through.
 type Calls = InterceptedService<Channel, Bearer>;
 
@@ -34,17 +38,17 @@ pub struct Connection(Calls);
 impl Connection {
     /// The operators' service.
     pub fn operator(&self) -> Client {
-        OperatorClient::new(self.0.clone())
+        OperatorClient::new(self.0.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
     /// The service about compute releases.
     pub fn releases(&self) -> Releases {
-        ReleasesClient::new(self.0.clone())
+        ReleasesClient::new(self.0.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
     /// The service about metadata groups.
     pub fn metadata(&self) -> Metadata {
-        MetadataClient::new(self.0.clone())
+        MetadataClient::new(self.0.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 }
 
@@ -151,9 +155,49 @@ pub async fn connect_within(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_proto::wire::v1::LeaderRequest;
+    use crate::door::Listener;
+    use axum::body::{Body, Bytes};
+    use axum::http::{HeaderMap, HeaderValue};
+    use http_body_util::{BodyExt, Full};
+    use prost::Message;
+    use std::future::ready;
+    use tidegate_proto::wire::v1::{JsonReply, LeaderRequest, ShowGroupRequest, ShowStreamRequest};
     use tokio::time::Instant;
     use tonic::Code;
+    use tonic::service::Routes;
+    use tonic::transport::Server;
+
+    /// The URL of a coordinator whose every answer is this message.
+    async fn answering(message: &impl Message) -> String {
+        let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", tcp.local_addr().unwrap());
+        let message = message.encode_to_vec();
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        let frame = Bytes::from([&[0_u8][..], &length[..], &message[..]].concat());
+        let answer = move || {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", HeaderValue::from_static("0"));
+            let body = Full::new(frame.clone()).with_trailers(ready(Some(Ok(trailers))));
+            ready(([("content-type", "application/grpc")], Body::new(body)))
+        };
+        let routes = Routes::from(axum::Router::new().fallback(answer));
+        let incoming = Listener::new(tcp, None).incoming();
+        tokio::spawn(Server::builder().add_routes(routes).serve_with_incoming(incoming));
+        url
+    }
+
+    #[tokio::test]
+    async fn answer_of_more_than_4_mib_is_read() {
+        // The bytes of a `LeaderReply` too, whose first field is a text.
+        let url = answering(&JsonReply { json: "x".repeat(5 * 1024 * 1024) }).await;
+        let connection = connect(&url, None, &Trust::default()).await.unwrap();
+        let leader = connection.operator().leader(LeaderRequest {}).await.unwrap().into_inner();
+        let stream = connection.releases().show_stream(ShowStreamRequest::default()).await.unwrap();
+        let group = connection.metadata().show_group(ShowGroupRequest::default()).await.unwrap();
+        for text in [leader.address, stream.into_inner().json, group.into_inner().json] {
+            assert_eq!(text.len(), 5 * 1024 * 1024);
+        }
+    }
 
     #[tokio::test]
     async fn silent_connection_ends_before_the_time_limit_of_a_call() {

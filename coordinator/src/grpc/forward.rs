@@ -120,7 +120,10 @@ impl Peers {
         match (&principal.by, &self.own) {
             (By::Token(token), _) => Ok(token.clone()),
             (By::Certificate(_), Some(own)) => Ok(own.clone()),
-            (By::Certificate(_) | By::Place, _) => Err(Status::unavailable(format!(
+            (By::Place, _) => Err(Status::unauthenticated(format!(
+                "this coordinator does not lead, and forwards no call without a token: give a token with --token-file (TIDEGATE_TOKEN_FILE), or ask the leader {leader} on its own machine"
+            ))),
+            (By::Certificate(_), None) => Err(Status::unavailable(format!(
                 "this coordinator does not lead and cannot vouch for a certificate, because it has no --token-file in common with the leader: ask {leader}"
             ))),
         }

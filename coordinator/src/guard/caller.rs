@@ -30,7 +30,7 @@ pub struct Caller {
     /// The certificate of its connection, which the authority signed.
     pub shown: Shown,
     /// The certificate that a forwarding coordinator vouches for.
-    pub vouched: Option<CommonName>,
+    pub vouched: Shown,
 }
 
 impl Caller {
@@ -44,11 +44,17 @@ impl Caller {
             // Two of them: it is ambiguous which one is meant.
             (Some(_), Some(_)) => PresentedCredential::Malformed,
         };
+        let mut vouched = headers.get_all(VOUCHED).iter();
+        let vouched = match (vouched.next(), vouched.next()) {
+            (None, _) => Shown::Nothing,
+            (Some(value), None) => read(value.as_bytes()).map_or(Shown::Unreadable, Shown::Subject),
+            (Some(_), Some(_)) => Shown::Unreadable,
+        };
         Self {
             local: peer.is_some_and(Peer::is_local),
             presented,
             shown: peer.map_or(Shown::Nothing, |peer| peer.shown.clone()),
-            vouched: headers.get(VOUCHED).and_then(|value| read(value.as_bytes())),
+            vouched,
         }
     }
 }

@@ -318,3 +318,25 @@ async fn watch_whose_reader_has_gone_does_not_exit_with_0() {
     let named = said.contains("could not write the output");
     assert_eq!((ended.status.code(), named), (Some(1), true), "{said}");
 }
+
+#[test]
+fn stderr_that_is_full_changes_no_answer_and_hides_no_token() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let away = ["--coordinator", "http://127.0.0.1:1", "upgrade", "list"];
+    assert_eq!(run(tidegate().args(away).stderr(full())).code, 4);
+    assert_eq!(run(tidegate().args(["--json", "upgrade", "staus"]).stderr(full())).code, 2);
+    let daemon = Daemon::embedded(|_, _| {});
+    let create = ["token", "create", "--name", "ci", "--role", "read"];
+    let created = run(daemon.command(&create).stderr(full()));
+    assert_eq!((created.code, created.out.starts_with("tgt_")), (0, true), "{created:?}");
+    // A token that was made and is not shown is named, for `token revoke`.
+    let unshown = run(daemon.command(&create).stdout(full()));
+    let named = unshown.err.contains("(token ") && unshown.err.contains("could not write the output");
+    assert_eq!((unshown.code, named), (1, true), "{unshown:?}");
+    for version in ["1", "2"] {
+        let tag = format!("release-{version}");
+        assert_eq!(daemon.ask(&["release", "create", "--version", version, "--tag", &tag]).code, 0);
+    }
+    let page = run(daemon.command(&["release", "list", "--limit", "1"]).stderr(full()));
+    assert_eq!((page.code, page.out.lines().count()), (0, 2), "{page:?}");
+}

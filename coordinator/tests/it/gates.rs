@@ -155,6 +155,8 @@ async fn evidence_is_listed_with_its_log_and_with_what_waits_for_it() {
         .unwrap()
         .warnings;
     assert!(warnings[0].contains("c-11") && warnings[1].contains("pantry-1.0.1"), "{warnings:?}");
+    let shown = door.put("/evidence/c-11/pantry-1.0.1", &json!({"verdict": "pass"})).await.warning;
+    assert!(shown.as_deref().is_some_and(|shown| shown.contains("c-11")), "{shown:?}");
     for (path, body) in [
         ("/evidence/c-1/a%20b", json!({"verdict": "pass"})),
         ("/evidence/c-1/s-1", json!({"verdict": "good"})),

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::gate::exit::{BAD_INPUT, INTERRUPTED, NOT_RUN, print};
+use crate::gate::exit::{BAD_INPUT, INTERRUPTED, NOT_RUN, print, say};
 use crate::gate::file::{self, Gate, tags};
 use crate::gate::plan::Plan;
 use crate::gate::watch::Probe;
@@ -172,7 +172,7 @@ impl Cli {
                 match compare::compare(&twin, &upgraded, &drains) {
                     Ok(checks) => compare::said(&checks, json),
                     Err(error) => {
-                        eprintln!("grenade: {error:#}");
+                        say(format_args!("{error:#}"));
                         ExitCode::from(BAD_INPUT)
                     }
                 }
@@ -213,12 +213,12 @@ fn man(directory: &Path) -> anyhow::Result<()> {
 }
 
 fn no_plans() -> ExitCode {
-    eprintln!("grenade: plans are for Tidegate; this gate has a `procedure`");
+    say("plans are for Tidegate; this gate has a `procedure`");
     ExitCode::from(BAD_INPUT)
 }
 
 fn not_run(error: &anyhow::Error) -> ExitCode {
-    eprintln!("grenade: {error:#}");
+    say(format_args!("{error:#}"));
     let interrupted = matches!(error.downcast_ref(), Some(WorldError::Interrupted(_)));
     let misnamed =
         error.downcast_ref::<PlaceError>().is_some() || error.downcast_ref::<Unwritable>().is_some();
@@ -233,16 +233,16 @@ fn not_run(error: &anyhow::Error) -> ExitCode {
 /// file for one of them.
 fn say_undecided(gate: &Gate) {
     if let Some(presupposed) = tags::presupposed(&gate.tags) {
-        eprintln!("grenade: {}: {presupposed}", gate.origin.at("tags"));
+        say(format_args!("{}: {presupposed}", gate.origin.at("tags")));
     }
     for (field, tag) in &gate.unused {
-        eprintln!("grenade: {}: decides nothing here: it is for the tag {tag}", gate.origin.at(field));
+        say(format_args!("{}: decides nothing here: it is for the tag {tag}", gate.origin.at(field)));
     }
 }
 
 fn load(path: &Path) -> Result<Gate, ExitCode> {
     file::load(path).map_err(|error| {
-        eprintln!("grenade: {:#}", anyhow::Error::from(error));
+        say(format_args!("{:#}", anyhow::Error::from(error)));
         ExitCode::from(BAD_INPUT)
     })
 }
@@ -302,9 +302,9 @@ fn address_of(url: &http::Uri) -> Result<SocketAddr, ExitCode> {
         }
     });
     address.ok_or_else(|| {
-        eprintln!(
-            "grenade: {url} is not allowed; http://IP:PORT or http://localhost:PORT is (no TLS, no other names)"
-        );
+        say(format_args!(
+            "{url} is not allowed; http://IP:PORT or http://localhost:PORT is (no TLS, no other names)"
+        ));
         ExitCode::from(BAD_INPUT)
     })
 }
@@ -318,7 +318,7 @@ async fn version_of(url: &http::Uri, pointer: Option<String>, means: Vec<(String
     match Probe::new(url.path().to_owned(), pointer, means).ask(address).await {
         Ok(version) => print(&format!("{version}\n")),
         Err(why) => {
-            eprintln!("grenade: {why}");
+            say(why);
             ExitCode::from(NOT_RUN)
         }
     }

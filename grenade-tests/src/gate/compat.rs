@@ -15,7 +15,7 @@ use tidegate_proto::{Digest, ReleaseTag};
 use tokio::time::Instant;
 
 use self::log::{Log, LogError};
-use crate::gate::exit::{BAD_INPUT, INTERRUPTED, NOT_RUN, print, span};
+use crate::gate::exit::{BAD_INPUT, INTERRUPTED, NOT_RUN, print, say, span};
 use crate::gate::reach::{self, Reach, Unasked};
 use crate::world::World;
 use crate::world::interrupt::Interrupt;
@@ -177,7 +177,7 @@ impl Compat {
         let err = out.try_clone().map_err(|error| unwritable(LogError::Unwritable { path, error }))?;
         // clap demands one word at least.
         let (program, arguments) = self.command.split_first().ok_or(ExitCode::from(BAD_INPUT))?;
-        eprintln!("grenade: running {}; output: {}", self.command.join(" "), log.path().display());
+        say(format_args!("running {}; output: {}", self.command.join(" "), log.path().display()));
         let mut command = Command::new(program);
         command
             .args(arguments)
@@ -229,18 +229,18 @@ impl Compat {
             Ok(reply) => (Output { recorded: true, warnings: reply.into_inner().warnings, ..output }, None),
             Err(error) => (output, Some(error)),
         };
-        output.warnings.iter().for_each(|warning| eprintln!("grenade: warning: {warning}"));
+        output.warnings.iter().for_each(|warning| say(format_args!("warning: {warning}")));
         let said = match self.json {
             true => serde_json::to_string(&output).unwrap_or_default() + "\n",
             false => self.text(&output),
         };
         let printed = print(&said);
         if let Some(error) = failure {
-            eprintln!("grenade: the verdict is not recorded: {error}");
-            eprintln!(
-                "grenade: to record it later: tidegate release evidence {} {} {} --log-sha256 {}",
+            say(format_args!("the verdict is not recorded: {error}"));
+            say(format_args!(
+                "to record it later: tidegate release evidence {} {} {} --log-sha256 {}",
                 output.compute_tag, output.storage_tag, output.verdict, output.log_sha256
-            );
+            ));
             return ExitCode::from(NOT_RUN);
         }
         match output.verdict {
@@ -267,7 +267,7 @@ impl Compat {
 
 /// Says why, and how to exit.
 fn failed(code: u8, why: &str) -> ExitCode {
-    eprintln!("grenade: {why}");
+    say(why);
     ExitCode::from(code)
 }
 

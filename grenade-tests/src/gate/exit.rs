@@ -1,7 +1,10 @@
 //! How a verb of `grenade` ends: what it prints, and its exit code.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 use std::time::Duration;
+
+use tidegate_proto::printable::to_stderr;
 
 /// The result is not known.
 pub const INCONCLUSIVE: u8 = 2;
@@ -33,6 +36,11 @@ pub fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Writes a line about what is no data to standard error. Where that is closed or full, the line is lost.
+pub fn say(text: impl Display) {
+    to_stderr(format_args!("grenade: {text}"));
+}
+
 /// Writes to standard output. A reader that closed its end is no error.
 pub fn print(text: &str) -> ExitCode {
     use std::io::{ErrorKind, Write};
@@ -41,7 +49,7 @@ pub fn print(text: &str) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("grenade: could not write to standard output: {error}");
+            say(format_args!("could not write to standard output: {error}"));
             ExitCode::from(NOT_RUN)
         }
     }

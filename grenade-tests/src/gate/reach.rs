@@ -11,7 +11,7 @@ use tidegate_proto::{Chain, Digest, Span};
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use crate::gate::exit::{BAD_INPUT, NOT_RUN};
+use crate::gate::exit::{BAD_INPUT, NOT_RUN, say};
 
 /// How long a coordinator may be away while a verdict is recorded: a leader that dies is replaced within seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -65,7 +65,7 @@ pub enum Unasked {
 impl Unasked {
     /// Prints it; returns the code to exit with.
     pub fn exit(&self) -> ExitCode {
-        self.to_string().lines().for_each(|line| eprintln!("grenade: {line}"));
+        self.to_string().lines().for_each(say);
         ExitCode::from(match self {
             Self::Usage(_) => BAD_INPUT,
             Self::Away(_) => NOT_RUN,
@@ -135,7 +135,7 @@ impl Reach {
             }
             if !waits {
                 waits = true;
-                eprintln!("grenade: {failed}; asking again for {PATIENCE:?}");
+                say(format_args!("{failed}; asking again for {PATIENCE:?}"));
             }
             tokio::time::sleep(PAUSE).await;
         }

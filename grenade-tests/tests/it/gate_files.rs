@@ -181,3 +181,11 @@ fn calibration_of_another_gate_is_refused_before_any_start() {
         assert!(!artifacts.exists());
     }
 }
+
+#[test]
+fn stderr_that_is_full_changes_no_exit_code() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut check = Command::new(program::own("grenade").unwrap());
+    let status = check.args(["check", "/nowhere/gate.yaml"]).stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+}

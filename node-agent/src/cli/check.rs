@@ -54,16 +54,13 @@ pub(super) async fn check(node: &Node, config: &Path) -> anyhow::Result<ExitCode
     for note in &findings.notes {
         writeln!(text, "note:  {note}")?;
     }
-    print!("{text}");
-    if findings.blocking.is_empty() {
-        println!(
-            "node {}: {} services, nothing keeps the agent from its work",
-            node.name,
-            node.services.len()
-        );
-        return Ok(ExitCode::SUCCESS);
+    let is_able = findings.blocking.is_empty();
+    if is_able {
+        let count = node.services.len();
+        writeln!(text, "node {}: {count} services, nothing keeps the agent from its work", node.name)?;
     }
-    Ok(ExitCode::from(2))
+    super::print(&text)?;
+    Ok(if is_able { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
 /// Directories that the agent writes to and that other users may write to as well.

@@ -2,12 +2,14 @@
 //! service here never heard of Tidegate.
 
 use crate::refuse::{run, words};
+use crate::world::agent::PROGRAM;
 use crate::world::store::TestStore;
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
@@ -317,4 +319,18 @@ async fn every_other_program_is_tried_too() {
 async fn balancer_that_does_not_say_where_its_server_is_is_noted() {
     let node = Node::sound(Some(String::new())).await;
     assert!(node.is_sound().contains("level operator"), "{}", node.is_sound());
+}
+
+#[test]
+fn output_that_is_full_ends_with_an_exit_code() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let missing = ["check", "--config", "/nowhere/agent.toml"];
+    let unread = Command::new(PROGRAM).args(missing).stderr(full()).status().unwrap();
+    assert_eq!(unread.code(), Some(2), "the finding is lost, and its exit code is not");
+    for verb in [&["init"][..], &["schema"], &["completion", "bash"]] {
+        let unwritten = Command::new(PROGRAM).args(verb).stdout(full()).output().unwrap();
+        let text = String::from_utf8(unwritten.stderr).unwrap();
+        let named = text.contains("could not write the output");
+        assert_eq!((unwritten.status.code(), named), (Some(1), true), "{verb:?}: {text}");
+    }
 }

@@ -292,6 +292,9 @@ async fn admit_answers_by_its_exit_code() {
     assert!(output.status.success(), "{}", words(&output));
     assert_eq!(world.store.inventory().await.unwrap().1.version.get(), 2);
     assert_eq!(run(&arguments("0"), &config).status.code(), Some(2));
+    let output = run(&["admit", "--service", "larder", "--version", "2"], &config);
+    assert_eq!(output.status.code(), Some(2), "{}", words(&output));
+    assert!(words(&output).contains("names no service larder; it names pantry"), "{}", words(&output));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -40,9 +40,11 @@ pub(super) fn whole(route: &Route, message: &DynamicMessage, asked: &HeaderMap) 
             Ok(if route.has_body() { answer } else { etag::conditional(asked, &etag, answer) })
         }
         Shows::Done => {
-            let ReleaseReply { stream, changed, what, .. } = reply()?;
+            let ReleaseReply { stream, changed, what, warnings, .. } = reply()?;
             let text = json!({ "stream": stream, "changed": changed, "what": what }).to_string();
-            Ok(json_text(StatusCode::OK, text))
+            let mut response = json_text(StatusCode::OK, text);
+            warn(response.headers_mut(), &warnings);
+            Ok(response)
         }
     }
 }
@@ -90,16 +92,49 @@ fn release(status: StatusCode, reply: ReleaseReply) -> Response {
         _ => json_text(status, reply.release),
     };
     let headers = response.headers_mut();
-    // 199: a warning of any kind, for people (RFC 7234).
-    for warning in reply.warnings {
-        if let Ok(value) = HeaderValue::from_str(&format!("199 tidegate {warning:?}")) {
-            headers.append(header::WARNING, value);
-        }
-    }
+    warn(headers, &reply.warnings);
     for (name, value) in [(header::ETAG, etag), (header::LOCATION, location)] {
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(name, value);
         }
     }
     response
+}
+
+/// A header for each warning; 199 is one of any kind, for people (RFC 7234).
+fn warn(headers: &mut HeaderMap, warnings: &[String]) {
+    for warning in warnings {
+        if let Ok(value) = HeaderValue::from_str(&format!("199 tidegate {}", quoted(warning))) {
+            headers.append(header::WARNING, value);
+        }
+    }
+}
+
+/// The text as a quoted string of HTTP. A header is ASCII: what is not printable there, and `%`, is percent-encoded UTF-8.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => quoted.extend(['\\', char::from(byte)]),
+            b'%' => quoted.push_str("%25"),
+            b' '..=b'~' => quoted.push(char::from(byte)),
+            _ => quoted.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warning_outside_ascii_is_percent_encoded() {
+        let warnings = ["max_wäl \"is\" 5 % \\ of\nall", "plain"].map(str::to_owned).to_vec();
+        let response = release(StatusCode::OK, ReleaseReply { warnings, ..ReleaseReply::default() });
+        let shown = response.headers().get_all(header::WARNING).iter();
+        let shown: Vec<&str> = shown.map(|value| value.to_str().unwrap()).collect();
+        let escaped = r#"199 tidegate "max_w%C3%A4l \"is\" 5 %25 \\ of%0Aall""#;
+        assert_eq!(shown, [escaped, r#"199 tidegate "plain""#]);
+    }
 }

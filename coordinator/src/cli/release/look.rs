@@ -70,7 +70,7 @@ pub(super) async fn list(
     }
     show::table(&HEADER, page.releases.iter().map(row))?;
     if let Some(before) = page.before {
-        eprintln!("there are more: --before {before}");
+        show::note(format!("there are more: --before {before}"));
     }
     Ok(Outcome::Good)
 }

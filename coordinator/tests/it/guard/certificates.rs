@@ -6,10 +6,12 @@ use crate::world::store;
 use tidegate_coordinator::api;
 use tidegate_coordinator::door::{Certificates, Listener};
 use tidegate_coordinator::grpc::client::Trust;
+use tidegate_coordinator::guard;
 use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::wire::v1::RevokeTokenRequest;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tonic::Code;
+use tonic::{Code, Request};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_its_holders_name_at_both_doors() {
@@ -55,6 +57,27 @@ async fn a_certificate_is_its_holders_name_at_both_doors() {
 
 fn forging(pki: &Pki, other: &Pki) -> tokio_rustls::TlsConnector {
     pki.connector_with(Some(other.pem("ci")))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unreadable_vouched_certificate_gives_no_rights() {
+    let embedded = Embedded::in_memory();
+    let fixture = Fixture::open(store(&embedded).await, None).await;
+    fixture.coordinator.leads().await;
+    let none = Trust::default();
+    fixture.create("boss", "operate", "boss", &none).await;
+    let vouching = async |values: &[&'static str]| {
+        let mut asked = Request::new(RevokeTokenRequest { id: "x".to_owned(), ..Default::default() });
+        for value in values {
+            asked.metadata_mut().append(guard::VOUCHED, value.parse().unwrap());
+        }
+        fixture.client(Some(&fixture.own), &none).await.revoke_token(asked).await.unwrap_err().code()
+    };
+    let boss = "626f7373";
+    assert_eq!(vouching(&[boss]).await, Code::InvalidArgument, "authorized as boss; a reason is missing");
+    for unreadable in [&["zz"][..], &["ff"], &[""], &[boss, boss], &["zz", boss]] {
+        assert_eq!(vouching(unreadable).await, Code::Unauthenticated, "{unreadable:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::gate::cli::{in_a_world, load, not_run};
-use crate::gate::exit::{BAD_INPUT, print};
+use crate::gate::exit::{BAD_INPUT, print, say};
 use crate::gate::run;
 
 #[derive(Debug, clap::Args)]
@@ -36,11 +36,11 @@ impl Calibrate {
             Err(code) => return code,
         };
         if gate.load_command.is_some() {
-            eprintln!(
-                "grenade: {}: `grenade calibrate` sends the same requests to two pools, and what `load.command` sends cannot be \
+            say(format_args!(
+                "{}: `grenade calibrate` sends the same requests to two pools, and what `load.command` sends cannot be \
                  repeated; use `load.steps` in its place",
                 self.gate.display()
-            );
+            ));
             return ExitCode::from(BAD_INPUT);
         }
         // Bringing up, and the simulated runs.

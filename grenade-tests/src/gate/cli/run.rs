@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use crate::gate::cli::{Unwritable, in_a_world, load, not_run, say_undecided};
-use crate::gate::exit::{BAD_INPUT, INCONCLUSIVE, NOT_RUN, OnInconclusive, print, span};
+use crate::gate::exit::{BAD_INPUT, INCONCLUSIVE, NOT_RUN, OnInconclusive, print, say, span};
 use crate::gate::file::Gate;
 use crate::gate::impact::calibrate::Calibration;
 use crate::gate::plan::Plan;
@@ -57,11 +57,11 @@ impl Run {
         };
         say_undecided(&gate);
         if self.every_mix && !gate.tags.contains(&GateTag::Rolling) {
-            eprintln!(
-                "grenade: {}: --every-mix tries every frozen mix for the tag rolling, which this gate does not assert: add \
+            say(format_args!(
+                "{}: --every-mix tries every frozen mix for the tag rolling, which this gate does not assert: add \
                  `rolling`, or leave out --every-mix",
                 gate.origin.at("tags")
-            );
+            ));
             return ExitCode::from(BAD_INPUT);
         }
         if self.every_mix {
@@ -73,7 +73,7 @@ impl Run {
         let (plan, calibration) = match plan.and_then(|plan| Ok((plan, calibration?))) {
             Ok(given) => given,
             Err(error) => {
-                eprintln!("grenade: {error:#}");
+                say(format_args!("{error:#}"));
                 return ExitCode::from(BAD_INPUT);
             }
         };

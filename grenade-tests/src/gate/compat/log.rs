@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 use tidegate_proto::{Digest, ReleaseTag};
 
+use crate::gate::exit::say;
 use crate::gate::reach::digest_of;
 
 /// How many digits of the digest a name has: as many as `grenade matrix` shows.
@@ -105,9 +106,9 @@ impl Log {
                 Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {
                     let own = path.with_added_extension(digits);
                     let (path, kept) = (path.display(), own.display());
-                    eprintln!(
-                        "grenade: warning: {path} exists by now and was not overwritten; the log is {kept}"
-                    );
+                    say(format_args!(
+                        "warning: {path} exists by now and was not overwritten; the log is {kept}"
+                    ));
                     (error.path, own)
                 }
                 Err(error) => return Err(unnamed(path, error)),
