@@ -17,6 +17,7 @@
 //! * No instance of the plan is forgotten with its report.
 
 mod ceiling;
+mod disregarded;
 mod listed;
 mod proposal;
 mod propose;
