@@ -164,7 +164,8 @@ impl<'a> Claims<'a> {
         Self { fleet, moment, choices, databases, against, terms, floors }
     }
 
-    /// The part of a claim that no database and no other node makes; none = it is supported.
+    /// The part of a claim that no database and no other node makes, or that an earlier plan disregarded the instance; none =
+    /// the claim is supported.
     fn lacks(&self, id: &InstanceId, report: &Report, says: &Against) -> Option<String> {
         let obeyed = report.obeyed();
         if !self.fleet.revision().may_follow(obeyed.revision) {
@@ -193,8 +194,15 @@ impl<'a> Claims<'a> {
         let by_revision = !matches!(says, Against::UnknownTerm(_));
         let seen = self.fleet.fall().is_some() || !self.databases.is_empty();
         let others = self.against.iter().any(|(other, ..)| other.node != id.node);
-        (by_revision && !seen && !others)
-            .then(|| "no database, no coordinator and no other node was ahead of the store".to_owned())
+        if by_revision && !seen && !others {
+            return Some("no database, no coordinator and no other node was ahead of the store".to_owned());
+        }
+        // No agent takes in a record that disregards its instance, whatever it claims by now.
+        let chosen = self.choices.include.contains(id) || self.choices.disregard.contains(id);
+        let known = self.fleet.reconciliation().filter(|_| !chosen);
+        known.and_then(|by| by.disregarded_claim(&id.service, &id.node)).map(|_| {
+            "an earlier plan disregarded the instance, so only --include applies its claim".to_owned()
+        })
     }
 
     /// Whether a claim goes into the record.

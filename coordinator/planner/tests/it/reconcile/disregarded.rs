@@ -1,12 +1,13 @@
 //! A claim that a person has disregarded, after the store has come to later revisions.
 
 use super::contracted::reconciled;
+use super::listed::with_a_silent_one;
 use super::{apply, asker, disregard, elect, include, version, with_a_false_claim};
 use crate::sharing::runs_scheduler;
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
-use tidegate_planner::ask::reconcile::Choices;
+use tidegate_planner::ask::reconcile::{Choices, Fate, propose};
 use tidegate_planner::ask::{self, Gone};
 use tidegate_planner::gate::{Waits, preflight};
 use tidegate_planner::plan;
@@ -286,4 +287,26 @@ fn plans_together_disregard_what_one_record_holds() {
     assert_eq!([gone(0), gone(1), node(1)].each_ref().map(is_disregarded), [false, true, true]);
     let (record, ..) = &world.store.keys[&Key::Reconciliation];
     assert!(record.encode().len() < MAX_RECORD_BYTES / 4, "there is room for the instances that it lists");
+}
+
+/// It was silent when it was disregarded, and claims only what the record covers.
+#[test]
+fn returned_instance_is_named_as_disregarded_before() {
+    let mut world = with_a_silent_one(3);
+    for n in [0, 1, 3] {
+        world.agents.get_mut(&node(n)).unwrap().report.witness.term = Some("another".parse().unwrap());
+    }
+    [0, 1].iter().for_each(|n| world.publish(&node(*n)));
+    apply(&mut world, &disregard(&[3])).unwrap();
+    world.agents.get_mut(&node(3)).unwrap().alive = true;
+    world.publish(&node(3));
+    let proposal = propose(world.store.fleet(), &world.moment(), &Choices::default()).unwrap();
+    let [returned] = proposal.witnesses.as_slice() else { panic!("{:?}", proposal.witnesses) };
+    let why = "an earlier plan disregarded the instance, so only --include applies its claim";
+    assert_eq!((returned.fate, returned.lacks.as_deref()), (Fate::Quarantined, Some(why)));
+    let refused = apply(&mut world, &Choices::default()).unwrap_err();
+    assert!(refused.message.contains(&format!("it applies no claim: pantry-api/n3: {why}")), "{refused}");
+    apply(&mut world, &include(&[3])).unwrap();
+    assert_eq!(world.store.fleet().contradicted_by().count(), 0);
+    assert!(world.store.fleet().reconciliation().unwrap().disregarded.is_empty());
 }
