@@ -131,6 +131,9 @@ impl Fleet {
                 self.mark_unreadable(&key, Some(malformed.clone()));
                 let window = if let Key::Window(service) = &key { Some(service.clone()) } else { None };
                 let cordoned = if let Key::Maintenance(node) = &key { Some(node.clone()) } else { None };
+                if let Key::Term(term) = &key {
+                    self.knows_unreadable_term(term.clone(), at);
+                }
                 self.unreadable.insert(key, (malformed, at));
                 if let Some(node) = cordoned {
                     self.set_cordoned(&node, true);

@@ -127,6 +127,8 @@ pub struct SchemaFacts {
     pub trouble: Option<String>,
     /// The last term that the database obeyed, with the number that it keeps for it.
     pub obeyed: Option<(TermId, Revision)>,
+    /// The service of the start that was refused because of this database; none = it is the database of an upgrade.
+    pub refused_start: Option<ServiceName>,
 }
 
 /// One instant of planning.

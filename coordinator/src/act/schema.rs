@@ -7,11 +7,13 @@ mod bound;
 mod certify;
 mod job;
 mod look;
+mod refused;
 mod sessions;
 
 pub(crate) use bind::{Preview, bind, look_only};
 pub(crate) use bound::{BY_HAND, Unbound};
-pub(crate) use job::{lacks, unhear};
+pub(crate) use job::lacks;
+pub(crate) use refused::unhear;
 pub(crate) use sessions::recorded;
 
 use crate::context::Context;

@@ -42,8 +42,8 @@ pub async fn start_upgrade(
         }
         None => request,
     };
-    // The database of a former start with this ID, which was refused, is not that of this upgrade.
-    schema::unhear(context, leadership, &id);
+    // The database of a former start with this ID or of this service, which was refused, is not that of this upgrade.
+    schema::unhear(context, leadership, &id, &request.spec.service);
     let revision =
         mutation::apply(context, leadership, |fleet, moment| ask::start(fleet, moment, request.clone()))
             .await?;

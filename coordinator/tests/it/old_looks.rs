@@ -18,9 +18,13 @@ async fn rows(url: &str, sql: &'static str) -> i64 {
 }
 
 fn start(daemon: &Daemon, approvals: &str) -> Said {
+    start_as(daemon, "u1", approvals)
+}
+
+fn start_as(daemon: &Daemon, id: &str, approvals: &str) -> Said {
     let asked = SCHEMA.replace("approvals: [contract]", approvals);
     let path = daemon.file("spec.yaml", &spec(&format!("min_in_service: 1\n{asked}")));
-    daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"])
+    daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", id])
 }
 
 fn until(daemon: &Daemon, explained: &str) {
@@ -301,27 +305,47 @@ async fn database_led_by_other_store_needs_reconciliation() {
     assert_ne!(term(&url).await, known);
 }
 
-/// As where the database of another store was at the URL for a moment.
-#[tokio::test(flavor = "multi_thread")]
-async fn database_of_a_refused_start_holds_no_later_upgrade() {
-    let (place, url) = place().await;
-    let (database, own) = (place.path().join("things.db"), place.path().join("own.db"));
+/// A blank store, and the start of this upgrade that it has refused: the database of another store was at the URL for a
+/// moment.
+async fn refused_over_a_foreign_database(place: &Path, url: &str, id: &str) -> (Daemon, CancellationToken) {
+    let (database, own) = (place.join("things.db"), place.join("own.db"));
     std::fs::copy(&database, &own).unwrap();
-    let former = daemon(place.path(), Some(&url));
+    let former = daemon(place, Some(url));
     let _herd = former.herd(3).await;
     assert_eq!(start(&former, "approvals: [stage, contract]").code, 0);
     drop(former);
-    let foreign = term(&url).await;
+    let foreign = term(url).await;
 
-    let (daemon, end) = (on_store(place.path(), &url), CancellationToken::new());
+    let (daemon, end) = (on_store(place, url), CancellationToken::new());
     tokio::spawn(daemon.herd(3).await.run(end.clone()));
-    let refused = start(&daemon, "approvals: [expand, contract]");
+    let refused = start_as(&daemon, id, "approvals: [expand, contract]");
     assert_eq!((refused.code, refused.err.contains(&foreign)), (3, true), "{refused:?}");
     std::fs::rename(&own, &database).unwrap();
+    (daemon, end)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn database_of_a_refused_start_holds_no_later_upgrade() {
+    let (place, url) = place().await;
+    let (daemon, end) = refused_over_a_foreign_database(place.path(), &url, "u1").await;
     let started = start(&daemon, "approvals: [expand, contract]");
     assert_eq!(started.code, 0, "{started:?}\n{}", daemon.log());
     until(&daemon, "approve u1 expand");
     let again = start(&daemon, "approvals: [expand, contract]");
     assert_eq!((again.code, again.err.contains("u1 of pantry-api is active")), (3, true), "{again:?}");
+    end.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accepted_start_ends_the_claim_of_a_refused_one() {
+    let (place, url) = place().await;
+    let (daemon, end) = refused_over_a_foreign_database(place.path(), &url, "u0").await;
+    let heard = daemon.ask(&["fleet", "reconcile"]);
+    assert!(heard.out.contains("the database of upgrade u0 obeyed term"), "{heard:?}");
+    let started = start(&daemon, "approvals: [expand, contract]");
+    assert_eq!(started.code, 0, "{started:?}\n{}", daemon.log());
+    until(&daemon, "approve u1 expand");
+    let refused = daemon.ask(&["fleet", "reconcile"]);
+    assert_eq!((refused.code, refused.err.contains("nothing contradicts")), (3, true), "{refused:?}");
     end.cancel();
 }

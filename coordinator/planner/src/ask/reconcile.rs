@@ -17,6 +17,7 @@
 //! * No instance of the plan is forgotten with its report.
 
 mod ceiling;
+mod disregarded;
 mod listed;
 mod proposal;
 mod propose;
@@ -97,9 +98,12 @@ pub fn reconcile(
         || !fleet.counts_on()
         || proposal.witnesses.iter().any(|witness| witness.fate != Fate::Quarantined);
     if !changes {
-        return Err(Refusal::state(
-            "the plan changes nothing: the claim is made by one node alone. Name the instance with --include or --disregard, or decommission it",
-        ));
+        let lacks = |witness: &Witness| Some(format!("{}: {}", witness.instance, witness.lacks.as_ref()?));
+        let named: Vec<String> = proposal.witnesses.iter().filter_map(lacks).take(NAMED).collect();
+        return Err(Refusal::state(format!(
+            "the plan changes nothing, because it applies no claim: {}. Name the instance with --include or --disregard, or decommission it",
+            named.join("; ")
+        )));
     }
     let known = fleet.reconciliation();
     let mut body = body;

@@ -51,7 +51,9 @@ enum ReportClaim {
 /// without contradictions searches nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Witnesses {
+    /// By term, the mod_revision of its record.
     terms: BTreeMap<TermId, Revision>,
+    /// When those began whose record can be read.
     begun: BTreeSet<Revision>,
     reconciled: Option<Stored<Reconciliation>>,
     against: BTreeMap<(ServiceName, NodeId), Against>,
@@ -63,6 +65,12 @@ pub(super) struct Witnesses {
 impl Fleet {
     pub(super) fn knows_term(&mut self, term: TermId, at: Revision) {
         self.witnesses.begun.insert(at);
+        self.witnesses.terms.insert(term, at);
+        self.recheck_all();
+    }
+
+    /// Its key says that the store gave it; its mod_revision is later than its beginning, so it ends no other term.
+    pub(super) fn knows_unreadable_term(&mut self, term: TermId, at: Revision) {
         self.witnesses.terms.insert(term, at);
         self.recheck_all();
     }

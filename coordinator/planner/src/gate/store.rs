@@ -74,7 +74,7 @@ impl StoreGate {
             }
             Self::Unsupported { service, node, claim } => Description::new(
                 format!(
-                    "{service}/{node} {claim}; no database and no other node confirms that, so the instance counts as silent and out of rotation, and the floor, remove and contract of {service} are closed"
+                    "{service}/{node} {claim}; no database and no other node contradicts the store in the same way, so the instance counts as silent and out of rotation, and the floor, remove and contract of {service} are closed"
                 ),
                 "a person, who includes or disregards the claim, or decommissions the instance",
             )

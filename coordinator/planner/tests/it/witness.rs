@@ -9,10 +9,10 @@ use tidegate_planner::ask::{self, Asker, Refusal};
 use tidegate_planner::gate::{StoreGate, Waits};
 use tidegate_planner::{Fleet, Moment, Reason, SchemaFacts};
 use tidegate_proto::commit::{Commit, Write};
-use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::leader::Term;
 use tidegate_proto::record::report::{Report, Witness};
+use tidegate_proto::record::{Malformed, Timestamp};
 use tidegate_proto::{InstanceId, Key, Revision, TermId, Value};
 
 fn asker() -> Asker {
@@ -286,6 +286,35 @@ fn known_term_with_a_higher_number_is_a_witness() {
     assert_eq!(word.revision, Revision(900), "its terms count on from there");
     assert!(word.terms.is_empty(), "the store has given that term");
     assert_eq!(said(&world), "");
+}
+
+/// Nothing depends on what the record of a term says. It was written again after its term had begun.
+#[test]
+fn unreadable_term_is_known_by_its_key() {
+    let mut world = fleet();
+    elect(&mut world, 2);
+    let (last, begun) = (world.term.term.clone(), Revision(world.store.revision));
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    let written = Revision(world.store.revision);
+    world.run();
+    testify(&mut world);
+    assert_eq!(said(&world), "");
+    for key in [Key::Term("t1".parse().unwrap()), Key::Term(last.clone())] {
+        let mut seen = world.store.fleet().clone();
+        seen.put(key.clone(), Err(Malformed::Encoding), written);
+        let records = world.store.keys.iter().map(|(other, (value, at, _))| match *other == key {
+            true => (other.clone(), Err(Malformed::Encoding), written),
+            false => (other.clone(), Ok(value.clone()), Revision(*at)),
+        });
+        for fleet in [Fleet::load(records, seen.revision()), seen] {
+            assert_eq!(tidegate_planner::gate::unreconciled(&fleet, &BTreeMap::new()), None, "{key}");
+            assert_eq!(fleet.contradicted_by().count(), 0, "{key}");
+            assert!(fleet.acknowledges_database(&last, begun), "its database obeys this store: {key}");
+            let mut gone = fleet.clone();
+            gone.delete(&key);
+            assert_eq!(gone.contradicted_by().count() > 0, key == Key::Term(last.clone()), "{key}");
+        }
+    }
 }
 
 #[test]

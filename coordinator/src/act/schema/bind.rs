@@ -1,8 +1,8 @@
 //! What an upgrade is bound to when it is started: the schema's own id, the digest of the migrations, their order.
 
 use super::bound::{Bound, Unbound};
-use super::job;
 use super::sessions::warnings;
+use super::{job, refused};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub(crate) async fn look_only(
     // Drift, and a history that cannot be read, are said before anything begins.
     let seen = bound.facts(RowCount::Uncounted).await?;
     if let Some(leadership) = leadership.filter(|_| !job::acknowledged(context, &seen)) {
-        job::hear(context, leadership, upgrade, &seen);
+        refused::hear(context, leadership, upgrade, &spec.service, &seen);
     }
     known(context, schema, &seen)?;
     let identity = bound.engine.identity().await?;

@@ -55,21 +55,6 @@ pub(super) fn forget(leadership: &Leadership, id: &UpgradeId) {
     update_facts(leadership, id, |facts| *facts = look::unseen(facts, None));
 }
 
-/// Keeps the term that the database of a refused start obeyed: nothing but a reconciliation hears it. The database of an
-/// upgrade that is there is another one: that is looked at by its own jobs.
-pub(super) fn hear(context: &Context, leadership: &Leadership, id: &UpgradeId, seen: &SchemaFacts) {
-    if upgrade_of(context, id).is_none() {
-        update_facts(leadership, id, |facts| facts.obeyed.clone_from(&seen.obeyed));
-    }
-}
-
-/// Forgets what [`hear`] has kept for this ID: an upgrade is about to have it.
-pub(crate) fn unhear(context: &Context, leadership: &Leadership, id: &UpgradeId) {
-    if upgrade_of(context, id).is_none() {
-        leadership.schemas().send_if_modified(|all| all.remove(id).is_some());
-    }
-}
-
 /// Keeps what the planner learns of a schema, and wakes the leader loop where that is anything new. A look that is only
 /// more recent is: a wave may have waited for it.
 fn update_facts(leadership: &Leadership, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {

@@ -47,7 +47,8 @@ pub struct Witness {
     pub floor: Option<ServiceVersion>,
     /// The highest revision that it obeyed.
     pub revision: Revision,
-    /// The part of the claim that no other node and no database makes; none = the claim is supported.
+    /// The part of the claim that no other node and no database makes, or that an earlier plan disregarded the instance;
+    /// none = the claim is supported.
     pub lacks: Option<String>,
     /// What happens to it.
     pub fate: Fate,

@@ -2,11 +2,12 @@
 
 use super::Refusal;
 use super::ceiling::{kept, make_room};
+use super::disregarded::{carried_over, demand_room};
 use super::listed::listed;
 use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 use super::refused::{MOST_WINDOWS, for_the_next_plan, lost_rollback, outside};
 use crate::contracted;
-use crate::fleet::{Against, Contradiction, Fleet, Instance, Stored};
+use crate::fleet::{Against, Contradiction, Fleet, Instance};
 use crate::gate::store::awaited;
 use crate::gate::store::running::{Running, is_kept_out, is_never_admitted, is_out, unknown};
 use crate::moment::Moment;
@@ -15,9 +16,6 @@ use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::reconciliation::{AcceptedState, Claim, Reconciliation};
 use tidegate_proto::record::report::{Report, Rotation};
 use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, ServiceVersion, TermId, mutant};
-
-/// The most instances that one record disregards.
-const MOST_DISREGARDED: usize = 1_000;
 
 /// A plan, with the record that it would write, without who applies it and why.
 pub(super) struct Planned {
@@ -41,6 +39,7 @@ impl Planned {
         check(fleet, choices)?;
         let claims = Claims::of(fleet, moment, choices);
         let mut body = claims.record();
+        demand_room(fleet, &body)?;
         let witnesses = claims.witnesses(&body);
         let services: BTreeSet<&ServiceName> = witnesses.iter().map(|w| &w.instance.service).collect();
         demand_readable(fleet, &services)?;
@@ -85,25 +84,9 @@ fn names(instances: &BTreeSet<InstanceId>, service: &ServiceName, node: &NodeId)
     instances.contains(&InstanceId::new(service.clone(), node.clone()))
 }
 
-/// The claims that an earlier plan disregarded. The next record has a later revision, so each says from now on whether the
-/// store was behind it.
-fn carried_over(known: &Stored<Reconciliation>) -> BTreeMap<ServiceName, BTreeMap<NodeId, Claim>> {
-    let mut disregarded = known.disregarded.clone();
-    for claim in disregarded.values_mut().flat_map(BTreeMap::values_mut) {
-        claim.ahead |= claim.revision > known.at;
-    }
-    disregarded
-}
-
 fn check(fleet: &Fleet, choices: &Choices) -> Result<(), Refusal> {
     if let Some(both) = choices.disregard.intersection(&choices.include).next() {
         return Err(Refusal::invalid(format!("{both} cannot be both included and disregarded")));
-    }
-    if choices.disregard.len() > MOST_DISREGARDED {
-        return Err(Refusal::invalid(format!(
-            "at most {MOST_DISREGARDED} instances can be disregarded, and {} are named",
-            choices.disregard.len()
-        )));
     }
     for id in choices.disregard.iter().chain(&choices.include) {
         if fleet.service(&id.service).and_then(|service| service.get(&id.node)).is_none() {
@@ -181,7 +164,8 @@ impl<'a> Claims<'a> {
         Self { fleet, moment, choices, databases, against, terms, floors }
     }
 
-    /// The part of a claim that no database and no other node makes; none = it is supported.
+    /// The part of a claim that no database and no other node makes, or that an earlier plan disregarded the instance; none =
+    /// the claim is supported.
     fn lacks(&self, id: &InstanceId, report: &Report, says: &Against) -> Option<String> {
         let obeyed = report.obeyed();
         if !self.fleet.revision().may_follow(obeyed.revision) {
@@ -210,8 +194,15 @@ impl<'a> Claims<'a> {
         let by_revision = !matches!(says, Against::UnknownTerm(_));
         let seen = self.fleet.fall().is_some() || !self.databases.is_empty();
         let others = self.against.iter().any(|(other, ..)| other.node != id.node);
-        (by_revision && !seen && !others)
-            .then(|| "no database, no coordinator and no other node was ahead of the store".to_owned())
+        if by_revision && !seen && !others {
+            return Some("no database, no coordinator and no other node was ahead of the store".to_owned());
+        }
+        // No agent takes in a record that disregards its instance, whatever it claims by now.
+        let chosen = self.choices.include.contains(id) || self.choices.disregard.contains(id);
+        let known = self.fleet.reconciliation().filter(|_| !chosen);
+        known.and_then(|by| by.disregarded_claim(&id.service, &id.node)).map(|_| {
+            "an earlier plan disregarded the instance, so only --include applies its claim".to_owned()
+        })
     }
 
     /// Whether a claim goes into the record.
@@ -239,7 +230,7 @@ impl<'a> Claims<'a> {
                 .filter(|revision| self.fleet.revision().may_follow(*revision))
                 .unwrap_or(Revision::ABSENT),
             floors: known.map(|known| known.floors.clone()).unwrap_or_default(),
-            disregarded: known.map(carried_over).unwrap_or_default(),
+            disregarded: carried_over(self.fleet),
             listed: BTreeMap::new(),
         };
         for (id, _, report, says) in &self.against {

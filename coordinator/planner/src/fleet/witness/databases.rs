@@ -11,11 +11,14 @@ impl Fleet {
     /// on from a store that was lost before: agents name only the term.
     pub fn acknowledges_database(&self, term: &TermId, number: Revision) -> bool {
         let former = self.reconciliation().map_or(Revision::ABSENT, |by| by.revision);
-        let begun = self.witnesses.begun.last().copied().unwrap_or(Revision::ABSENT);
-        let is_last = self.witnesses.terms.get(term) == Some(&begun);
+        // A term whose record cannot be read may have begun as late as that was written.
+        let given = self.witnesses.terms.get(term).copied();
+        let last = given.max(self.witnesses.begun.last().copied());
+        let is_last = given.is_some() && given == last;
         let obeys = |ours: Revision| number < ours || number == ours && is_last;
         // Where there is no sum, no term can be given to the database: that is refused with its own advice.
-        self.acknowledges_term(term) && former.checked_add(begun).is_none_or(obeys)
+        let ours = former.checked_add(last.unwrap_or(Revision::ABSENT));
+        self.acknowledges_term(term) && ours.is_none_or(obeys)
     }
 
     /// Whether the terms of this store can be counted on from the revision that its reconciliation names. A plan to reconcile

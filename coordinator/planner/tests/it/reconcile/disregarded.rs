@@ -1,18 +1,24 @@
 //! A claim that a person has disregarded, after the store has come to later revisions.
 
-use super::{apply, disregard, elect, include, version, with_a_false_claim};
+use super::contracted::reconciled;
+use super::listed::with_a_silent_one;
+use super::{apply, asker, disregard, elect, include, version, with_a_false_claim};
 use crate::sharing::runs_scheduler;
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
-use tidegate_planner::ask::reconcile::Choices;
+use std::collections::BTreeMap;
+use tidegate_planner::ask::reconcile::{Choices, Fate, propose};
+use tidegate_planner::ask::{self, Gone};
 use tidegate_planner::gate::{Waits, preflight};
 use tidegate_planner::plan;
 use tidegate_proto::commit::Commit;
+use tidegate_proto::record::MAX_RECORD_BYTES;
+use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
 use tidegate_proto::record::report::{Report, Rotation};
 use tidegate_proto::record::upgrade::MigrateOrder;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::Spec;
-use tidegate_proto::{InstanceId, Key, Revision, Value};
+use tidegate_proto::{InstanceId, Key, NodeId, Revision, Value};
 
 fn report_again(world: &mut World) {
     world.agents.get_mut(&node(1)).unwrap().report.in_flight = Some(0);
@@ -248,4 +254,59 @@ fn undo_from_preflight_names_disregarded_instances() {
     world.roll_back();
     let include = "tidegate fleet reconcile --include pantry-api/n1";
     assert_eq!(next_steps(&world), [include, "tidegate-agent check (on n7)"]);
+}
+
+/// Instances with names of the greatest length, which were disregarded before and do not exist any more.
+#[test]
+fn plans_together_disregard_what_one_record_holds() {
+    let mut world = with_a_false_claim(900);
+    let gone = |n: usize| -> NodeId { format!("n{n:062}").parse().unwrap() };
+    let claim = Claim {
+        term: Some("f".repeat(36).parse().unwrap()),
+        floor: Some(version(2_147_483_647)),
+        revision: Revision(1_234_567),
+        ahead: true,
+    };
+    let claims: BTreeMap<NodeId, Claim> = (0..1_000).map(|n| (gone(n), claim.clone())).collect();
+    let disregarded = BTreeMap::from([(service(), claims)]);
+    let record = Reconciliation { floors: BTreeMap::new(), disregarded, ..reconciled() };
+    world.store.put(Key::Reconciliation, record);
+    let admitted = world.store.keys[&Key::Inventory(service(), node(0))].0.clone();
+    world.store.put(Key::Inventory(service(), gone(0)), admitted);
+    let refused = apply(&mut world, &disregard(&[1])).unwrap_err();
+    assert!(refused.message.contains("it would disregard 1001: decommission"), "{refused}");
+
+    let how = Gone { stopped_how: Some("power is off".into()), revoked_how: None };
+    let id = InstanceId::new(service(), gone(0));
+    let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, how, &asker()).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    apply(&mut world, &disregard(&[1])).unwrap();
+    let word = world.store.fleet().reconciliation().unwrap();
+    let is_disregarded = |node: &NodeId| word.disregarded_claim(&service(), node).is_some();
+    assert_eq!([gone(0), gone(1), node(1)].each_ref().map(is_disregarded), [false, true, true]);
+    let (record, ..) = &world.store.keys[&Key::Reconciliation];
+    assert!(record.encode().len() < MAX_RECORD_BYTES / 4, "there is room for the instances that it lists");
+}
+
+/// It was silent when it was disregarded, and claims only what the record covers.
+#[test]
+fn returned_instance_is_named_as_disregarded_before() {
+    let mut world = with_a_silent_one(3);
+    for n in [0, 1, 3] {
+        world.agents.get_mut(&node(n)).unwrap().report.witness.term = Some("another".parse().unwrap());
+    }
+    [0, 1].iter().for_each(|n| world.publish(&node(*n)));
+    apply(&mut world, &disregard(&[3])).unwrap();
+    world.agents.get_mut(&node(3)).unwrap().alive = true;
+    world.publish(&node(3));
+    let proposal = propose(world.store.fleet(), &world.moment(), &Choices::default()).unwrap();
+    let [returned] = proposal.witnesses.as_slice() else { panic!("{:?}", proposal.witnesses) };
+    let why = "an earlier plan disregarded the instance, so only --include applies its claim";
+    assert_eq!((returned.fate, returned.lacks.as_deref()), (Fate::Quarantined, Some(why)));
+    let refused = apply(&mut world, &Choices::default()).unwrap_err();
+    assert!(refused.message.contains(&format!("it applies no claim: pantry-api/n3: {why}")), "{refused}");
+    apply(&mut world, &include(&[3])).unwrap();
+    assert_eq!(world.store.fleet().contradicted_by().count(), 0);
+    assert!(world.store.fleet().reconciliation().unwrap().disregarded.is_empty());
 }

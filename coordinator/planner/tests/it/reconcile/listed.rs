@@ -16,7 +16,7 @@ use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{Commit, Key, NodeId, Revision};
 
 /// The agents of all others obey the reconciliation, and are admitted.
-fn with_a_silent_one(n: usize) -> World {
+pub(super) fn with_a_silent_one(n: usize) -> World {
     let mut world = blank_in_mid_roll();
     apply(&mut world, &Choices::default()).unwrap();
     world.fall_silent(n);
