@@ -6,6 +6,9 @@ use crate::error::Error;
 use crate::mutant;
 use crate::unit::{Refresh, Sync};
 
+/// How the names of the triggers on the synced table end.
+const ROLES: [&str; 5] = ["1_down_insert", "2_down", "3_carry", "4_fill_insert", "4_fill_update"];
+
 pub(super) fn create(base: &str, sync: &Sync) -> String {
     let Sync { table, old, new, up, down, refresh } = sync;
     let (up, down) = (up.text(), down.text());
@@ -89,10 +92,12 @@ pub(super) async fn fits(session: &mut Session, sync: &Sync) -> Result<(), Error
 }
 
 pub(super) async fn drop(session: &mut Session, base: &str) -> Result<Vec<String>, Error> {
-    let sql = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, length($1)) = $1 \
-               AND substr(name, length($1) + 1) GLOB '_[1-4]_*' OR type = 'trigger' \
-               AND substr(name, 1, length($1)) = $1 AND substr(name, length($1) + 1) GLOB '_refresh_[0-9]'";
-    let rows = session.read(sql, &[Value::from(base)]).await.map_err(|f| Error::of(f, sql))?;
+    let refreshes = (0..Sync::MAX_REFRESH).map(|index| format!("refresh_{index}"));
+    let roles = ROLES.into_iter().map(str::to_owned).chain(refreshes);
+    let names: Vec<String> = roles.map(|role| format!("'{base}_{role}'")).collect();
+    let sql =
+        format!("SELECT name FROM sqlite_master WHERE type = 'trigger' AND name IN ({})", names.join(", "));
+    let rows = session.read(&sql, &[]).await.map_err(|f| Error::of(f, &sql))?;
     let trigger = |row: &Vec<Value>| Some(format!("DROP TRIGGER \"{}\"", row.first()?.text()?));
     Ok(rows.iter().filter_map(trigger).collect())
 }

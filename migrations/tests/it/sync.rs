@@ -3,7 +3,7 @@
 use crate::support::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tidegate_migrations::{Dialect, Error};
+use tidegate_migrations::{Dialect, Error, MigrationSet};
 
 const ROWS: u32 = 4;
 const WORDS: [&str; 3] = ["private", "shared", "public"];
@@ -152,9 +152,43 @@ async fn any_order(database: Database) {
     .unwrap();
 }
 
+/// A migration of each version from 2 on: column `new` of a table, in sync with `old`.
+fn synced(columns: &[(&str, &str, &str)]) -> MigrationSet {
+    let texts = (2..).zip(columns).map(|(version, (table, old, new))| {
+        let id = format!("000{version}_{new}");
+        let ends = format!("{{ drop_sync = {{ table = '{table}', new = '{new}' }} }}");
+        let text = format!(
+            "id = '{id}'\nversion = {version}\nold_reads_migrated = true\n\
+             [expand]\nsteps = [{{ add_column = {{ table = '{table}', column = '{new}', type = 'text' }} }}, \
+             {{ sync = {{ table = '{table}', old = '{old}', new = '{new}', up = '{old}', down = '{new}' }} }}]\n\
+             [contract]\nsteps = [{ends}]\n\
+             [undo]\nsteps = [{ends}, {{ drop_column = {{ table = '{table}', column = '{new}' }} }}]\n"
+        );
+        (format!("{id}.toml"), text)
+    });
+    let texts: Vec<(String, String)> = texts.collect();
+    let files: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    set_in(written(&files).path())
+}
+
+async fn end_of_a_sync(database: Database) {
+    let (engine, mut client) = (database.engine().await, database.client().await);
+    client.run("CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, b TEXT)").await;
+    let all = synced(&[("t", "a", "v"), ("t", "b", "v_1_x")]);
+    engine.expand(&all, &term(1), &watcher(), &patient()).await.unwrap();
+    engine.undo(&all.with_own(|m| m.version == 2), &term(1), &watcher(), &patient()).await.unwrap();
+    client.run("INSERT INTO t (id, b) VALUES (1, 'x')").await;
+    assert_eq!(client.texts("SELECT coalesce(v_1_x, 'stale') FROM t").await, ["x"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn any_order_of_old_and_new_writers() {
     any_order(Database::sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn end_of_a_sync_leaves_one_whose_column_begins_alike() {
+    end_of_a_sync(Database::sqlite().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,6 +219,11 @@ mod real_postgres {
     #[tokio::test(flavor = "multi_thread")]
     async fn any_order_of_old_and_new_writers() {
         any_order(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn end_of_a_sync_leaves_one_whose_column_begins_alike() {
+        end_of_a_sync(Database::postgres().await).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
