@@ -4,7 +4,10 @@
 use super::FILL_SETTING;
 use crate::database::{Session, Value};
 use crate::error::Error;
-use crate::unit::{Refresh, Sync};
+use crate::unit::{Name, Refresh, Sync};
+
+/// How the names of the functions end that triggers on the synced table call.
+const ROLES: [&str; 3] = ["up", "down", "carry"];
 
 pub(super) fn create(base: &str, sync: &Sync) -> String {
     let Sync { table, old, new, up, down, refresh } = sync;
@@ -63,16 +66,23 @@ pub(super) fn create(base: &str, sync: &Sync) -> String {
     sql
 }
 
-/// Functions go with the triggers that call them; both are this sync's own.
-pub(super) async fn drop(session: &mut Session, base: &str) -> Result<Vec<String>, Error> {
+/// Functions go with the triggers that call them; both are this sync's own. Functions with the names of an earlier program
+/// are another sync's where triggers of another table call them.
+pub(super) async fn drop(
+    session: &mut Session,
+    table: &Name,
+    base: &str,
+    former: &str,
+) -> Result<Vec<String>, Error> {
     let sql = "SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
                WHERE n.nspname = current_schema() AND p.pronargs = 0 \
-               AND p.proname = ANY (string_to_array($1, ','))";
-    let roles = ["up", "down", "carry"].into_iter().map(str::to_owned);
-    // More tables than this are not refreshed from; the linter's limit.
-    let refreshes = (0..crate::unit::Sync::MAX_REFRESH).map(|index| format!("refresh_{index}"));
-    let names: Vec<String> = roles.chain(refreshes).map(|role| format!("{base}_{role}")).collect();
-    let values = [Value::from(names.join(",").as_str())];
+               AND (p.proname = ANY (string_to_array($1, ',')) OR p.proname = ANY (string_to_array($2, ',')) \
+               AND NOT EXISTS (SELECT 1 FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid \
+               WHERE f.pronamespace = p.pronamespace AND f.proname = ANY (string_to_array($3, ',')) \
+               AND t.tgrelid IS DISTINCT FROM to_regclass($4)))";
+    let [own, former_all] = [base, former].map(|base| super::names(base, &ROLES).join(","));
+    let former_here = ROLES.map(|role| format!("{former}_{role}")).join(",");
+    let values = [own, former_all, former_here, table.to_string()].map(Value::Text);
     let rows = session.read(sql, &values).await.map_err(|f| Error::of(f, sql))?;
     let function = |row: &Vec<Value>| Some(format!("DROP FUNCTION {} CASCADE", row.first()?.text()?));
     Ok(rows.iter().filter_map(function).collect())

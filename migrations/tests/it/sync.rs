@@ -181,9 +181,58 @@ async fn end_of_a_sync(database: Database) {
     assert_eq!(client.texts("SELECT coalesce(v_1_x, 'stale') FROM t").await, ["x"]);
 }
 
+/// Gives the syncs that are there the names that an earlier program gave them.
+async fn name_as_before(client: &mut Client, dialect: Dialect) {
+    if dialect == Dialect::Postgres {
+        for name in client.texts("SELECT proname::text FROM pg_proc WHERE proname LIKE 'tidegate%'").await {
+            client.run(&format!("ALTER FUNCTION \"{name}\"() RENAME TO {}", name.replace('$', "_"))).await;
+        }
+        return;
+    }
+    for sql in client.texts("SELECT sql FROM sqlite_master WHERE type = 'trigger'").await {
+        let name = sql.split('"').nth(1).unwrap();
+        client.run(&format!("DROP TRIGGER \"{name}\"; {}", sql.replace('$', "_"))).await;
+    }
+}
+
+async fn names_that_ran_together(database: Database, made_before: bool) {
+    let (engine, mut client) = (database.engine().await, database.client().await);
+    client
+        .run("CREATE TABLE shop (id INTEGER PRIMARY KEY, a TEXT); CREATE TABLE shop_item (id INTEGER PRIMARY KEY, a TEXT)")
+        .await;
+    let (watch, cancel) = (watcher(), patient());
+    let all = synced(&[("shop", "a", "item_price"), ("shop_item", "a", "price")]);
+    engine.expand(&all.up_to(2), &term(1), &watch, &cancel).await.unwrap();
+    if made_before {
+        name_as_before(&mut client, database.dialect()).await;
+    }
+    engine.expand(&all, &term(1), &watch, &cancel).await.unwrap();
+    client.run("INSERT INTO shop_item (id, a) VALUES (1, 'x')").await;
+    assert_eq!(client.texts("SELECT coalesce(price, 'stale') FROM shop_item").await, ["x"]);
+    engine.undo(&all.clone().with_own(|m| m.version == 3), &term(1), &watch, &cancel).await.unwrap();
+    client.run("INSERT INTO shop (id, a) VALUES (1, 'x')").await;
+    assert_eq!(client.texts("SELECT coalesce(item_price, 'stale') FROM shop").await, ["x"]);
+    engine.undo(&all, &term(1), &watch, &cancel).await.unwrap();
+    let left = match database.dialect() {
+        Dialect::Postgres => "SELECT count(*) FROM pg_proc WHERE proname LIKE 'tidegate%'",
+        Dialect::Sqlite => "SELECT count(*) FROM sqlite_master WHERE type = 'trigger'",
+    };
+    assert_eq!(client.number(left).await, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn any_order_of_old_and_new_writers() {
     any_order(Database::sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn syncs_of_names_that_run_together_stay_apart() {
+    names_that_ran_together(Database::sqlite().await, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sync_with_the_names_of_an_earlier_program_is_ended() {
+    names_that_ran_together(Database::sqlite().await, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,6 +273,16 @@ mod real_postgres {
     #[tokio::test(flavor = "multi_thread")]
     async fn end_of_a_sync_leaves_one_whose_column_begins_alike() {
         end_of_a_sync(Database::postgres().await).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn syncs_of_names_that_run_together_stay_apart() {
+        names_that_ran_together(Database::postgres().await, false).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn sync_with_the_names_of_an_earlier_program_is_ended() {
+        names_that_ran_together(Database::postgres().await, true).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
