@@ -11,7 +11,7 @@
 //! | updated | only `old` changed, and `new` does not say the same | `new` := up |
 //!
 //! so that a write of `new` wins, and a value that `old` cannot express is not lost by a write that does not concern
-//! it. All names of one sync begin alike, so that its end finds them.
+//! it. The names of one sync follow from its table and column, so that its end finds them.
 
 mod postgres;
 mod sqlite;

@@ -1,5 +1,9 @@
 //! PostgreSQL's form: BEFORE triggers guarded by WHEN, so that rows that do not concern the sync,
 //! and the fill's own updates, call no function. Fired in the order of their names.
+//!
+//! Other BEFORE triggers may read `old` and change `old` or `new`. Therefore `new` is carried down twice: early, for
+//! triggers whose names sort later, and after all others; `old` is carried up after all others. The late triggers are not
+//! `UPDATE OF`, which looks at the columns that the statement sets, and not at those that a trigger changed.
 
 use super::FILL_SETTING;
 use crate::database::{Session, Value};
@@ -9,12 +13,29 @@ use crate::unit::{Name, Refresh, Sync};
 /// How the names of the functions end that triggers on the synced table call.
 const ROLES: [&str; 3] = ["up", "down", "carry"];
 
+/// The names of the late triggers begin with the ASCII character that sorts last.
+const LAST: char = '~';
+
 pub(super) fn create(base: &str, sync: &Sync) -> String {
     let Sync { table, old, new, up, down, refresh } = sync;
     let (up, down) = (up.text(), down.text());
     // The expressions see the new row under the table's own name.
     let over_row = |expression: &str| format!("(SELECT ({expression}) FROM (SELECT NEW.*) AS {table})");
     let (up_row, down_row) = (over_row(up), over_row(down));
+    let given = format!("NEW.{new} IS NOT NULL");
+    let changed = format!(
+        "{given} AND NEW.{new} IS DISTINCT FROM OLD.{new} \
+         AND current_setting('{FILL_SETTING}', true) IS DISTINCT FROM 'on'"
+    );
+    // A fill may meet a trigger that changes `old`; it has then computed `new` from the former value.
+    let carried = format!(
+        "NEW.{old} IS DISTINCT FROM OLD.{old} AND {given} AND (NEW.{new} IS NOT DISTINCT FROM OLD.{new} \
+         OR current_setting('{FILL_SETTING}', true) = 'on')"
+    );
+    let last = format!("{LAST}{base}");
+    let on_table = |name: String, event: &str, when: &str, role: &str| {
+        trigger(&name, event, sync, when, &format!("{base}_{role}"))
+    };
     let mut sql = [
         function(base, "up", &format!("NEW.{new} := {up_row}; RETURN NEW;")),
         function(base, "down", &format!("NEW.{old} := {down_row}; RETURN NEW;")),
@@ -25,30 +46,12 @@ pub(super) fn create(base: &str, sync: &Sync) -> String {
                 "IF NEW.{old} IS DISTINCT FROM {down_row} THEN NEW.{new} := {up_row}; END IF; RETURN NEW;"
             ),
         ),
-        trigger(base, "1_down_insert", "BEFORE INSERT", sync, &format!("NEW.{new} IS NOT NULL"), "down"),
-        trigger(
-            base,
-            "2_down",
-            &format!("BEFORE UPDATE OF {new}"),
-            sync,
-            &format!(
-                "NEW.{new} IS NOT NULL AND NEW.{new} IS DISTINCT FROM OLD.{new} \
-                 AND current_setting('{FILL_SETTING}', true) IS DISTINCT FROM 'on'"
-            ),
-            "down",
-        ),
-        trigger(
-            base,
-            "3_carry",
-            &format!("BEFORE UPDATE OF {old}"),
-            sync,
-            &format!(
-                "NEW.{old} IS DISTINCT FROM OLD.{old} AND NEW.{new} IS NOT DISTINCT FROM OLD.{new} \
-                 AND NEW.{new} IS NOT NULL"
-            ),
-            "carry",
-        ),
-        trigger(base, "4_fill", "BEFORE INSERT OR UPDATE", sync, &format!("NEW.{new} IS NULL"), "up"),
+        on_table(format!("{base}_1_down_insert"), "BEFORE INSERT", &given, "down"),
+        on_table(format!("{base}_2_down"), &format!("BEFORE UPDATE OF {new}"), &changed, "down"),
+        on_table(format!("{last}_1_down_insert"), "BEFORE INSERT", &given, "down"),
+        on_table(format!("{last}_2_down"), "BEFORE UPDATE", &changed, "down"),
+        on_table(format!("{last}_3_carry"), "BEFORE UPDATE", &carried, "carry"),
+        on_table(format!("{last}_4_fill"), "BEFORE INSERT OR UPDATE", &format!("NEW.{new} IS NULL"), "up"),
     ]
     .concat();
     for (index, Refresh { table: other, key, of }) in refresh.iter().enumerate() {
@@ -95,11 +98,11 @@ fn function(base: &str, role: &str, body: &str) -> String {
     )
 }
 
-fn trigger(base: &str, role: &str, event: &str, sync: &Sync, when: &str, function: &str) -> String {
+fn trigger(name: &str, event: &str, sync: &Sync, when: &str, function: &str) -> String {
     let table = &sync.table;
     format!(
-        "DROP TRIGGER IF EXISTS \"{base}_{role}\" ON {table};\n\
-         CREATE TRIGGER \"{base}_{role}\" {event} ON {table} FOR EACH ROW WHEN ({when}) \
-         EXECUTE FUNCTION \"{base}_{function}\"();\n"
+        "DROP TRIGGER IF EXISTS \"{name}\" ON {table};\n\
+         CREATE TRIGGER \"{name}\" {event} ON {table} FOR EACH ROW WHEN ({when}) \
+         EXECUTE FUNCTION \"{function}\"();\n"
     )
 }

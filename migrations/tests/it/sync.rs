@@ -296,4 +296,64 @@ mod real_postgres {
         let public = client.texts("SELECT id FROM images WHERE is_public").await;
         assert_eq!(public, ["a"]);
     }
+
+    /// Triggers are fired in the order of their names: of each pair, one comes before those of the sync and one after.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_other_before_triggers_change_is_carried() {
+        let database = Database::postgres().await;
+        let (engine, mut client) = (database.engine().await, database.client().await);
+        client.run("CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, seen TEXT, n INTEGER)").await;
+        client
+            .run("CREATE FUNCTION lowers() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.a := lower(NEW.a); RETURN NEW; END $$")
+            .await;
+        client
+            .run("CREATE FUNCTION sees() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.seen := NEW.a; RETURN NEW; END $$")
+            .await;
+        client
+            .run("CREATE FUNCTION renames() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.a := NEW.a || NEW.n; RETURN NEW; END $$")
+            .await;
+        let sees =
+            "CREATE TRIGGER update_seen BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION sees()";
+        client.run(sees).await;
+        let all = synced(&[("t", "a", "v")]);
+        engine.expand(&all, &term(1), &watcher(), &patient()).await.unwrap();
+        for name in ["a_lowers", "update_lowers"] {
+            client
+                .run(&format!("CREATE TRIGGER {name} BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION lowers()"))
+                .await;
+            client.run("DELETE FROM t; INSERT INTO t (id, a) VALUES (1, 'OLD')").await;
+            assert_eq!(client.texts("SELECT a || ' ' || v FROM t").await, ["old old"], "{name}");
+            client.run("UPDATE t SET a = 'OTHER'").await;
+            assert_eq!(client.texts("SELECT a || ' ' || v FROM t").await, ["other other"], "{name}");
+            // Who changes `new` wins.
+            client.run("UPDATE t SET v = 'New'").await;
+            assert_eq!(client.texts("SELECT a || ' ' || v FROM t").await, ["New New"], "{name}");
+            client
+                .run(
+                    "SET session_replication_role = replica; INSERT INTO t (id, a) VALUES (2, 'FORMER'); \
+                      SET session_replication_role = origin",
+                )
+                .await;
+            client
+                .run("BEGIN; SET LOCAL tidegate.fill = 'on'; UPDATE t SET v = a WHERE v IS NULL; COMMIT")
+                .await;
+            let filled = client.texts("SELECT a || ' ' || v FROM t WHERE id = 2").await;
+            assert_eq!(filled, ["former former"], "{name}");
+            client.run(&format!("DROP TRIGGER {name} ON t")).await;
+        }
+        for name in ["a_renames", "update_renames"] {
+            client.run("DELETE FROM t; INSERT INTO t (id, v) VALUES (1, 'x')").await;
+            assert_eq!(client.texts("SELECT seen FROM t").await, ["x"], "others see what was carried down");
+            client
+                .run(&format!(
+                    "CREATE TRIGGER {name} BEFORE UPDATE OF n ON t FOR EACH ROW EXECUTE FUNCTION renames()"
+                ))
+                .await;
+            client.run("UPDATE t SET n = 7").await;
+            assert_eq!(client.texts("SELECT a || ' ' || v FROM t").await, ["x7 x7"], "{name}");
+            client.run(&format!("DROP TRIGGER {name} ON t")).await;
+        }
+        engine.undo(&all, &term(1), &watcher(), &patient()).await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM pg_trigger WHERE tgname LIKE '%tidegate%'").await, 0);
+    }
 }
