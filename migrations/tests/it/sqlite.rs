@@ -2,7 +2,7 @@
 //! table.
 
 use crate::support::*;
-use tidegate_migrations::{Engine, MigrationSet};
+use tidegate_migrations::{Engine, Error, MigrationSet};
 
 /// A migration of each version from 2 on, with these steps of migrate and contract.
 fn steps(each: &[(&str, &str)]) -> MigrationSet {
@@ -72,4 +72,61 @@ async fn dropped_column_takes_its_own_null_triggers_with_it() {
     migrated(&engine, &all).await;
     engine.contract(&all, &term(1), &proof(), &agreed, &watcher(), &patient()).await.unwrap();
     client.run(ITEM_NULL).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn table_is_not_dropped_where_that_deletes_other_rows() {
+    let database = Database::sqlite().await;
+    let (engine, mut client) = (database.engine().await, database.client().await);
+    client
+        .run(
+            "CREATE TABLE former (id INTEGER PRIMARY KEY); INSERT INTO former VALUES (1); \
+             CREATE TABLE notes (id INTEGER PRIMARY KEY, f INTEGER REFERENCES former (id) ON DELETE CASCADE); \
+             INSERT INTO notes VALUES (1, 1)",
+        )
+        .await;
+    let drop = "{ sql = 'DROP TABLE former' }";
+    let set = steps(&[("", drop)]);
+    let found = engine.obstacles(&set).await.unwrap().join("; ");
+    assert!(
+        found.contains("0002_it") && found.contains("notes.f") && found.contains("ON DELETE CASCADE"),
+        "{found}"
+    );
+    let column = format!("{{ drop_column = {{ table = 'notes', column = 'f' }} }}, {drop}");
+    let both = format!("{drop}, {{ sql = 'DROP TABLE notes' }}");
+    for fine in [column.as_str(), both.as_str()] {
+        assert_eq!(engine.obstacles(&steps(&[("", fine)])).await.unwrap(), Vec::<String>::new(), "{fine}");
+    }
+    migrated(&engine, &set).await;
+    let (watch, cancel) = (watcher(), patient());
+    let refused = engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap_err();
+    assert!(matches!(&refused, Error::Unsupported { .. }), "{refused}");
+    assert!(refused.to_string().contains("notes.f"), "{refused}");
+    client.run("ALTER TABLE notes DROP COLUMN f").await;
+    engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
+    assert_eq!(client.number("SELECT count(*) FROM notes").await, 1);
+    client.try_run("SELECT id FROM former").await.unwrap_err();
+}
+
+/// The first table is dropped before the second one, whose rows go with it and take those of the third.
+#[tokio::test(flavor = "multi_thread")]
+async fn deletion_through_a_table_that_goes_is_refused() {
+    let database = Database::sqlite().await;
+    let (engine, mut client) = (database.engine().await, database.client().await);
+    client
+        .run(
+            "CREATE TABLE a (id INTEGER PRIMARY KEY); INSERT INTO a VALUES (1); \
+             CREATE TABLE b (id INTEGER PRIMARY KEY, a INTEGER REFERENCES a (id) ON DELETE CASCADE); \
+             INSERT INTO b VALUES (1, 1); \
+             CREATE TABLE c (id INTEGER PRIMARY KEY, b INTEGER REFERENCES b (id) ON DELETE CASCADE); \
+             INSERT INTO c VALUES (1, 1)",
+        )
+        .await;
+    let set = steps(&[("", "{ sql = 'DROP TABLE a' }, { sql = 'DROP TABLE b' }")]);
+    migrated(&engine, &set).await;
+    let (watch, cancel) = (watcher(), patient());
+    let refused = engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap_err();
+    assert!(refused.to_string().contains("c.b"), "{refused}");
+    client.run("DROP TABLE c").await;
+    engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
 }
