@@ -5,6 +5,7 @@
 //! claim.
 
 mod adopt;
+mod cascade;
 mod command;
 mod entry;
 mod later;

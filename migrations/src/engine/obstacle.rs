@@ -1,5 +1,6 @@
 //! What forbids to begin an upgrade's migrations, each with the command that helps. Only looks.
 
+use super::cascade;
 use super::command;
 use super::later::LaterContract;
 use super::order::Record;
@@ -43,6 +44,7 @@ pub(super) async fn all(
         let there = present::all(session, set, migration, &record).await?;
         found.extend(there.iter().map(ToString::to_string));
     }
+    found.extend(cascade::ahead(session, set).await?);
     Ok(found)
 }
 

@@ -2,7 +2,7 @@
 
 use super::entry::{Write, write};
 use super::order::{self, Record};
-use super::{ContractProof, Outcome, Recheck, left, present, status};
+use super::{ContractProof, Outcome, Recheck, cascade, left, present, status};
 use crate::backfill;
 use crate::database::Dialect;
 use crate::error::Error;
@@ -12,7 +12,7 @@ use crate::leader::Leader;
 use crate::lint;
 use crate::load::LoadError;
 use crate::mutant;
-use crate::object::Object;
+use crate::object::{self, Object};
 use crate::owner::Owner;
 use crate::progress::ProgressSender;
 use crate::step::{self, Manner};
@@ -185,7 +185,8 @@ impl Run<'_, '_> {
         // Read under the term's lock: what another process of this term did meanwhile counts.
         let entries = history::entries(&mut leader.session).await?;
         let record = Record::of(&entries, &migration.id);
-        let steps = migration.steps(phase, leader.session.dialect());
+        let dialect = leader.session.dialect();
+        let steps = migration.steps(phase, dialect);
         for at in unit {
             let step = &steps[at];
             if record.step(phase, at as i64).is_some_and(|e| e.state == State::Done) {
@@ -196,14 +197,15 @@ impl Run<'_, '_> {
             history::begin_entry(&mut leader.session, &entry, &step.summary(), note.as_deref(), &term)
                 .await?;
             let there = record.step(phase, at as i64).is_some();
-            let doing = match phase {
-                Phase::Undo => left::spared(step, kept),
-                _ => Some(step.clone()),
-            };
             if !there && phase != Phase::Undo {
                 present::none(&mut leader.session, migration, step).await?;
             }
-            if let Some(step) = doing {
+            if let Some(step) = doing(phase, step, kept) {
+                if cascade::may(&step, dialect) {
+                    let all = steps.iter().filter_map(|step| doing(phase, step, kept));
+                    let gone: Vec<Object> = all.flat_map(|step| object::removed(&step)).collect();
+                    cascade::none(&mut leader.session, &step, &gone).await?;
+                }
                 step::together(&mut leader.session, &step).await?;
             }
             history::finish_entry(&mut leader.session, &entry, &term).await?;
@@ -306,6 +308,14 @@ impl Run<'_, '_> {
         self.contract.map(|(proof, _)| {
             serde_json::json!({"certificate": proof.certificate, "digest": proof.digest}).to_string()
         })
+    }
+}
+
+/// What is done of a step: an undo leaves in place what it must not remove.
+fn doing(phase: Phase, step: &Step, kept: &[Object]) -> Option<Step> {
+    match phase {
+        Phase::Undo => left::spared(step, kept),
+        _ => Some(step.clone()),
     }
 }
 

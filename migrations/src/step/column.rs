@@ -1,5 +1,6 @@
 //! Columns that come and go.
 
+use super::not_null;
 use crate::database::{Dialect, Session, Value};
 use crate::error::Error;
 use crate::unit::{AddColumn, DropColumn};
@@ -19,13 +20,20 @@ pub(super) async fn drop(session: &mut Session, column: &DropColumn) -> Result<(
             run(session, &format!("ALTER TABLE IF EXISTS {table} DROP COLUMN IF EXISTS {column}")).await
         }
         Dialect::Sqlite => {
-            let there = "SELECT count(*) FROM pragma_table_info($1) WHERE name = $2";
-            let values = [Value::from(table.as_str()), Value::from(column.as_str())];
-            let rows = session.read(there, &values).await.map_err(|f| Error::of(f, there))?;
-            if rows.first().and_then(|r| r.first()) != Some(&Value::Int(1)) {
+            let [insert, update] = not_null::former_trigger_names(table, column);
+            let sql = "SELECT (SELECT count(*) FROM pragma_table_info($1) WHERE name = $2), \
+                       (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND lower(tbl_name) = $1 \
+                       AND name IN ($3, $4))";
+            let values = [table.as_str(), column.as_str(), insert.as_str(), update.as_str()].map(Value::from);
+            let rows = session.read(sql, &values).await.map_err(|f| Error::of(f, sql))?;
+            let Some([Value::Int(1), Value::Int(former)]) = rows.first().map(Vec::as_slice) else {
                 return Ok(());
+            };
+            let mut triggers = not_null::trigger_names(table, column).to_vec();
+            if *former > 0 {
+                triggers.extend([insert, update].map(|name| format!("\"{name}\"")));
             }
-            for trigger in super::not_null::trigger_names(table, column) {
+            for trigger in triggers {
                 run(session, &format!("DROP TRIGGER IF EXISTS {trigger}")).await?;
             }
             run(session, &format!("ALTER TABLE {table} DROP COLUMN {column}")).await

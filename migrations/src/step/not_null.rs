@@ -101,8 +101,10 @@ pub(super) async fn by_triggers(session: &mut Session, forbids: &NotNull) -> Res
     for (trigger, event) in
         trigger_names(table, column).iter().zip(["INSERT", &format!("UPDATE OF {column}")])
     {
+        // One that is there may have been made by an earlier run of the step.
         let sql = format!(
-            "CREATE TRIGGER IF NOT EXISTS {trigger} BEFORE {event} ON {table} WHEN NEW.{column} IS NULL \
+            "DROP TRIGGER IF EXISTS {trigger}; \
+             CREATE TRIGGER {trigger} BEFORE {event} ON {table} WHEN NEW.{column} IS NULL \
              BEGIN SELECT RAISE(ABORT, '{text}'); END"
         );
         session.run(&sql).await.map_err(|f| Error::of(f, &sql))?;
@@ -110,10 +112,15 @@ pub(super) async fn by_triggers(session: &mut Session, forbids: &NotNull) -> Res
     Ok(())
 }
 
-/// The triggers that refuse nulls on SQLite, quoted.
+/// The triggers that refuse nulls on SQLite, quoted. No name of a table or column has the mark between the two.
 pub(super) fn trigger_names(table: &Name, column: &Name) -> [String; 2] {
     ["insert", "update"]
-        .map(|event| format!("\"tidegate_nn_{}_{}_{event}\"", table.as_str(), column.as_str()))
+        .map(|event| format!("\"tidegate_nn_{}${}_{event}\"", table.as_str(), column.as_str()))
+}
+
+/// The same, not quoted, as an earlier program named them: alike for `order_item.price` and `order.item_price`.
+pub(super) fn former_trigger_names(table: &Name, column: &Name) -> [String; 2] {
+    ["insert", "update"].map(|event| format!("tidegate_nn_{}_{}_{event}", table.as_str(), column.as_str()))
 }
 
 /// A name of at most 63 bytes that differs where table or column differ.

@@ -4,7 +4,10 @@
 use crate::database::{Session, Value};
 use crate::error::Error;
 use crate::mutant;
-use crate::unit::{Refresh, Sync};
+use crate::unit::{Name, Refresh, Sync};
+
+/// How the names of the triggers on the synced table end.
+const ROLES: [&str; 5] = ["1_down_insert", "2_down", "3_carry", "4_fill_insert", "4_fill_update"];
 
 pub(super) fn create(base: &str, sync: &Sync) -> String {
     let Sync { table, old, new, up, down, refresh } = sync;
@@ -88,11 +91,22 @@ pub(super) async fn fits(session: &mut Session, sync: &Sync) -> Result<(), Error
     Ok(())
 }
 
-pub(super) async fn drop(session: &mut Session, base: &str) -> Result<Vec<String>, Error> {
-    let sql = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, length($1)) = $1 \
-               AND substr(name, length($1) + 1) GLOB '_[1-4]_*' OR type = 'trigger' \
-               AND substr(name, 1, length($1)) = $1 AND substr(name, length($1) + 1) GLOB '_refresh_[0-9]'";
-    let rows = session.read(sql, &[Value::from(base)]).await.map_err(|f| Error::of(f, sql))?;
+/// Triggers with the names of an earlier program are another sync's where the synced table is another one.
+pub(super) async fn drop(
+    session: &mut Session,
+    table: &Name,
+    base: &str,
+    former: &str,
+) -> Result<Vec<String>, Error> {
+    let [own, former_all] = [base, former].map(|base| super::names(base, &ROLES).join("', '"));
+    let former_here = ROLES.map(|role| format!("{former}_{role}")).join("', '");
+    let sql = format!(
+        "SELECT name FROM sqlite_master WHERE type = 'trigger' AND (name IN ('{own}') OR name IN ('{former_all}') \
+         AND NOT EXISTS (SELECT 1 FROM sqlite_master other WHERE other.type = 'trigger' \
+         AND other.name IN ('{former_here}') AND lower(other.tbl_name) <> $1))"
+    );
+    let values = [Value::from(table.as_str())];
+    let rows = session.read(&sql, &values).await.map_err(|f| Error::of(f, &sql))?;
     let trigger = |row: &Vec<Value>| Some(format!("DROP TRIGGER \"{}\"", row.first()?.text()?));
     Ok(rows.iter().filter_map(trigger).collect())
 }

@@ -20,4 +20,5 @@ mod pages;
 mod phases;
 mod reach;
 mod sessions;
+mod sqlite;
 mod sync;

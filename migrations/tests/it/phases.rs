@@ -67,7 +67,7 @@ mod story {
         let sql = match dialect {
             Dialect::Postgres => {
                 "SELECT proname::text FROM pg_proc WHERE proname LIKE 'tidegate%' UNION \
-                 SELECT tgname::text FROM pg_trigger WHERE tgname LIKE 'tidegate%' UNION \
+                 SELECT tgname::text FROM pg_trigger WHERE tgname LIKE '%tidegate%' UNION \
                  SELECT conname::text FROM pg_constraint WHERE conname LIKE 'tidegate_nn%'"
             }
             Dialect::Sqlite => {
