@@ -258,10 +258,11 @@ async fn left_to_fill(
 }
 
 /// A count of a big table takes one core, and leaves the others to those who work on the table. To compile it takes longer
-/// than it saves. A limit on statements that was meant for a service must not end it: no attempt would come further. Rows
-/// that a policy hides count as well: where they cannot be seen, the count fails.
+/// than it saves. A limit on statements or transactions that was meant for a service must not end it: no attempt would come
+/// further. Rows that a policy hides count as well: where they cannot be seen, the count fails.
 const COUNT: &str = "SET max_parallel_workers_per_gather = 0; SET jit = off; SET statement_timeout = 0; \
-                     SET row_security = off";
+                     SET row_security = off; \
+                     SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'";
 
 /// Where the runtime's thread is held, the limit of the simulation stays.
 const HELD_COUNT: &str = "SET max_parallel_workers_per_gather = 0; SET jit = off; SET row_security = off";

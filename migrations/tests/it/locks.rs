@@ -149,6 +149,25 @@ mod real_postgres {
         assert_eq!(engine.pending_rows(&set).await.unwrap(), 0, "the look has no limit while it counts");
     }
 
+    /// Servers before PostgreSQL 17 do not have the setting, and end nothing.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn limit_on_transactions_ends_no_index_build() {
+        let database = Database::postgres().await.seeded(3).await;
+        let mut client = database.client().await;
+        let known = "SELECT count(*) FROM pg_settings WHERE name = 'transaction_timeout'";
+        if client.number(known).await == 0 {
+            return;
+        }
+        let url: DatabaseUrl = format!("{}?options[transaction_timeout]=1s", database.text).parse().unwrap();
+        let (engine, set) = (Engine::connect(&url).await.unwrap(), sample());
+        engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        client.run("BEGIN; LOCK TABLE images IN ROW EXCLUSIVE MODE").await;
+        let verb = tokio::spawn(async move { engine.migrate(&set, &term(1), &watcher(), &patient()).await });
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        client.run("ROLLBACK").await;
+        verb.await.unwrap().unwrap();
+    }
+
     /// A validation reads the whole table, and what is locked before it in its transaction stays locked meanwhile.
     #[tokio::test(flavor = "multi_thread")]
     async fn validation_runs_under_no_lock_of_its_neighbours() {
