@@ -240,8 +240,8 @@ pub(super) async fn pending_rows(session: &mut Session, set: &MigrationSet) -> R
     Ok(rows)
 }
 
-/// Rows of a migration that are left to fill; none where its contract has ended and a later one has removed what its query
-/// names.
+/// Rows of a migration that are left to fill; none where another contract has removed what its query names, after its own
+/// one has ended or its rows were verified.
 async fn left_to_fill(
     session: &mut Session,
     migration: &Migration,
@@ -249,7 +249,7 @@ async fn left_to_fill(
 ) -> Result<Option<u64>, Error> {
     match pending(session, migration).await {
         Ok(rows) => Ok(Some(rows)),
-        Err(error @ Error::Sql { .. }) if record.done(Phase::Contract) => {
+        Err(error @ Error::Sql { .. }) if record.done(Phase::Contract) || record.was_verified() => {
             tracing::debug!(%error, "the verify query can no longer be run");
             Ok(None)
         }
