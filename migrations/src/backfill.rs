@@ -38,6 +38,14 @@ enum RowOrder {
     Key(KeyColumn),
 }
 
+impl RowOrder {
+    /// Whether a cursor is of a walk by page that cannot go on: the table has another form since, or the server another
+    /// version. Such a fill begins again, because a second visit to a row changes nothing there.
+    fn begins_again(&self, cursor: &str) -> bool {
+        matches!(self, RowOrder::Key(_)) && PageCursor::parse(cursor).is_some()
+    }
+}
+
 /// Fills until the walk's end. `entry` is the step's row in the history, begun already; what it
 /// holds of an earlier run is gone on from. Answers how many rows this call has walked.
 pub(crate) async fn fill(
@@ -53,8 +61,8 @@ pub(crate) async fn fill(
     Ok(walked)
 }
 
-/// A walk that has begun goes on as it began. One that has to be repeated goes by key: it finds also rows that others
-/// moved to pages behind it.
+/// A walk that has begun goes on as it began, where it can. One that has to be repeated goes by key: it finds also rows
+/// that others moved to pages behind it.
 async fn choose(leader: &mut Leader, step: &Backfill, entry: &Entry) -> Result<RowOrder, Error> {
     let key = KeyColumn::find(&mut leader.session, step).await?;
     let first_by_page = match &entry.cursor {
@@ -182,7 +190,7 @@ async fn batch(
     rows: u32,
     sizing: &mut Option<Sizing>,
 ) -> Result<Batch, Error> {
-    if sizing.is_none() && entry.cursor.is_none() {
+    if sizing.is_none() && entry.cursor.as_deref().is_none_or(|cursor| order.begins_again(cursor)) {
         // Counted before the transaction: it may take as long as the table is big.
         *sizing = Some(Sizing::of(leader, order).await?);
     }
@@ -193,11 +201,11 @@ async fn batch(
             leader.commit("a batch").await?;
             return Ok(Batch { rows: 0, cost: 0, ended: true, took: began.elapsed() });
         }
-        Kept::Cursor(cursor, done, total) => {
+        Kept::Cursor(cursor, done, total) if !order.begins_again(&cursor) => {
             (entry.rows_done, entry.rows_total) = (done, total);
             cursor
         }
-        Kept::Nothing => {
+        Kept::Nothing | Kept::Cursor(..) => {
             (entry.rows_done, entry.rows_total) = (0, sizing.as_ref().map_or(0, Sizing::total));
             match sizing {
                 Some(sizing) => sizing.cursor(),

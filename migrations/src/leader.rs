@@ -30,11 +30,12 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a statement that takes long is looked at from outside. Most end before the first look.
 const BLOCKERS_POLL: Duration = Duration::from_secs(1);
 
-/// A stopped leader keeps its rows locked no longer than this. A limit on statements that was meant for a service must
-/// not end a validation or a build that blocks no session. Rows that a policy hides would be left as they are, or be
-/// missing in what others are filled from: a statement that would not see them fails.
-const LIMITS: &str =
-    "SET idle_in_transaction_session_timeout = '5s'; SET statement_timeout = 0; SET row_security = off";
+/// A stopped leader keeps its rows locked no longer than this. A limit on statements or, since PostgreSQL 17, on
+/// transactions that was meant for a service must not end a validation or a build that blocks no session. Rows that a
+/// policy hides would be left as they are, or be missing in what others are filled from: a statement that would not see
+/// them fails.
+const LIMITS: &str = "SET idle_in_transaction_session_timeout = '5s'; SET statement_timeout = 0; SET row_security = off; \
+     SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'";
 
 /// Where the runtime's thread is held, the simulation ends the session of a stopped leader, by the clock that is paused.
 const HELD_LIMITS: &str = "SET idle_in_transaction_session_timeout = 0; SET row_security = off";

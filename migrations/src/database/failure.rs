@@ -58,14 +58,14 @@ impl Failure {
     }
 }
 
-/// SQLSTATE classes and codes: PostgreSQL 15 manual, appendix A.
+/// SQLSTATE classes and codes: PostgreSQL 17 manual, appendix A.
 fn postgres_kind(code: &str) -> Kind {
     match code {
         "28000" | "28P01" | "3D000" | "42501" => Kind::Authentication,
         "55P03" => Kind::LockTimeout,
         "40001" | "40P01" => Kind::Conflict,
         "57014" => Kind::Cancelled,
-        "57P01" | "57P02" | "57P03" | "57P05" | "53300" | "25P03" => Kind::Unreachable,
+        "57P01" | "57P02" | "57P03" | "57P05" | "53300" | "25P03" | "25P04" => Kind::Unreachable,
         code if code.starts_with("08") => Kind::Unreachable,
         _ => Kind::Statement,
     }

@@ -13,12 +13,14 @@ use std::collections::BTreeSet;
 
 /// A migration's rows in the history.
 pub(super) struct Record<'a> {
+    /// Those of all migrations.
+    all: &'a [Entry],
     entries: Vec<&'a Entry>,
 }
 
 impl<'a> Record<'a> {
     pub(super) fn of(entries: &'a [Entry], migration: &str) -> Self {
-        Record { entries: entries.iter().filter(|e| e.migration == migration).collect() }
+        Record { all: entries, entries: entries.iter().filter(|e| e.migration == migration).collect() }
     }
 
     /// Whether something of it was done, or at least intended. Contract has begun only with its first step: until then
@@ -40,6 +42,14 @@ impl<'a> Record<'a> {
     /// The first step of contract that has begun.
     pub(super) fn removal(&self) -> Option<&'a Entry> {
         self.entries().find(|e| e.phase == Phase::Contract && e.step != PHASE)
+    }
+
+    /// Whether a contract began to remove something once its rows were verified for contract, which the row of that phase
+    /// shows. What its verify query names may be gone since.
+    pub(super) fn was_verified(&self) -> bool {
+        let Some(verified) = self.step(Phase::Contract, PHASE) else { return false };
+        let mut since = self.all.iter().skip_while(|e| !e.same_place(verified));
+        since.any(|e| e.phase == Phase::Contract && e.step != PHASE)
     }
 
     /// Whether no undo takes it back: its contract has removed something, or has ended without a step while that of another

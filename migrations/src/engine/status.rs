@@ -240,8 +240,8 @@ pub(super) async fn pending_rows(session: &mut Session, set: &MigrationSet) -> R
     Ok(rows)
 }
 
-/// Rows of a migration that are left to fill; none where its contract has ended and a later one has removed what its query
-/// names.
+/// Rows of a migration that are left to fill; none where another contract has removed what its query names, after its own
+/// one has ended or its rows were verified.
 async fn left_to_fill(
     session: &mut Session,
     migration: &Migration,
@@ -249,7 +249,7 @@ async fn left_to_fill(
 ) -> Result<Option<u64>, Error> {
     match pending(session, migration).await {
         Ok(rows) => Ok(Some(rows)),
-        Err(error @ Error::Sql { .. }) if record.done(Phase::Contract) => {
+        Err(error @ Error::Sql { .. }) if record.done(Phase::Contract) || record.was_verified() => {
             tracing::debug!(%error, "the verify query can no longer be run");
             Ok(None)
         }
@@ -258,10 +258,11 @@ async fn left_to_fill(
 }
 
 /// A count of a big table takes one core, and leaves the others to those who work on the table. To compile it takes longer
-/// than it saves. A limit on statements that was meant for a service must not end it: no attempt would come further. Rows
-/// that a policy hides count as well: where they cannot be seen, the count fails.
+/// than it saves. A limit on statements or transactions that was meant for a service must not end it: no attempt would come
+/// further. Rows that a policy hides count as well: where they cannot be seen, the count fails.
 const COUNT: &str = "SET max_parallel_workers_per_gather = 0; SET jit = off; SET statement_timeout = 0; \
-                     SET row_security = off";
+                     SET row_security = off; \
+                     SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'";
 
 /// Where the runtime's thread is held, the limit of the simulation stays.
 const HELD_COUNT: &str = "SET max_parallel_workers_per_gather = 0; SET jit = off; SET row_security = off";

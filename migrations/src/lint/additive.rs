@@ -61,10 +61,7 @@ pub(super) fn broken(created: &BTreeSet<String>, statement: &Statement) -> Optio
 
 /// What breaks the rule in a typed new column.
 pub(super) fn column(column: &AddColumn) -> Option<Broken> {
-    let text = match &column.default {
-        Some(default) => format!("{} DEFAULT {default}", column.kind),
-        None => column.kind.clone(),
-    };
+    let text = definition(column);
     let refuse = |why: String| {
         let found = format!("{} {text} ({why})", column.column.as_str());
         Some((Rule::ExpandAdds, found, "a type, and a constant default or none".into()))
@@ -74,6 +71,37 @@ pub(super) fn column(column: &AddColumn) -> Option<Broken> {
         Ok(parsed) if split_commas(parsed.tokens()) => refuse("a second column".into()),
         Ok(parsed) => definition_broken(parsed.tokens()).map_or_else(|| None, |why| refuse(why.to_owned())),
     }
+}
+
+fn definition(column: &AddColumn) -> String {
+    match &column.default {
+        Some(default) => format!("{} DEFAULT {default}", column.kind),
+        None => column.kind.clone(),
+    }
+}
+
+/// A new column whose default goes on after a cast, such as `0::int + random()`: it may be computed for each row.
+pub(super) fn computed_default(step: &Step) -> Option<Broken> {
+    let computes = |definition: &[Token]| {
+        let value = default_value(definition).unwrap_or_default();
+        after_literal(&value).is_some_and(|rest| !only_cast(rest))
+    };
+    let found = match step {
+        Step::AddColumn(column) => {
+            let text = definition(column);
+            let parsed = Statement::single(&text).ok()?;
+            computes(parsed.tokens()).then(|| format!("{} {text}", column.column.as_str()))
+        }
+        Step::Sql(statements) => {
+            let adds = |action: &[Token]| begins(action, &["ADD"]) && computes(action);
+            let mut all = statements.iter();
+            all.find(|s| alter_actions(s.tokens()).is_some_and(|actions| actions.into_iter().any(adds)))
+                .map(Statement::first_line)
+        }
+        _ => None,
+    };
+    let allowed = "a constant default, maybe cast, or none: any other default may rewrite the table";
+    found.map(|found| (Rule::ExpandAdds, format!("`{found}`, with more after a cast"), allowed.into()))
 }
 
 fn split_commas(tokens: &[Token]) -> bool {
@@ -123,28 +151,95 @@ fn definition_broken(definition: &[Token]) -> Option<&'static str> {
     if ["PRIMARY", "UNIQUE", "REFERENCES", "CHECK"].iter().any(|w| has(w)) {
         return Some("a constraint on rows that are there");
     }
-    let default = definition.iter().position(|t| t.is("DEFAULT"));
     let not_null = definition.windows(2).any(|w| w[0].is("NOT") && w[1].is("NULL"));
-    match default {
+    match default_value(definition) {
         None if not_null => Some("not null without a default: the old version's inserts would fail"),
         None => None,
-        Some(at) => {
-            let value: Vec<&Token> = definition[at + 1..].iter().take_while(|t| !t.is("NOT")).collect();
-            (!constant(&value)).then_some("a default that is no constant rewrites the table")
-        }
+        Some(value) => (!constant(&value)).then_some("a default that is no constant rewrites the table"),
     }
 }
 
-/// A literal, maybe signed, maybe cast.
+fn default_value(definition: &[Token]) -> Option<Vec<&Token>> {
+    let at = definition.iter().position(|t| t.is("DEFAULT"))?;
+    Some(definition[at + 1..].iter().take_while(|t| !t.is("NOT")).collect())
+}
+
+/// A literal, maybe signed, maybe cast. What is written after the type of a cast is not asked here: files ran with it.
 fn constant(value: &[&Token]) -> bool {
+    let cast = |rest: &[&Token]| matches!(rest, [Token::Mark(':'), Token::Mark(':'), Token::Word(_), ..]);
+    after_literal(value).is_some_and(|rest| rest.is_empty() || cast(rest))
+}
+
+/// What follows a literal, which may be signed; none where the value does not begin with one.
+fn after_literal<'v, 't>(value: &'v [&'t Token]) -> Option<&'v [&'t Token]> {
     let literal = |t: &&Token| {
         matches!(t, Token::Text(_) | Token::Number(_))
             || ["TRUE", "FALSE", "NULL", "CURRENT_TIMESTAMP"].iter().any(|w| t.is(w))
     };
-    let rest = match value {
-        [Token::Mark('-' | '+'), Token::Number(_), rest @ ..] => rest,
-        [first, rest @ ..] if literal(first) => rest,
-        _ => return false,
-    };
-    rest.is_empty() || matches!(rest, [Token::Mark(':'), Token::Mark(':'), Token::Word(_), ..])
+    match value {
+        [Token::Mark('-' | '+'), Token::Number(_), rest @ ..] => Some(rest),
+        [first, rest @ ..] if literal(first) => Some(rest),
+        _ => None,
+    }
+}
+
+/// Whether a literal is followed by casts alone, and by constraints of the column.
+fn only_cast(rest: &[&Token]) -> bool {
+    const WORDS: [&str; 9] =
+        ["PRECISION", "VARYING", "WITH", "WITHOUT", "TIME", "ZONE", "NULL", "COLLATE", "CONSTRAINT"];
+    let before_name =
+        |t: &Token| matches!(t, Token::Mark(':' | '.')) || t.is("COLLATE") || t.is("CONSTRAINT");
+    rest.iter().enumerate().all(|(at, token)| match token {
+        Token::Mark(mark) => ":.,()[]".contains(*mark),
+        Token::Number(_) => true,
+        Token::Text(_) => false,
+        Token::Word(_) | Token::Quoted(_) => {
+            WORDS.iter().any(|word| token.is(word)) || (at > 0 && before_name(rest[at - 1]))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_casts_may_follow_a_constant_default() {
+        let step = |default: &str| {
+            let sql = format!("ALTER TABLE t ADD COLUMN a int DEFAULT {default}");
+            Step::Sql(Statement::script(&sql).unwrap())
+        };
+        for fine in [
+            "0",
+            "-1::int NOT NULL",
+            "'x'::character varying(20)",
+            "'{}'::text[]",
+            "'now'::timestamp(3) with time zone",
+            "'a'::app.\"Kind\" CONSTRAINT c NOT NULL",
+            "'a'::text COLLATE \"C\", ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u ON DELETE SET DEFAULT NOT VALID",
+        ] {
+            assert!(computed_default(&step(fine)).is_none(), "{fine}");
+        }
+        for bad in [
+            "0::int + random()",
+            "'a'::text || f('b')",
+            "0::numeric(3) * nextval('s')",
+            "0::int IS DISTINCT FROM f(1)",
+            "'{}'::int[] OPERATOR(app.+) f()",
+        ] {
+            assert!(computed_default(&step(bad)).is_some(), "{bad}");
+            assert!(
+                broken(&BTreeSet::new(), &statement(&step(bad))).is_none(),
+                "a file that ran stays: {bad}"
+            );
+        }
+        let typed = "table = 't'\ncolumn = 'a'\ntype = 'float8'\ndefault = \"0::float8 + random()\"";
+        let typed: AddColumn = toml::from_str(typed).unwrap();
+        assert!(column(&typed).is_none() && computed_default(&Step::AddColumn(typed)).is_some());
+    }
+
+    fn statement(step: &Step) -> Statement {
+        let Step::Sql(statements) = step else { panic!("it is sql") };
+        statements[0].clone()
+    }
 }

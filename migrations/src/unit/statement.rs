@@ -54,22 +54,23 @@ impl Statement {
             scan.skip_blank()?;
             let start = scan.rest;
             let mut tokens = Vec::new();
-            let mut depth = 0_usize;
-            let end = loop {
-                let here = scan.rest;
+            // Behind the last token: a comment after it would hide what is written behind an expression.
+            let (mut depth, mut end) = (0_usize, 0);
+            loop {
                 match scan.next()? {
                     None if depth > 0 => return Err("a block that begins is not ended".into()),
-                    None => break start.len() - here.len(),
-                    Some(Token::Mark(';')) if depth == 0 => break start.len() - here.len(),
+                    None => break,
+                    Some(Token::Mark(';')) if depth == 0 => break,
                     Some(token) => {
                         depth = block_depth(&tokens, &token, depth);
                         tokens.push(token);
+                        end = start.len() - scan.rest.len();
                     }
                 }
                 scan.skip_blank()?;
-            };
+            }
             if !tokens.is_empty() {
-                statements.push(Statement { text: start[..end].trim().to_owned(), tokens });
+                statements.push(Statement { text: start[..end].to_owned(), tokens });
             } else if scan.rest.is_empty() {
                 return Ok(statements);
             }
@@ -86,7 +87,7 @@ impl Statement {
         }
     }
 
-    /// As written.
+    /// As written, without what follows the last token.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -295,6 +296,15 @@ mod tests {
         );
         assert_eq!(plain, noisy);
         assert_eq!(plain.len(), 2);
+    }
+
+    #[test]
+    fn comment_behind_an_expression_is_no_part_of_it() {
+        for text in ["v IS NULL -- why", "v IS NULL /* why */ -- not", " v IS NULL; -- why"] {
+            assert_eq!(Statement::single(text).unwrap().text(), "v IS NULL");
+        }
+        let within = "v IS NULL -- why\nAND w = '--'";
+        assert_eq!(Statement::single(&format!("{within} --")).unwrap().text(), within);
     }
 
     #[test]

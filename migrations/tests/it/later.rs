@@ -1,11 +1,11 @@
 //! A contract that came after a set's own migrations, as where the store was restored to an earlier upgrade: it is seen,
-//! although the set does not have its migration.
+//! although the set does not have its migration. And one that came before that of another migration of the set.
 
-on_both! { later_contract_is_named_with_its_upgrade, later_contract_without_a_file_is_seen, empty_contract_below_a_later_one_is_final }
+on_both! { later_contract_is_named_with_its_upgrade, later_contract_without_a_file_is_seen, empty_contract_below_a_later_one_is_final, contract_goes_on_without_a_column_it_verified_by }
 
 mod story {
     use crate::support::*;
-    use tidegate_migrations::{Engine, LaterContract, MigrationSet, Owner};
+    use tidegate_migrations::{Engine, Error, LaterContract, MigrationSet, Owner, Phase};
 
     /// Version 1 makes the table. Version 2 adds a column and removes nothing, version 3 takes the first column away.
     const FILES: [(&str, &str); 3] = [
@@ -86,5 +86,49 @@ mod story {
         client.run("SELECT size, tone FROM things").await;
         let status = engine.status(&first()).await.unwrap();
         assert!(status.migrations.iter().all(|m| !m.undoable), "{status:?}");
+    }
+
+    /// The contract of the first drops a column that the verify query of the second names.
+    const OF_ONE_VERSION: [(&str, &str); 2] = [
+        (
+            "0002_sum.toml",
+            "id = '0002_sum'\nversion = 2\nold_reads_migrated = true\n\
+             [contract]\nsteps = [{ drop_column = { table = 'images', column = 'checksum' } }]\n",
+        ),
+        (
+            "0003_title.toml",
+            "id = '0003_title'\nversion = 2\nold_reads_migrated = true\n\
+             [expand]\nsteps = [{ add_column = { table = 'images', column = 'title', type = 'text' } }]\n\
+             [migrate]\nrequires = 'expanded'\nsteps = [{ backfill = { table = 'images', key = 'id', \
+             set = { title = 'name' }, where = 'title IS NULL' } }]\n\
+             verify = 'SELECT count(*) FROM images WHERE title IS NULL AND checksum IS NOT NULL'\n\
+             [contract]\nsteps = [{ sql = 'DROP TABLE leftovers' }]\n\
+             [undo]\nsteps = [{ drop_column = { table = 'images', column = 'title' } }]\n",
+        ),
+    ];
+
+    pub(super) async fn contract_goes_on_without_a_column_it_verified_by(database: Database) {
+        let database = database.seeded(3).await;
+        let set = set_in(written(&OF_ONE_VERSION).path()).owned_by(Owner::upgrade("u1"));
+        let (engine, mut client) = (database.engine().await, database.client().await);
+        let (watch, cancel) = (watcher(), patient());
+        engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+        engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        client.run("UPDATE images SET title = NULL").await;
+        let error = engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap_err();
+        assert!(matches!(&error, Error::Unverified { rows: 3, .. }), "{error}");
+        client.run("SELECT checksum FROM images").await;
+        engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+
+        // The second one fails at first: its table is missing.
+        let error = engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap_err();
+        assert!(error.to_string().contains("leftovers"), "{error}");
+        assert!(client.try_run("SELECT checksum FROM images").await.is_err());
+        assert_eq!(engine.status(&set).await.unwrap().next, Some(Phase::Contract));
+        assert_eq!(engine.pending_rows(&set).await.unwrap(), 0);
+        engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        client.run("CREATE TABLE leftovers (id INTEGER)").await;
+        engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        assert_eq!(engine.status(&set).await.unwrap().next, None);
     }
 }

@@ -83,6 +83,20 @@ fn expand_only_adds() {
     assert_eq!(broken("expand", "CREATE UNIQUE INDEX i ON images (name)"), [Rule::SafeForm]);
 }
 
+#[tokio::test]
+async fn default_with_more_after_its_cast_is_not_begun() {
+    let text = format!(
+        "{HEAD}[expand]\nsteps = [{{ add_column = {{ table = 'images', column = 'a', type = 'int', \
+         default = '0::int + random()' }} }}]\n\
+         [undo]\nsteps = [{{ drop_column = {{ table = 'images', column = 'a' }} }}]\n"
+    );
+    assert_eq!(of(&text), [], "a file that ran can be read");
+    let database = Database::sqlite().await.seeded(1).await;
+    let set = set_in(written(&[("0001_it.toml", &text)]).path());
+    let found = database.engine().await.obstacles(&set).await.unwrap();
+    assert!(found.len() == 1 && found[0].contains("0::int + random()"), "{found:?}");
+}
+
 #[test]
 fn whole_tables_are_never_changed_by_hand() {
     for phase in ["expand", "contract", "undo"] {

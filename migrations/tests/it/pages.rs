@@ -100,6 +100,17 @@ mod real_postgres {
         assert!(client.texts(CURSOR).await[0].contains("\"ended\":true"));
     }
 
+    /// A walk by page leaves out the rows of a child table, so that what is left goes by key.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn table_with_a_child_since_mid_fill_is_filled() {
+        let (engine, set, mut client) = killed_in_mid_fill().await;
+        client.run("CREATE TABLE old_images () INHERITS (images)").await;
+        client.run("INSERT INTO old_images VALUES ('zz-old', 'n', false, 1, 's', 1, 0)").await;
+        engine.migrate(&set, &term(2), &watcher(), &patient()).await.unwrap();
+        assert_eq!(client.number(LEFT).await, 0);
+        assert!(client.texts(CURSOR).await[0].contains("\"ended\":true"));
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn writers_of_both_versions_beside_the_fill_agree() {
         let database = Database::postgres().await.seeded(30_000).await;
