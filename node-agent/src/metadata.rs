@@ -50,7 +50,7 @@ pub struct Follower {
     retry: Retry,
     /// Whether the store may have lost what was signalled: it was away since, and may have been restored.
     unsure: bool,
-    /// Whether it was logged that the document of a former store stays.
+    /// Whether it was logged that a document or file stays which this store does not serve.
     stay_is_logged: bool,
 }
 
@@ -217,10 +217,17 @@ impl Follower {
 
     /// There is no document for this node: none yet, or the first one was returned from. A document that no update of this
     /// store which has ended can have brought is of a former store, which was lost: it stays until the node is exposed. So is
-    /// one that was the document of all instances, whatever its generation: a store never goes back to none from that. Returns
-    /// when to try again what failed.
+    /// one that was the document of all instances, whatever its generation: a store never goes back to none from that. A file
+    /// of which nothing is remembered may be a person's. Returns when to try again what failed.
     async fn has_none(&mut self, group: &Group) -> Option<Duration> {
-        let kept = self.kept.clone()?;
+        let Some(kept) = self.kept.clone() else {
+            let file = &self.group.file;
+            if !self.stay_is_logged && self.apply.is_there() {
+                self.stay_is_logged = true;
+                tracing::warn!(group = %self.group.name, file = %file.display(), "no document is served to this node, and nothing is remembered of the file that is there: it stays until this node is exposed to a document");
+            }
+            return None;
+        };
         if kept.current || group.last.as_ref().is_none_or(|last| last.generation < kept.version.generation) {
             // No update of this store need ever come to this node.
             if !std::mem::replace(&mut self.stay_is_logged, true) {

@@ -1,7 +1,8 @@
 //! The people of a metadata group: they set one document after the other. What a node shows is judged by its file.
 //!
 //! * A node shows a former document again only where the update to the later one was returned from or cancelled.
-//! * Once nothing else goes on, every node shows the document that is in effect for all.
+//! * Once nothing else goes on, every node shows the document that is in effect for all. Where there is none, a node whose
+//!   journal was lost may show one that was returned from.
 //!
 //! Neither is asked where the store was replaced: what it knew of the group may be gone.
 
@@ -117,7 +118,9 @@ impl MetadataPeople {
         nodes.find_map(|node| {
             let shown = state.disks[node].files.get(Path::new(METADATA_FILE)).and_then(|file| number(file));
             let name = &world.testbed.names().nodes[node];
-            (shown != wanted)
+            // Without its state directory an agent cannot know that the file is its own.
+            let may_stay = wanted.is_none() && state.facts.journals_lost.contains_key(&node);
+            (shown != wanted && !may_stay)
                 .then(|| format!("{name} shows document {shown:?}, and {wanted:?} is served to all"))
         })
     }

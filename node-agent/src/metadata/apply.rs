@@ -50,6 +50,12 @@ impl Apply {
         }
     }
 
+    /// Whether anything is at the place of the file. What cannot be read is there.
+    pub(super) fn is_there(&self) -> bool {
+        let found = briefly(|| self.host.read(&self.group.file, 0));
+        !found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// There is none any more: the file goes, and the hook is run with generation 0.
     pub(super) async fn nothing(&self) -> Outcome {
         match briefly(|| self.host.erase(&self.group.file)) {

@@ -278,6 +278,24 @@ async fn document_of_a_lost_store_outlasts_a_return() {
     assert_eq!(file(&world), Some(json!({"x": 2})));
 }
 
+/// The first document was returned from while the agent was away, and its state directory was lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn file_of_which_nothing_is_remembered_stays_and_is_named() {
+    let world = world_with("true").await;
+    let by_person = json!({"by": "a person"});
+    std::fs::write(world.path().join("edge.json"), by_person.to_string()).unwrap();
+    write(&world, None, None).await;
+    let _agent = world.agent();
+    let named = |line: &str| line.contains("WARN") && line.contains("nothing is remembered of the file");
+    let stays = || async { world.log().lines().any(named) };
+    wait_for("a look at the record", &world, stays, |stays| *stays).await;
+    assert_eq!((file(&world), hooks(&world)), (Some(by_person), Vec::new()));
+
+    write(&world, None, Some((2, 1))).await;
+    wait_for_hooks(&world, &["2"]).await;
+    assert_eq!(file(&world), Some(json!({"x": 2})));
+}
+
 /// The store was replaced by another one between this node's reads of the group's record and of the document.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn document_that_its_record_does_not_name_is_not_taken() {
