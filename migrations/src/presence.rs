@@ -2,22 +2,33 @@
 
 use crate::database::{Dialect, Session, Value};
 use crate::error::Error;
-use crate::object::Object;
+use crate::object::{Object, Relation};
 use crate::sync;
 use crate::unit::quoted;
 
-/// Whether it is there. An invalid index is what a build that failed left behind, and counts as none. Not asked of functions, types, schemas and constraints: the database itself refuses to make
-/// one that is there, and no step of ours takes one that is there for its own.
+/// Whether the invalid index `i` is being built. Which index a session builds is hidden from roles without rights on it: then
+/// each build on the table counts.
+pub(crate) const IS_BEING_BUILT: &str = "EXISTS (SELECT 1 FROM pg_stat_progress_create_index p JOIN pg_locks l ON l.pid = p.pid \
+     WHERE p.datname = current_database() AND l.database = p.datid AND l.locktype = 'relation' AND l.granted \
+     AND l.relation = i.indrelid AND (p.index_relid IS NULL OR p.index_relid IN (0, i.indexrelid)))";
+
+/// The relations of a name and a schema, which may be null.
+const RELATIONS: &str = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+     WHERE c.relname = $1 AND n.nspname = coalesce($2, current_schema())";
+
+/// Whether it is there. An invalid index is what a build that failed left behind, and counts as none. Not asked of functions,
+/// types, schemas and constraints: the database itself refuses to make one that is there, and no step of ours takes one that
+/// is there for its own.
 pub(crate) async fn is_there(session: &mut Session, object: &Object) -> Result<bool, Error> {
     match (object, session.dialect()) {
         (Object::Sync { table, new }, _) => sync::is_there(session, table, new).await,
         (Object::Constraint { .. } | Object::Other { .. }, _) => Ok(false),
         (Object::Relation { name, .. }, Dialect::Postgres) => {
             let (schema, name) = qualified(name);
-            let sql = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-                       WHERE c.relname = $1 AND n.nspname = coalesce($2, current_schema()) \
-                       AND NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indexrelid = c.oid AND NOT i.indisvalid)";
-            count(session, sql, &[name.into(), schema.map_or(Value::Null, Value::from)]).await
+            let sql = format!(
+                "{RELATIONS} AND NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indexrelid = c.oid AND NOT i.indisvalid)"
+            );
+            count(session, &sql, &[name.into(), schema.map_or(Value::Null, Value::from)]).await
         }
         (Object::Relation { name, .. }, Dialect::Sqlite) => {
             let sql = "SELECT count(*) FROM sqlite_master WHERE type IN ('table', 'view', 'index') \
@@ -42,6 +53,24 @@ pub(crate) async fn is_there(session: &mut Session, object: &Object) -> Result<b
             count(session, sql, &[name.as_str().into()]).await
         }
     }
+}
+
+/// Whether a step that makes it would meet something: it is there, or an invalid index of its name is on another table or is
+/// being built. What a failed build left on its own table is none: the step removes it.
+pub(crate) async fn is_taken(session: &mut Session, object: &Object) -> Result<bool, Error> {
+    let (Object::Relation { kind, name }, Dialect::Postgres) = (object, session.dialect()) else {
+        return is_there(session, object).await;
+    };
+    let table = match kind {
+        Relation::Index { table: Some(table) } => Value::from(quoted(table).as_str()),
+        _ => Value::Null,
+    };
+    let (schema, name) = qualified(name);
+    let sql = format!(
+        "{RELATIONS} AND NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indexrelid = c.oid AND NOT i.indisvalid \
+         AND i.indrelid = to_regclass($3) AND NOT {IS_BEING_BUILT})"
+    );
+    count(session, &sql, &[name.into(), schema.map_or(Value::Null, Value::from), table]).await
 }
 
 /// Whether [`is_there`] can see such an object.

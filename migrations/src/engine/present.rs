@@ -28,7 +28,7 @@ pub(super) async fn all(
             let begun = record.step(phase, at).is_some();
             for object in object::made(step).filter(|_| !begun).unwrap_or_default() {
                 let gone = phase == Phase::Contract && removed.iter().any(|gone| object.goes_with(gone));
-                if !gone && presence::is_there(session, &object).await? {
+                if !gone && presence::is_taken(session, &object).await? {
                     found.push((phase, step, object));
                 } else if phase == Phase::Expand && presence::can_be_seen(&object) {
                     adoptable = false;
@@ -56,7 +56,7 @@ pub(super) async fn all(
 /// Sees that nothing is there yet of what a step makes that begins now.
 pub(super) async fn none(session: &mut Session, migration: &Migration, step: &Step) -> Result<(), Error> {
     for object in object::made(step).unwrap_or_default() {
-        if presence::is_there(session, &object).await? {
+        if presence::is_taken(session, &object).await? {
             return Err(refusal(migration, step, &object, HELPS.to_owned()));
         }
     }

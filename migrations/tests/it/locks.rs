@@ -121,6 +121,75 @@ mod real_postgres {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    async fn invalid_index_on_another_table_is_not_dropped() {
+        let database = Database::postgres().await.seeded(1_000).await;
+        let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
+        let failed = client
+            .try_run("CREATE UNIQUE INDEX CONCURRENTLY images_visibility ON image_members (member)")
+            .await;
+        assert!(failed.is_err());
+        let error = engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap_err();
+        assert!(matches!(&error, Error::Present { .. }), "{error}");
+        let there = "SELECT count(*) FROM pg_index WHERE indexrelid = to_regclass('images_visibility')";
+        assert_eq!(client.number(there).await, 1);
+    }
+
+    /// With it, a concurrent build waits.
+    const WRITER: &str = "BEGIN; LOCK TABLE images IN ROW EXCLUSIVE MODE";
+
+    async fn until_being_built(client: &mut Client) {
+        let invalid = "SELECT count(*) FROM pg_index WHERE indexrelid = to_regclass('images_visibility') \
+                       AND NOT indisvalid";
+        until(Duration::from_secs(20), async || {
+            let invalid = client.number(invalid).await;
+            (invalid == 1, invalid)
+        })
+        .await;
+    }
+
+    /// The answer to a migrate while a person builds an index of the same name, which stays as that person builds it.
+    async fn refused_beside_a_build(database: &Database, engine: &Engine, writer: &mut Client) -> Error {
+        let (mut person, mut client) = (database.client().await, database.client().await);
+        writer.run(WRITER).await;
+        let build = tokio::spawn(async move {
+            person.run("CREATE INDEX CONCURRENTLY images_visibility ON images (name)").await;
+        });
+        until_being_built(&mut client).await;
+        let (set, leader, watch, cancel) = (sample(), term(1), watcher(), patient());
+        let refused = engine.migrate(&set, &leader, &watch, &cancel);
+        let refused = tokio::time::timeout(Duration::from_secs(20), refused).await;
+        writer.run("ROLLBACK").await;
+        build.await.unwrap();
+        let theirs = "SELECT count(*) FROM pg_indexes WHERE indexname = 'images_visibility' AND indexdef LIKE '%(name)'";
+        assert_eq!(client.number(theirs).await, 1);
+        refused.expect("it does not wait for the build").unwrap_err()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn index_that_another_session_builds_is_not_dropped() {
+        let database = Database::postgres().await.seeded(100).await;
+        let (engine, set) = (database.engine().await, sample());
+        let (mut writer, mut client) = (database.client().await, database.client().await);
+        engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        let error = refused_beside_a_build(&database, &engine, &mut writer).await;
+        assert!(matches!(&error, Error::Present { .. }), "{error}");
+        client.run("DROP INDEX images_visibility").await;
+
+        // The same where a build of the step has begun before.
+        writer.run(WRITER).await;
+        let (cancel, running) = (patient(), engine.clone());
+        let token = cancel.clone();
+        let verb = tokio::spawn(async move { running.migrate(&set, &term(1), &watcher(), &token).await });
+        until_being_built(&mut client).await;
+        cancel.cancel();
+        verb.await.unwrap().unwrap_err();
+        writer.run("ROLLBACK").await;
+        client.run("DROP INDEX images_visibility").await;
+        let error = refused_beside_a_build(&database, &engine, &mut writer).await;
+        assert!(error.to_string().contains("another session is building"), "{error}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
     async fn a_unique_index_that_cannot_be_is_an_error() {
         let database = Database::postgres().await.seeded(100).await;
         let text = "id = '0003_once'\nversion = 3\nold_reads_migrated = true\n[migrate]\nrequires = 'expanded'\n\
