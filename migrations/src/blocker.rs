@@ -1,6 +1,6 @@
 //! Who holds what a step waits for: named, so that a person knows whom to ask or what to end.
 
-use crate::database::{DatabaseUrl, Session, Value};
+use crate::database::{DatabaseUrl, Failure, Kind, Session, Value};
 use crate::error::Error;
 use crate::unit::quoted;
 use tokio_util::sync::CancellationToken;
@@ -54,8 +54,26 @@ impl BlockerProbe {
         session.ok().map(|session| BlockerProbe { session, waiting })
     }
 
-    /// The sessions and prepared transactions whose locks, rows or snapshots it waits for now.
-    pub(crate) async fn blockers(&mut self) -> Option<String> {
+    /// Whether the server has the session that waits.
+    pub(crate) async fn is_there(&mut self) -> Result<bool, Failure> {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1::int";
+        let rows = self.session.read(sql, &[self.waiting.into()]).await?;
+        Ok(rows.first().and_then(|row| row.first()) != Some(&Value::Int(0)))
+    }
+
+    /// The sessions and prepared transactions whose locks, rows or snapshots it waits for now; none also where they cannot be
+    /// listed.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(crate) async fn blockers(&mut self) -> Result<Option<String>, Failure> {
+        match self.listed().await {
+            Err(failure) if failure.kind == Kind::Statement => Ok(None),
+            answer => answer,
+        }
+    }
+
+    async fn listed(&mut self) -> Result<Option<String>, Failure> {
         let sessions = format!(
             "SELECT {SESSION_COLUMNS} WHERE a.pid = ANY (pg_blocking_pids($1::int)) ORDER BY a.xact_start NULLS LAST LIMIT {NAMED}"
         );
@@ -66,9 +84,9 @@ impl BlockerProbe {
              WHERE w.pid = $1::int AND NOT w.granted AND h.granted AND h.pid IS NULL) \
              ORDER BY x.prepared LIMIT {NAMED}"
         );
-        let prepared = self.session.read(&prepared, &[self.waiting.into()]).await.ok()?;
-        let sessions = self.session.read(&sessions, &[self.waiting.into()]).await.ok()?;
-        named(&prepared, &sessions)
+        let prepared = self.session.read(&prepared, &[self.waiting.into()]).await?;
+        let sessions = self.session.read(&sessions, &[self.waiting.into()]).await?;
+        Ok(named(&prepared, &sessions))
     }
 }
 

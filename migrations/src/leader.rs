@@ -30,6 +30,12 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a statement that takes long is looked at from outside. Most end before the first look.
 const BLOCKERS_POLL: Duration = Duration::from_secs(1);
 
+/// How long such a look may take before it counts as unanswered.
+const LOOK_LIMIT: Duration = Duration::from_secs(5);
+
+/// What a long statement waits for where no second connection can be made.
+const UNANSWERED: &str = "the database, which does not answer on another connection";
+
 /// A stopped leader keeps its rows locked no longer than this. A limit on statements or, since PostgreSQL 17, on
 /// transactions that was meant for a service must not end a validation or a build that blocks no session. Rows that a
 /// policy hides would be left as they are, or be missing in what others are filled from: a statement that would not see
@@ -124,15 +130,19 @@ impl Leader {
             return Err(Error::Cancelled);
         }
         let progress = self.progress.clone();
-        let work = self.session.run(sql);
-        tokio::pin!(work);
+        let mut work = Box::pin(self.session.run(sql));
         tokio::select! {
             done = &mut work => {
                 ProgressSender(&progress).waiting(None);
                 return done.map_err(|f| Error::of(f, sql));
             }
             () = cancel.cancelled() => {}
-            () = report_blockers(&url, pid, &progress) => {}
+            () = report_blockers(&url, pid, &progress) => {
+                drop(work);
+                self.session.leave();
+                let message = "the server does not have the session of a long statement any more".to_owned();
+                return Err(Error::Unreachable { message, source: None });
+            }
         }
         // Asked again and again: the first word may come before the statement has begun.
         loop {
@@ -271,7 +281,8 @@ fn int(rows: &[Vec<Value>], at: usize) -> Option<i64> {
     rows.first()?.get(at)?.int()
 }
 
-/// Reports, for as long as a statement runs, which sessions it waits for. Does not return.
+/// Reports, for as long as a statement runs, which sessions it waits for. Returns once the server does not have its session
+/// any more: a host that vanished says so on another connection at best.
 async fn report_blockers(url: &DatabaseUrl, pid: Option<i64>, progress: &watch::Sender<PhaseProgress>) {
     let Some(pid) = pid else { return std::future::pending().await };
     let mut probe = None;
@@ -280,8 +291,25 @@ async fn report_blockers(url: &DatabaseUrl, pid: Option<i64>, progress: &watch::
         if probe.is_none() {
             probe = BlockerProbe::of(url, pid).await;
         }
-        if let Some(probe) = &mut probe {
-            ProgressSender(progress).waiting(probe.blockers().await);
+        let Some(asked) = &mut probe else {
+            ProgressSender(progress).waiting(Some(UNANSWERED.to_owned()));
+            continue;
+        };
+        if is_held() {
+            ProgressSender(progress).waiting(asked.blockers().await.unwrap_or(None));
+            continue;
+        }
+        match tokio::time::timeout(LOOK_LIMIT, asked.is_there()).await {
+            Ok(Ok(false)) => return,
+            Ok(Ok(true)) => {}
+            Ok(Err(_)) | Err(_) => {
+                probe = None;
+                continue;
+            }
+        }
+        match tokio::time::timeout(LOOK_LIMIT, asked.blockers()).await {
+            Ok(Ok(blockers)) => ProgressSender(progress).waiting(blockers),
+            Ok(Err(_)) | Err(_) => probe = None,
         }
     }
 }

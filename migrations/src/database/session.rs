@@ -176,6 +176,11 @@ impl Session {
         }
     }
 
+    /// Nothing more is said on it: no answer will come on its connection.
+    pub(crate) fn leave(&mut self) {
+        self.left = true;
+    }
+
     /// Says good-bye; locks of the session are free when this returns.
     pub(crate) async fn close(self) {
         if self.left {

@@ -19,7 +19,7 @@ pub(super) async fn plain(session: &mut Session, index: &Index) -> Result<(), Er
     session.run(&sql).await.map_err(|f| Error::of(f, &sql))
 }
 
-/// PostgreSQL: an invalid leftover of ours goes first, then the build, then it is seen to be valid.
+/// PostgreSQL: an invalid leftover of a build goes first, then the build, then it is seen to be valid.
 pub(super) async fn concurrently(leader: &mut Leader, index: &Index) -> Result<(), Error> {
     leader.long(BUILD_LOCK_LIMIT).await?;
     for tried in 1.. {
@@ -53,7 +53,7 @@ pub(super) async fn concurrently(leader: &mut Leader, index: &Index) -> Result<(
 /// Whether the index is there, and valid.
 ///
 /// # Errors
-/// [`Error::Unsupported`] where it is on another table, or another session is building it: it is not ours.
+/// [`Error::Unsupported`] where it is on another table, or another session is building it.
 async fn validity(leader: &mut Leader, index: &Index) -> Result<Option<bool>, Error> {
     let sql = format!(
         "SELECT i.indisvalid AND i.indisready, i.indrelid IS NOT DISTINCT FROM to_regclass($2)::oid, \

@@ -45,6 +45,8 @@ async fn look_after_the_file_was_replaced_reads_the_new_one() {
 mod real_postgres {
     use super::*;
     use std::time::Duration;
+    use tokio::net::{UnixListener, UnixStream};
+    use tokio_util::sync::CancellationToken;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_wrong_password_is_said_and_never_shown() {
@@ -136,5 +138,59 @@ mod real_postgres {
         assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");
         engine.migrate(&set, &term(1), &watcher(), &patient()).await.unwrap();
         assert_eq!(client.number("SELECT count(*) FROM images WHERE filled = 1").await, 2_000);
+    }
+
+    /// Forwards connections to the server's socket. Those that are open once `vanished` is cancelled stay open without a word.
+    fn forward(server: std::path::PathBuf, at: &Path, vanished: CancellationToken) {
+        let listener = UnixListener::bind(at).unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let is_new = vanished.is_cancelled();
+                let vanished = if is_new { CancellationToken::new() } else { vanished.clone() };
+                let mut server = UnixStream::connect(&server).await.unwrap();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                        () = vanished.cancelled() => std::future::pending().await,
+                    }
+                });
+            }
+        });
+    }
+
+    /// As where a host loses its power: its end of the connection is never closed.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn index_build_ends_where_its_host_has_vanished() {
+        let database = Database::postgres().await.seeded(100).await;
+        let (engine, mut writer, mut client) =
+            (database.engine().await, database.client().await, database.client().await);
+        engine.expand(&sample(), &term(1), &watcher(), &patient()).await.unwrap();
+        let (directory, vanished) = (tempfile::tempdir().unwrap(), patient());
+        let (front, name) = database.text.rsplit_once('/').unwrap();
+        let (user, host) = front.rsplit_once('@').unwrap();
+        let server = Path::new(&host.replace("%2F", "/")).join(".s.PGSQL.5432");
+        forward(server, &directory.path().join(".s.PGSQL.5432"), vanished.clone());
+        let through = directory.path().display().to_string().replace('/', "%2F");
+        let through = Engine::connect(&format!("{user}@{through}/{name}").parse().unwrap()).await.unwrap();
+        writer.run("BEGIN; LOCK TABLE images IN ROW EXCLUSIVE MODE").await;
+        let verb =
+            tokio::spawn(async move { through.migrate(&sample(), &term(1), &watcher(), &patient()).await });
+        // One of each engine is idle; the third looks at the build.
+        let looking = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                       AND application_name = 'tidegate/sessions'";
+        until(Duration::from_secs(20), async || {
+            let looking = client.number(looking).await;
+            (looking == 3, looking)
+        })
+        .await;
+        vanished.cancel();
+        client
+            .run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegate/1/schema'")
+            .await;
+        let ended = tokio::time::timeout(Duration::from_secs(60), verb).await.expect("it ends");
+        let error = ended.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");
+        writer.run("ROLLBACK").await;
+        engine.migrate(&sample(), &term(1), &watcher(), &patient()).await.unwrap();
     }
 }
