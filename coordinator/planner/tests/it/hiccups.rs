@@ -1,6 +1,7 @@
 //! Readiness that fails for a while, of one instance or of all: the health URLs go on to answer 200, so that balancers
 //! go on to send requests. No order may make a lasting loss of it.
 
+use crate::outside::put_back;
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use proptest::prelude::*;
 use serde_json::json;
@@ -100,6 +101,23 @@ fn drain_of_an_unhealthy_one_is_beaten_by_its_next_report() {
     world.until("its drain is planned", |world| !drains(world).is_empty());
     let planned = drains(&world);
     world.set_unready(&node(2), false);
+    assert!(planned.iter().all(|commit| !world.store.commit(commit)), "it was drained, and serves");
+}
+
+/// Its version endpoint lied for a while: by its next report it is one of those that must stay.
+#[test]
+fn drain_of_one_outside_is_beaten_by_its_next_report() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 2}))).unwrap();
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    put_back(&mut world, 0, 1);
+    let planned = commits(&world);
+    assert!(!planned.is_empty(), "its drain is planned");
+    let agent = world.agents.get_mut(&node(0)).unwrap();
+    (agent.release, agent.report.step) = (release(2), Step::Serving);
+    (agent.report.version, agent.report.release) = (Some(release(2).version), Some(release(2).tag));
+    world.publish(&node(0));
     assert!(planned.iter().all(|commit| !world.store.commit(commit)), "it was drained, and serves");
 }
 

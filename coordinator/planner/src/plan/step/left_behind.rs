@@ -134,7 +134,7 @@ impl<'a> Last<'a> {
             "it was in rotation when its agent came back, and upgrade {} has left {}; capacity allows it",
             self.id, self.release.tag
         );
-        let commit = taking_one(Commit::new(), self.service, moment);
+        let commit = taking_one(Commit::new(), self.service, instance, moment);
         self.order(moment, instance, (commit, false), (&because, number))
     }
 

@@ -141,7 +141,8 @@ impl<'a> Place<'a> {
 
     fn taking_out(&self, commit: Commit, instance: &Instance) -> Commit {
         let cordon = Key::Maintenance(instance.node.clone());
-        taking_one(commit.when(Precondition::At(cordon, Revision::ABSENT)), self.service, self.moment)
+        let commit = commit.when(Precondition::At(cordon, Revision::ABSENT));
+        taking_one(commit, self.service, instance, self.moment)
     }
 }
 
@@ -170,8 +171,20 @@ pub(super) fn first_within_capacity<'a>(
     })
 }
 
-/// Adds to a commit that it takes one instance out of the budget, if no other decision did since the one that was read.
-pub(super) fn taking_one(commit: Commit, service: &ServiceFleet, moment: &Moment) -> Commit {
+/// Adds to a commit that it takes this instance out of the budget, if no other decision did since the one that was read, and
+/// its report is still the one that says why: once it says otherwise, it may be one of those that must stay.
+pub(super) fn taking_one(
+    commit: Commit,
+    service: &ServiceFleet,
+    instance: &Instance,
+    moment: &Moment,
+) -> Commit {
+    let report = Key::Report(service.name().clone(), instance.node.clone());
+    let at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
+    let commit = match mutant::is("report-is-not-compared") {
+        true => commit,
+        false => commit.when(Precondition::At(report, at)),
+    };
     let key = Key::Budget(service.name().clone());
     let taken = BudgetRecord { term: moment.leader.term.clone(), taken: 1 };
     commit.when(Precondition::At(key.clone(), service.budget_at())).put(key, taken)
