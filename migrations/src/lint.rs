@@ -35,7 +35,17 @@ pub(crate) fn lint(migration: &Migration) -> Vec<Finding> {
 /// Findings that forbid to begin a migration, and not to finish one: files that ran under an earlier program, which
 /// did not have these rules, must stay as they ran.
 pub(crate) fn to_begin(migration: &Migration, dialect: Dialect) -> Vec<Finding> {
-    strict::findings(migration, dialect)
+    let mut findings = strict::findings(migration, dialect);
+    for phase in [Phase::Expand, Phase::Contract] {
+        for (index, step) in migration.steps(phase, dialect).iter().enumerate() {
+            let place = Place { phase, step: index, dialect };
+            let of = |(rule, found, allowed): Broken| {
+                Finding::of_step(migration.file(), place, rule, found, allowed)
+            };
+            findings.extend(additive::computed_default(step).map(of));
+        }
+    }
+    findings
 }
 
 /// Whether a step does something or nothing by what is there already.

@@ -1,7 +1,7 @@
 //! What a migration needs before it may begin, so that a rollback takes back what it made and nothing else, and no
 //! validation or default stops readers and writers.
 
-use super::{additive, alter_actions, begins};
+use super::{alter_actions, begins};
 use crate::database::Dialect;
 use crate::finding::{Finding, Place, Rule};
 use crate::object::{self, Object};
@@ -32,9 +32,6 @@ pub(super) fn findings(migration: &Migration, dialect: Dialect) -> Vec<Finding> 
                 let found =
                     format!("`{}`, which validates a constraint beside something else", step.summary());
                 add(phase, index, Rule::SafeForm, found, allowed);
-            }
-            if let Some((rule, found, allowed)) = additive::computed_default(step) {
-                add(phase, index, rule, found, &allowed);
             }
         }
     }

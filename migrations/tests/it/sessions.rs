@@ -25,6 +25,12 @@ mod real_postgres {
         prepares.run("BEGIN; INSERT INTO image_members VALUES ('a', 'b'); PREPARE TRANSACTION 'pantry-api/1/node-9'").await;
         prepares.close().await;
         let engine = database.engine().await;
+        // The server ends a closed session a moment later.
+        until(Duration::from_secs(30), async || {
+            let sessions = engine.sessions().await.unwrap();
+            (matches!(&sessions, Sessions::Listed(facts) if facts.len() == 3), sessions)
+        })
+        .await;
         let Sessions::Listed(facts) = engine.sessions().await.unwrap() else { panic!("postgres lists them") };
         let of = |name: &str| {
             facts.iter().find(|f| f.application_name == name).unwrap_or_else(|| panic!("{facts:?}"))

@@ -140,7 +140,7 @@ pub(crate) async fn a_bid_that_was_carried_out_without_an_answer_is_recognised(w
     let (store, mut raw) = (world.store().await, world.raw().await);
     let first = campaign(&store, "first").await;
     let known: Vec<i64> = raw.leases().await.unwrap().leases().iter().map(|lease| lease.id()).collect();
-    let other = world.store().await;
+    let (other, line) = world.over_proxy().await;
     let bid = tokio::spawn(async move { campaign(&other, "ours").await });
     let mut admin = world.raw().await;
     let mut look = async || {
@@ -161,9 +161,13 @@ pub(crate) async fn a_bid_that_was_carried_out_without_an_answer_is_recognised(w
     let (leader_key, term_key) =
         (store.prefix().key(&Key::Leader), store.prefix().key(&Key::Term(term("ours"))));
     let leased = PutOptions::new().with_lease(lease);
+    line.set(Line::Closed);
+    line.cut();
+    raw.delete(leader_key.clone(), None).await.unwrap();
     let txn = Txn::new()
         .and_then([TxnOp::put(term_key, record, None), TxnOp::put(leader_key, leader, Some(leased))]);
     raw.txn(txn).await.unwrap();
+    line.set(Line::Open);
     let won = timeout(LIMIT, bid).await.expect("its own term is taken for another's").unwrap();
     assert_eq!(won.term, term("ours"));
     assert!(won.is_held());
