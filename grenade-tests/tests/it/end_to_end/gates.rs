@@ -148,7 +148,7 @@ async fn version_that_exits_has_its_code_and_last_lines_reported() {
     let gate = with_fault(2, "mortal").replace("tags: [supports-upgrade, rolling,", "tags: [rolling,");
     let done = done(&gate.replace(
         "healthy_deadline: 20s, progress_deadline: 1m",
-        "healthy_deadline: 5s, progress_deadline: 10s",
+        "healthy_deadline: 12s, progress_deadline: 20s",
     ))
     .await;
     let words = "at version 2 exited with code 3";
