@@ -91,7 +91,7 @@ fn shortened(plain: String) -> String {
     format!("{}_{}", &plain[..36], &digest[..8])
 }
 
-/// The names that end with these roles, and those of refreshes, of which the linter allows no more.
+/// The names that end with these roles, and those of as many refreshes as a sync may have.
 fn names(base: &str, roles: &[&str]) -> Vec<String> {
     let refreshes = (0..Sync::MAX_REFRESH).map(|index| format!("{base}_refresh_{index}"));
     roles.iter().map(|role| format!("{base}_{role}")).chain(refreshes).collect()

@@ -233,7 +233,14 @@ mod real_postgres {
         engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
         client.run("BEGIN; LOCK TABLE images IN ROW EXCLUSIVE MODE").await;
         let verb = tokio::spawn(async move { engine.migrate(&set, &term(1), &watcher(), &patient()).await });
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        let mut other = database.client().await;
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX%' \
+                     AND wait_event_type = 'Lock' AND xact_start < clock_timestamp() - interval '1500 ms'";
+        until(Duration::from_secs(20), async || {
+            let waits = other.number(waits).await;
+            (waits == 1, waits)
+        })
+        .await;
         client.run("ROLLBACK").await;
         verb.await.unwrap().unwrap();
     }
