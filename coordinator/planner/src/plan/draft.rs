@@ -294,3 +294,6 @@ impl<'a> Draft<'a> {
 
 /// The most writes of one commit that a plan fills up to: room for fence, upgrade, budget and event is left.
 pub(crate) const BATCH: usize = 50;
+
+/// How many orders of one commit compare a report as well, at most: so many leave room for the others in one transaction.
+pub(crate) const BATCH_AS_REPORTED: usize = BATCH / 3;

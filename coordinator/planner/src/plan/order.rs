@@ -2,7 +2,7 @@
 //! capacity decision beat a turn already planned.
 
 use super::directive::{self, Authority};
-use super::draft::{BATCH, Draft};
+use super::draft::{BATCH, BATCH_AS_REPORTED, Draft};
 use crate::fleet::{Instance, ServiceFleet};
 use crate::gate::budget::capacity::must_presume_out;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -38,6 +38,12 @@ impl<'a> Order<'a> {
     /// Of one that was drained, within the budget.
     pub(super) fn replace(instance: &'a Instance, release: Release) -> Self {
         Self::budgeted(instance, Disposition::Replace { release })
+    }
+
+    /// The same of one that is not let back as it reports now. Once it is healthy, it goes back where capacity lacks it.
+    pub(super) fn replace_as_reported(instance: &'a Instance, release: Release) -> Self {
+        let as_reported = !mutant::is("report-is-not-compared");
+        Self { as_reported, ..Self::replace(instance, release) }
     }
 
     /// Of one that gets no requests as far as is seen, so that it costs no budget.
@@ -122,11 +128,10 @@ impl Draft<'_> {
         what: &str,
         because: &str,
     ) {
-        let orders = possible(orders);
-        let batch = &orders[..orders.len().min(BATCH)];
+        let batch = first_of(orders);
         if !batch.is_empty() {
-            let commit = self.taking_out(self.commit(), batch, releases);
-            self.push_orders(commit, batch, what, because);
+            let commit = self.taking_out(self.commit(), &batch, releases);
+            self.push_orders(commit, &batch, what, because);
         }
     }
 
@@ -138,11 +143,10 @@ impl Draft<'_> {
         what: &str,
         because: &str,
     ) {
-        let orders = possible(orders);
-        let batch = &orders[..orders.len().min(BATCH)];
+        let batch = first_of(orders);
         if !batch.is_empty() {
-            let commit = self.taking_out(Commit::new(), batch, releases);
-            let (commit, to) = (self.under_window(commit), named(batch, what));
+            let commit = self.taking_out(Commit::new(), &batch, releases);
+            let (commit, to) = (self.under_window(commit), named(&batch, what));
             self.join(commit, to, because);
         }
     }
@@ -205,6 +209,18 @@ impl Draft<'_> {
 /// batch get their orders.
 fn possible<'o, 'a>(orders: &'o [Order<'a>]) -> Vec<&'o Order<'a>> {
     orders.iter().filter(|order| order.instance.can_be_ordered()).collect()
+}
+
+/// The possible ones that one commit holds; the next turn goes on.
+fn first_of<'o, 'a>(orders: &'o [Order<'a>]) -> Vec<&'o Order<'a>> {
+    let mut as_reported = 0;
+    let mut batch = possible(orders);
+    batch.retain(|order| {
+        as_reported += usize::from(order.as_reported);
+        !order.as_reported || as_reported <= BATCH_AS_REPORTED
+    });
+    batch.truncate(BATCH);
+    batch
 }
 
 /// Whether it holds an order that takes it out and its report cannot be read: it may be back in service. No commit can compare

@@ -1,5 +1,6 @@
 //! What may be out at once, and how many failures are allowed.
 
+use crate::hiccups::disposition;
 use crate::sim::{World, binding, node, release, service, spec, upgrade_id};
 use crate::stragglers::nothing_runs;
 use serde_json::json;
@@ -9,6 +10,7 @@ use tidegate_planner::gate::{BudgetGate, RollGate, Waits};
 use tidegate_planner::{Plan, Reason, Sample};
 use tidegate_proto::Key;
 use tidegate_proto::commit::Commit;
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
 
@@ -318,4 +320,25 @@ fn version_changed_in_rotation_waits_for_the_budget() {
     let last = world.run();
     assert!(world.failures().is_empty(), "{:?}", world.failures());
     assert_eq!((world.phase(), world.versions()), (Phase::Completed, vec![2; 3]), "{:?}", last.waiting);
+}
+
+/// Each of these orders compares a report, and the store asserts that a transaction has at most 128 operations a side.
+#[test]
+fn many_unready_ones_are_stopped_over_several_turns() {
+    let mut world = World::at_version_1(60);
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 60, "min_in_service": 0}))).unwrap();
+    world.until_roll();
+    world.turn();
+    (0..60).for_each(|n| world.set_unready(&node(n), true));
+    for _ in 0..5 {
+        world.agents_step();
+    }
+    let drained = world.agents.values().filter(|agent| matches!(agent.report.step, Step::Drained { .. }));
+    assert_eq!(drained.count(), 50);
+    world.turn();
+    let is_stopped = |n: &usize| matches!(disposition(&world, *n), Some(Disposition::Replace { .. }));
+    assert_eq!((0..60).filter(is_stopped).count(), 16);
+    (0..60).for_each(|n| world.set_unready(&node(n), false));
+    world.run();
+    assert_eq!((world.phase(), world.versions()), (Phase::Completed, vec![2; 60]));
 }

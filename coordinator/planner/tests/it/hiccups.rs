@@ -33,7 +33,7 @@ fn in_rotation(world: &World) -> usize {
     world.agents.values().filter(|agent| agent.report.rotation == Rotation::In).count()
 }
 
-fn disposition(world: &World, n: usize) -> Option<Disposition> {
+pub(crate) fn disposition(world: &World, n: usize) -> Option<Disposition> {
     match world.store.keys.get(&Key::Directive(service(), node(n))) {
         Some((Value::Directive(record), _, _)) => Some(record.body.disposition.clone()),
         _ => None,
@@ -41,7 +41,7 @@ fn disposition(world: &World, n: usize) -> Option<Disposition> {
 }
 
 /// What the next turn would commit.
-fn commits(world: &World) -> Vec<Commit> {
+pub(crate) fn commits(world: &World) -> Vec<Commit> {
     let actions = plan(world.store.fleet(), &world.moment()).actions.into_iter();
     let commit = |action| match action {
         Action::Commit(planned) => Some(planned.commit),
@@ -149,7 +149,7 @@ fn recovered_instances_at_the_former_version_are_let_serve() {
 }
 
 /// An instance that is taken out because it is unhealthy, before it has stopped.
-fn being_taken_out(step: &Step) -> World {
+pub(crate) fn being_taken_out(step: &Step) -> World {
     let mut world = four_of_which_three_must_stay();
     world.set_unready(&node(2), true);
     world.until("it is on its way out", |world| world.agents[&node(2)].report.step == *step);

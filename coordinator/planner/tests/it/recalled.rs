@@ -1,10 +1,12 @@
 //! Instances that are let back into rotation before they were stopped, because capacity lacks them: the next is not taken out
 //! at once.
 
-use crate::sim::{World, service, spec, upgrade_id};
+use crate::hiccups::{being_taken_out, commits, disposition};
+use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_proto::NodeId;
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::Step;
 use tidegate_proto::record::upgrade::Phase;
 
@@ -62,4 +64,18 @@ fn rest_after_a_recall_holds_nothing_once_all_are_moved() {
     world.recalled_ms = [(service(), 0)].into();
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
+}
+
+/// It is ready again between the turn and the commit, and another one is not: capacity lacks it then.
+#[test]
+fn stop_of_an_unready_one_is_beaten_by_its_next_report() {
+    let mut world = being_taken_out(&Step::Drained { forced: false });
+    let planned = commits(&world);
+    assert!(!planned.is_empty(), "its stop is planned");
+    world.set_unready(&node(0), true);
+    world.set_unready(&node(2), false);
+    assert!(planned.iter().all(|commit| !world.store.commit(commit)), "it was stopped, and is healthy");
+    world.turn();
+    let now = disposition(&world, 2);
+    assert!(matches!(now, Some(Disposition::Serve { .. })), "{now:?}");
 }

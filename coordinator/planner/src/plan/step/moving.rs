@@ -213,8 +213,7 @@ fn begin<'a, I: Iterator<Item = &'a Instance>>(
     candidates: impl Iterator<Item = &'a Instance>,
 ) -> (Vec<Order<'a>>, bool) {
     const MOST: usize = super::super::draft::BATCH;
-    // Each compares a report as well: so many leave room for the others in one transaction.
-    const MOST_UNHEALTHY: usize = MOST / 3;
+    const MOST_UNHEALTHY: usize = super::super::draft::BATCH_AS_REPORTED;
     let mut orders = Vec::new();
     let mut held = false;
     let by_answer = |nothing: bool| unhealthy().filter(move |i| i.answers_nothing() == nothing);

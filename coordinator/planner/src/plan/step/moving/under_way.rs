@@ -91,7 +91,7 @@ impl<'a> UnderWay<'a> {
         }
         if let Some(first) = self.out.held.iter().position(|instance| !instance.runs_healthily()) {
             let first = self.out.held.remove(first);
-            self.replace.push(Order::replace(first, moving.target.clone()));
+            self.replace.push(Order::replace_as_reported(first, moving.target.clone()));
         }
     }
 }
@@ -193,7 +193,7 @@ fn drained<'a>(found: &mut UnderWay<'a>, moving: &Moving<'a>, budget: &Budget, i
         }
         _ if may_go_back(instance, moving) => found.withdrawable.push((instance, course)),
         Course::Drained if budget.bears_unhealthy() || costs_nothing => {
-            found.replace.push(Order::replace(instance, moving.target.clone()))
+            found.replace.push(Order::replace_as_reported(instance, moving.target.clone()))
         }
         Course::Drained => found.out.held.push(instance),
         _ => found.out.draining.push(&instance.node),
