@@ -11,6 +11,7 @@ use crate::plan::{Draft, begin_rollback, plan};
 use crate::upgrade::phase::{Refused, gives_no_directives};
 use crate::upgrade::{View, rollback_path};
 use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Kind;
 use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::report::{Health, Report};
@@ -285,11 +286,13 @@ fn taken_out_again(
     // Where it is hidden or has ended, its agent declines the order once the instance is in rotation again.
     let presumes_out = capacity::is_hidden(instance) || instance.runs_nothing();
     if is_counted_out(instance) {
-        // It leaves the budget as it is. Where requests may reach it, it may be in rotation again at any moment.
-        body.presumes_out |= presumes_out || must_presume_out(fleet, stored, instance);
+        // It leaves the budget as it is. It may be in rotation again at any moment, also where its report cannot be compared.
+        let is_unreadable = instance.unreadable.contains_key(&Kind::Report);
+        body.presumes_out |= presumes_out || is_unreadable || must_presume_out(fleet, stored, instance);
         let service = &stored.spec.service;
         let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::budget_at);
-        return Ok(commit.when(Precondition::At(Key::Budget(service.clone()), at)));
+        let commit = commit.when(Precondition::At(Key::Budget(service.clone()), at));
+        return Ok(if body.presumes_out { commit } else { commit.when(instance.same_report(service)) });
     }
     body.presumes_out = presumes_out;
     match presumes_out {
@@ -333,12 +336,7 @@ fn taken_out(
         )));
     }
     let commit = under_budget(fleet, moment, (&spec.service, node), commit);
-    if serves {
-        return Ok(commit);
-    }
-    // Once it is in service, it is one of those that must stay.
-    let reported_at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
-    Ok(commit.when(Precondition::At(Key::Report(spec.service.clone(), node.clone()), reported_at)))
+    Ok(if serves { commit } else { commit.when(instance.same_report(&spec.service)) })
 }
 
 /// Counts one more instance as out, if the budget's key is unchanged and the instance is not in maintenance.

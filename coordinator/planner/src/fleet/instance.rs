@@ -9,6 +9,7 @@ pub use exposure::Exposure;
 use super::stored::Stored;
 use crate::spread::Known;
 use std::collections::BTreeMap;
+use tidegate_proto::commit::Precondition;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::Malformed;
 use tidegate_proto::record::decommission::Decommission;
@@ -16,7 +17,9 @@ use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{NodeId, Release, ReleaseTag, Revision, ServiceVersion, UpgradeId, mutant};
+use tidegate_proto::{
+    Key, NodeId, Release, ReleaseTag, Revision, ServiceName, ServiceVersion, UpgradeId, mutant,
+};
 
 /// An instance.
 #[derive(Debug, Clone, PartialEq)]
@@ -350,6 +353,12 @@ impl Instance {
     /// Whether it says that it serves, in the step of its lifecycle, under its last directive.
     pub fn claims_to_serve(&self) -> bool {
         self.has_accepted() && self.report.as_ref().is_some_and(|report| report.step == Step::Serving)
+    }
+
+    /// Its report is still the one that was read: once it says otherwise, the instance may be one of those that must stay.
+    pub(crate) fn same_report(&self, service: &ServiceName) -> Precondition {
+        let at = self.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
+        Precondition::At(Key::Report(service.clone(), self.node.clone()), at)
     }
 
     /// The value of a label of its node.

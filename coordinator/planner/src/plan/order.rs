@@ -170,9 +170,7 @@ impl Draft<'_> {
     /// Adds to a commit the last report of each order that depends on it.
     fn while_reported(&self, mut commit: Commit, batch: &[&Order<'_>]) -> Commit {
         for instance in batch.iter().filter(|order| order.as_reported).map(|order| order.instance) {
-            let key = Key::Report(self.spec().service.clone(), instance.node.clone());
-            let at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
-            commit = commit.when(Precondition::At(key, at));
+            commit = commit.when(instance.same_report(&self.spec().service));
         }
         commit
     }

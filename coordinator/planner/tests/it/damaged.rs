@@ -14,7 +14,7 @@ use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::record::{Malformed, Timestamp};
 use tidegate_proto::spec::Spec;
-use tidegate_proto::{Commit, InstanceId, Key, Revision};
+use tidegate_proto::{Commit, InstanceId, Key, Revision, Value, Write};
 
 fn assert_is_among(reasons: &[Reason], key: &Key) {
     let record = format!("the record {key} ");
@@ -287,4 +287,20 @@ fn no_plan_compares_an_unreadable_record_as_absent() {
             world.agents_step();
         }
     }
+}
+
+/// It counts as out by its order, and may be back in service: no commit can compare its report.
+#[test]
+fn declared_stop_beside_a_damaged_report_presumes_it_out() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    let is_out = |world: &World| (0..3).find(|n| world.agents[&node(*n)].report.rotation != Rotation::In);
+    world.until("one is taken out", |world| is_out(world).is_some());
+    let out = node(is_out(&world).unwrap());
+    world.store.spoil(&Key::Report(service(), out.clone()));
+    let asker = Asker { who: "op".into(), why: "it has ended".into(), accepts: Default::default() };
+    let (fleet, moment) = (world.store.fleet(), world.moment());
+    let commit = ask::retry_stopped(fleet, &moment, &upgrade_id(), &out, &asker).unwrap();
+    let presumes_out = |write: &Write| matches!(write, Write::Put(Key::Directive(..), Value::Directive(directive)) if directive.body.presumes_out);
+    assert!(commit.writes.iter().any(presumes_out), "{:?}", commit.writes);
 }

@@ -348,6 +348,10 @@ fn retry_of_a_crashed_one_presumes_it_out_without_capacity() {
         !commit.writes.iter().any(|write| presumes_out(write) || is_of_budget(write)),
         "it counts already"
     );
+    let mut well = world.clone();
+    well.agents.get_mut(&first[0]).unwrap().report.version = Some(two());
+    recovers(&mut well, &first[0]);
+    assert!(!well.store.commit(&commit), "it is one of those that must stay now");
     let mut ended = world.clone();
     ended.agents.get_mut(&first[0]).unwrap().report.nothing_runs = true;
     ended.publish(&first[0]);

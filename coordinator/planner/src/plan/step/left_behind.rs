@@ -151,13 +151,11 @@ impl<'a> Last<'a> {
         let by = Authority { upgrade: self.id, spec: Some(spec), moment };
         let replace = Disposition::Replace { release: release.clone() };
         let body = by.directive(replace, vec![release], presumes_out);
-        let report_key = Key::Report(name.clone(), node.clone());
-        let report_at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
         let commit = commit
             .when(Precondition::At(Key::Window(name.clone()), self.service.window_at()))
             .when(self.same_upgrade())
             .when(Precondition::At(Key::Maintenance(node.clone()), Revision::ABSENT))
-            .when(Precondition::At(report_key, report_at));
+            .when(instance.same_report(name));
         let commit = directive::put(commit, name, instance, body);
         let what = format!("replace {name}/{node}");
         let from = if presumes_out { "out of rotation" } else { "in rotation" };

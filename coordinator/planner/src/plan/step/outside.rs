@@ -179,11 +179,9 @@ pub(super) fn taking_one(
     instance: &Instance,
     moment: &Moment,
 ) -> Commit {
-    let report = Key::Report(service.name().clone(), instance.node.clone());
-    let at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
     let commit = match mutant::is("report-is-not-compared") {
         true => commit,
-        false => commit.when(Precondition::At(report, at)),
+        false => commit.when(instance.same_report(service.name())),
     };
     let key = Key::Budget(service.name().clone());
     let taken = BudgetRecord { term: moment.leader.term.clone(), taken: 1 };
