@@ -129,7 +129,8 @@ impl Instance {
         self.may_get_requests() && self.report.as_ref().is_some_and(|report| well(&report.body))
     }
 
-    fn is_ordered_out(&self, report: &Report) -> bool {
+    /// Whether its last order takes it out, and is neither carried out nor declined.
+    pub(super) fn is_ordered_out(&self, report: &Report) -> bool {
         let Some(directive) = &self.directive else { return false };
         let obeyed = report.generation.0 >= directive.revision;
         // An agent that was admitted before an order which takes of the budget has no reason to decline it. Neither has one

@@ -101,13 +101,15 @@ impl Live {
         self.seen.stays_hidden(service, node) || until.is_some_and(|until| *until >= then)
     }
 
-    /// An instance that is ordered to drain and has served; in a rollback one that cannot serve may be stopped all the same.
+    /// An instance that is out by an order to drain and has served; in a rollback one that cannot serve may be stopped all the
+    /// same. One whose agent has declined the drain, and that is out since, went by itself.
     fn drained(&self, service: &ServiceName, node: &NodeId) -> Option<&Instance> {
         let id = self.seen.active.get(service)?;
         let back = self.seen.upgrades.get(id)?.phase.name() == PhaseName::RollingBack;
         let instance = self.seen.instances.get(&(service.clone(), node.clone()))?;
         let drains = instance.directive.as_ref().is_some_and(|d| d.body.disposition == Disposition::Drain);
-        (drains && !back && instance.inventory.is_some()).then_some(instance)
+        let is_out = instance.report.as_ref().is_some_and(|report| instance.is_ordered_out(&report.body));
+        (drains && is_out && !back && instance.inventory.is_some()).then_some(instance)
     }
 }
 
@@ -215,5 +217,21 @@ mod tests {
         let admitted_at = |at| [(0, refused(7, "out")), (at, report(4, Some(1), "out", "drained"))];
         assert!(!breaks(&admitted_at(KNOWN + 1)), "no coordinator had to know that it was admitted");
         assert!(breaks(&admitted_at(KNOWN - 1)), "a coordinator had to know that it was admitted");
+    }
+
+    #[test]
+    fn one_that_declined_its_drain_and_is_out_is_replaced() {
+        let breaks = |admission| {
+            let text = report(admission, Some(1), "maintenance", "serving");
+            let mut declined: serde_json::Value = serde_json::from_str(&text).unwrap();
+            declined["declined"] = json!(true);
+            stop_breaks_it(&[
+                (0, "reports/pantry-api/n1", report(3, None, "out", "refused")),
+                (0, "inventory/pantry-api/n2", admitted(1)),
+                (0, "reports/pantry-api/n2", declined.to_string()),
+            ])
+        };
+        assert!(!breaks(12), "its journal is newer than the drain, and a person keeps it out");
+        assert!(breaks(4), "it was admitted before the drain, and is out by it");
     }
 }
