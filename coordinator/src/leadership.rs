@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
+use tidegate_planner::gate::store::closed;
 use tidegate_planner::{Leading, Moment, Reason, SchemaFacts};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::Timestamp;
@@ -96,10 +97,10 @@ impl Leadership {
     /// that no two plans ever share one; a plan that fails leaves a gap.
     pub fn plan<T>(&self, view: &View, plan: impl FnOnce(&Moment) -> T, events: impl FnOnce(&T) -> u64) -> T {
         let mut next_event = held(&self.next_event);
-        let moment = Moment {
+        let mut moment = Moment {
             leader: self.leading.clone(),
             wall: now(),
-            elapsed: held(&self.watches).read(&view.fleet),
+            elapsed: BTreeMap::new(),
             uncounted: held(&self.streams).read(&view.fleet),
             group_uncounted: held(&self.groups).read(&view.fleet),
             declined_ms: held(&self.declines).read(&view.fleet),
@@ -109,6 +110,8 @@ impl Leadership {
             leading_ms: self.leading_ms(),
             report_grace_left_ms: view.report_grace_left_ms(),
         };
+        let nothing_acts = closed(&view.fleet, &moment).is_some();
+        moment.elapsed = held(&self.watches).read(&view.fleet, nothing_acts);
         let planned = plan(&moment);
         if !mutant::is("event-numbers-are-not-counted") {
             *next_event += events(&planned);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use tidegate_planner::{Elapsed, Fleet, ServiceFleet};
-use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::record::upgrade::{Phase, RollbackStep, Upgrade};
 use tidegate_proto::{GroupName, InstanceId, Revision, ServiceName, StreamName, UpgradeId};
 use tokio::time::Instant;
 
@@ -21,22 +21,29 @@ struct Stopwatch {
 }
 
 impl Stopwatches {
-    /// Reads them all, after starting those that are new and dropping those of upgrades that are over.
-    pub(crate) fn read(&mut self, fleet: &Fleet) -> BTreeMap<UpgradeId, Elapsed> {
+    /// Reads them all, after starting those that are new and dropping those of upgrades that are over. Where nothing acts,
+    /// as before a person has reconciled the store, what waits for that is no stall.
+    pub(crate) fn read(&mut self, fleet: &Fleet, nothing_acts: bool) -> BTreeMap<UpgradeId, Elapsed> {
         let now = Instant::now();
         let mut kept = BTreeMap::new();
         let mut shown = BTreeMap::new();
         for (id, upgrade) in fleet.active_upgrades() {
-            let watch = match self.0.remove(id) {
+            let mut watch = match self.0.remove(id) {
                 Some(watch) => watch.carried_on(upgrade, upgrade.at, now),
                 None => Stopwatch::begun(upgrade, upgrade.at, now),
             };
+            watch.held |= nothing_acts && !goes_back(&upgrade.phase);
             shown.insert(id.clone(), watch.elapsed);
             kept.insert(id.clone(), watch);
         }
         self.0 = kept;
         shown
     }
+}
+
+/// Whether instances go back, which they do also where nothing else acts.
+fn goes_back(phase: &Phase) -> bool {
+    matches!(phase, Phase::RollingBack { step: RollbackStep::Restage | RollbackStep::Move, .. })
 }
 
 impl Stopwatch {
@@ -215,6 +222,33 @@ mod tests {
         let watch = Stopwatch::begun(&paused, Revision(1), start);
         let after = watch.carried_on(&paused, Revision(1), start + Duration::from_secs(60));
         assert_eq!(after.elapsed, Elapsed { stalled_ms: 5_000, phase_ms: 67_000 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_for_a_reconciliation_is_no_stall() {
+        use tidegate_proto::{Key, Value};
+        let stalled = async |phase: serde_json::Value, nothing_acts: bool| {
+            let (mut fleet, mut watches) = (Fleet::new(), Stopwatches::default());
+            let id: UpgradeId = "u1".parse().unwrap();
+            let active = serde_json::json!({"schema": 1, "upgrade": id});
+            let key = Key::Active("s".parse().unwrap());
+            let value = Value::decode(&key, active.to_string().as_bytes());
+            fleet.put(key, value, Revision(1));
+            let body = upgrade(serde_json::json!({"phase": phase}));
+            fleet.put(Key::Upgrade(id.clone()), Ok(Value::from(body)), Revision(1));
+            watches.read(&fleet, nothing_acts);
+            tokio::time::advance(Duration::from_secs(60)).await;
+            watches.read(&fleet, false)[&id].stalled_ms
+        };
+        let roll = || serde_json::json!({"name": "roll", "wave": 0});
+        assert_eq!(stalled(roll(), false).await, 65_000);
+        assert_eq!(stalled(roll(), true).await, 5_000);
+        let back = |step: &str| {
+            let (name, from) = ("rolling-back", "preflight");
+            serde_json::json!({"name": name, "from": from, "step": step, "because": "x"})
+        };
+        assert_eq!(stalled(back("move"), true).await, 65_000, "instances go back all the same");
+        assert_eq!(stalled(back("undo"), true).await, 5_000);
     }
 
     #[tokio::test(start_paused = true)]

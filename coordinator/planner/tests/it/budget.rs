@@ -6,7 +6,7 @@ use crate::stragglers::nothing_runs;
 use serde_json::json;
 use std::collections::BTreeSet;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::gate::{BudgetGate, RollGate, Waits};
+use tidegate_planner::gate::{BudgetGate, RollGate, VersionGate, Waits};
 use tidegate_planner::{Plan, Reason, Sample};
 use tidegate_proto::Key;
 use tidegate_proto::commit::Commit;
@@ -185,6 +185,34 @@ fn silent_instance_is_failure_unless_spec_ignores_it() {
     assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", world.phase());
     let reported: Vec<&str> = reasons(&plan).iter().map(Reason::kind).collect();
     assert!(reported.contains(&"silent") && reported.contains(&"stalled"), "{reported:?}");
+}
+
+/// No order has taken it out, and only a person can say that it is gone.
+#[test]
+fn silent_instance_under_no_order_is_named_in_the_roll() {
+    for max_unavailable in [1, 2] {
+        let mut world = World::at_version_1(3);
+        let limits = json!({
+            "strategy": "immediate", "max_unavailable": max_unavailable, "min_in_service": 1,
+            "failures": {"ignore": ["unreachable"]},
+        });
+        world.start(spec(limits)).unwrap();
+        world.until_roll();
+        world.fall_silent(2);
+        let nodes = Sample { first: vec![node(2)], count: 1 };
+        let silent = Reason::Version(VersionGate::Silent { service: service(), nodes });
+        let at_rest = world.run();
+        assert!(reasons(&at_rest).contains(&silent), "{:?}", at_rest.waiting);
+        world.stalled_ms = 10 * 60 * 1000;
+        world.turn();
+        let (_, stalled) = world.turn();
+        assert!(reasons(&stalled).iter().any(|reason| reason.kind() == "stalled"), "{:?}", stalled.waiting);
+        assert!(reasons(&stalled).contains(&silent), "{:?}", stalled.waiting);
+        world.stalled_ms = 0;
+        world.decommission(2);
+        let last = world.run();
+        assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    }
 }
 
 /// Rows were migrated that the former version cannot read.

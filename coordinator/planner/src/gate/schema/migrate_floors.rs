@@ -13,7 +13,8 @@ use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet, Stored};
 use crate::gate::Answer;
 use crate::gate::release::storage::raised_by_hand;
-use crate::gate::store::unreadable;
+use crate::gate::store::{unknown_and_disregarded, unreadable};
+use crate::gate::version::known;
 use crate::upgrade::View;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -79,6 +80,7 @@ pub(crate) fn reached(view: &View<'_>, own: Option<ServiceVersion>) -> Result<Co
                 Some(why) => unreadable(&key, why),
                 None => missing(view, service, floor, *needs).into(),
             }));
+            answer.and(follows(view, service));
         }
         // The transaction that raises the own floor compares its window itself.
         if raised.is_none() && !mutant::is("migrate-floors-are-not-compared") {
@@ -109,6 +111,17 @@ fn missing(
     let of = of.filter(|of| of.window().is_some_and(|window| window.set_by != *view.id));
     let by_hand = of.and_then(|of| raised_by_hand(view.fleet, of, needs));
     SchemaGate::MigrateFloor { service: service.clone(), floor, needs, by_hand }
+}
+
+/// Whether the floor of a sharing service can follow what runs, where this upgrade has set its window: an instance whose
+/// version is not known holds it.
+fn follows(view: &View<'_>, service: &ServiceName) -> Answer {
+    let of = view.fleet.service(service).filter(|_| *service != view.spec().service);
+    let is_ours = |of: &&ServiceFleet| of.window().is_some_and(|window| window.set_by == *view.id);
+    let Some(of) = of.filter(is_ours) else { return Answer::open() };
+    let mut answer = known(of);
+    answer.reasons.extend(unknown_and_disregarded(view.fleet, service));
+    answer
 }
 
 /// What the migrated rows require of the upgraded service.

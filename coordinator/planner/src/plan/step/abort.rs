@@ -57,7 +57,8 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
         false => schema::is_seen_recently(draft),
     };
     let idle = draft.service().filter(|_| !none_above).and_then(version::idle_alone);
-    let Some(idle) = idle else { return };
+    // The deadline is that of instances on which nothing runs: what else was waited for does not count.
+    let Some(idle) = idle else { return draft.checkpoint(0, true) };
     if is_seen && is_overdue(&draft.view()) {
         let service = &draft.spec().service;
         let left = format!(

@@ -14,7 +14,7 @@ use crate::gate::roll::stall::{self, StallScope, is_overdue};
 use crate::gate::roll::wave::{Left, verified};
 use crate::gate::roll::{failed_or_skipped, none_unstaged};
 use crate::gate::schema::migrate_floors;
-use crate::gate::version::all_at;
+use crate::gate::version::{all_at, silent};
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::directive::Disposition;
@@ -82,13 +82,14 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     draft.checkpoint(service.done(), idle);
 }
 
-/// Names those that take of the capacity by which all others wait, and that nothing moves: they failed, were skipped, or
-/// lack a release on their node. What is silent or in maintenance, or says itself that it has failed, is named with the
+/// Names those that take of the capacity by which all others wait, and that nothing moves: they are silent, failed, were
+/// skipped, or lack a release on their node. What is in maintenance, or says itself that it has failed, is named with the
 /// capacity.
 fn left_out(draft: &mut Draft<'_>, service: &ServiceFleet) {
     let is_idle = |i: &Instance| {
         !i.is_in_service() && i.known() != Known::Silent && !i.is_in_maintenance() && i.failure().is_none()
     };
+    draft.passes(silent(service));
     let exceptions = draft.exceptions();
     let reasons = failed_or_skipped(exceptions, |node| service.get(node).is_some_and(is_idle));
     reasons.into_iter().for_each(|reason| draft.wait(reason));
@@ -109,7 +110,10 @@ pub(super) fn recall(draft: &mut Draft<'_>, service: &ServiceFleet, releases: &[
 fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet, stall_scope: &StallScope) {
     let reason = stall::stalled(&draft.view(), service);
     match stall_scope.is_ignored(&draft.view()) {
-        true => draft.wait(reason),
+        true => {
+            draft.wait(reason);
+            draft.passes(silent(service));
+        }
         false => failures::exceed_budget(draft, reason.to_string()),
     }
 }

@@ -138,13 +138,26 @@ fn instance_that_may_start_later_version_holds_to_deadline() {
         world.run();
         assert_eq!(world.phase().name(), PhaseName::RollingBack);
         world.stalled_ms = 600_000;
-        let last = world.run();
+        let (_, last) = world.turn();
         let is_over = matches!(world.phase(), Phase::Failed { .. });
         assert_eq!(is_over, has_evidence, "{:?}", last.waiting);
         assert!(world.database.expanded, "its agent may start version 2, which uses it");
         let left = &world.upgrade().unwrap().schema.as_ref().unwrap().left;
         assert_eq!(left.iter().any(|left| left.contains("nothing runs on n1")), is_over, "{left:?}");
     }
+}
+
+/// What it runs hangs for longer than the deadline, and may end then.
+#[test]
+fn deadline_counts_from_when_nothing_else_is_waited_for() {
+    let mut world = with_a_failed_start(2, false);
+    world.run();
+    let written = |world: &World| world.store.keys[&Key::Upgrade(upgrade_id())].1;
+    let before = written(&world);
+    world.stalled_ms = 600_000;
+    world.turn();
+    assert!(written(&world) > before, "the count begins again");
+    assert_eq!(world.upgrade().unwrap().stalled_ms, 0);
 }
 
 /// Reconciling raised the window to what its agents had obeyed: it admits version 2 alone.

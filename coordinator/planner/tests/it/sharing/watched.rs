@@ -4,7 +4,8 @@
 use super::{acknowledge, nova, runs, scheduler, shared, version, waits_for_scheduler, window};
 use crate::sim::{World, binding, node, upgrade_id};
 use serde_json::json;
-use tidegate_planner::SchemaJob;
+use tidegate_planner::gate::VersionGate;
+use tidegate_planner::{Reason, Sample, SchemaJob};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::window::{BY_RELEASES, Window};
 use tidegate_proto::{Commit, Key, ServiceVersion};
@@ -44,6 +45,24 @@ fn silent_instance_below_a_followed_floor_holds_migrate() {
     let kinds: Vec<&str> = last.waiting[&upgrade_id()].iter().map(|reason| reason.kind()).collect();
     assert_eq!(kinds, ["silent", "migrate-floor"]);
     assert!(!world.jobs.contains(&SchemaJob::Migrate));
+}
+
+/// The upgrade has given the service its window, so that no person raises the floor.
+#[test]
+fn silent_instance_that_a_given_window_waits_for_is_named() {
+    let mut world = nova();
+    world.until_roll();
+    assert_eq!(window(&world, &scheduler()), Some((1, ServiceVersion::MAX.get())));
+    runs(&mut world, &scheduler(), 7, 2);
+    runs(&mut world, &scheduler(), 8, 2);
+    assert!(world.store.commit(&Commit::new().delete(Key::Report(scheduler(), node(8)))));
+    let last = world.run();
+    let nodes = Sample { first: vec![node(8)], count: 1 };
+    let silent = Reason::Version(VersionGate::Silent { service: scheduler(), nodes });
+    assert_eq!(last.waiting[&upgrade_id()], [waits_for_scheduler(1), silent]);
+    runs(&mut world, &scheduler(), 8, 2);
+    world.run();
+    assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())), "it reports again");
 }
 
 /// No person has to raise it: the upgrade gives the service a window in stage.
