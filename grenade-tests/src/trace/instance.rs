@@ -42,6 +42,9 @@ pub(super) struct Instance {
     pub(super) served: Option<(ServiceVersion, i64)>,
     /// The revision of the report with which it last came into service; 0 where no report did that.
     pub(super) came_in: i64,
+    /// The version that was known of it until a report, or the end of one, said less, and the revision at which that was; none
+    /// where it was admitted since.
+    known_until: Option<(ServiceVersion, i64)>,
 }
 
 impl Instance {
@@ -52,6 +55,25 @@ impl Instance {
             is_of_its_agent(&inventory.body, &report.body) && report.body.admission.0 == inventory.revision;
         let running = report.body.version.filter(|_| is_last)?;
         Some(running.min(inventory.body.version))
+    }
+
+    /// What it may run for a coordinator that had seen everything up to this revision: what it runs, or what was known of it
+    /// until a later one.
+    pub(super) fn version_after(&self, known: i64) -> Option<ServiceVersion> {
+        let before = self.known_until.filter(|(_, ended)| *ended > known);
+        self.version().max(before.map(|(version, _)| version))
+    }
+
+    /// A revision wrote one of its records, before which this version was known. What relies on a version compares each
+    /// admission and no report: another version needs an admission.
+    pub(super) fn note_version(&mut self, was: Option<ServiceVersion>, written: &Written, revision: i64) {
+        match &written.key {
+            Key::Inventory(..) => self.known_until = None,
+            Key::Report(..) if self.version() < was => {
+                self.known_until = was.map(|version| (version, revision));
+            }
+            _ => {}
+        }
     }
 
     /// Whether what runs is above a version, as far as its agent says, admitted or not; of a silent one the last that was

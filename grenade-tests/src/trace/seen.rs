@@ -43,6 +43,8 @@ pub(super) struct Seen {
     pub(super) active: BTreeMap<ServiceName, UpgradeId>,
     pub(super) certificates: BTreeMap<UpgradeId, BTreeMap<u32, CertificatePage>>,
     pub(super) streams: BTreeMap<StreamName, Stream>,
+    /// The revision that wrote each of them last.
+    pub(super) stream_written: BTreeMap<StreamName, i64>,
     pub(super) releases: BTreeMap<StreamName, BTreeMap<ReleaseRevision, ComputeRelease>>,
     pub(super) needs: BTreeMap<ServiceName, Need>,
     /// Verdicts of gate jobs.
@@ -56,15 +58,19 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn take_in(&mut self, revision: &Revision) {
         for written in &revision.writes {
-            let before = self.about(&written.key).map(|instance| (instance.is_out(), instance.serves_at()));
+            let before = self.about(&written.key).map(|instance| {
+                let (is_out, serves_at) = (instance.is_out(), instance.serves_at());
+                (is_out, serves_at, instance.version())
+            });
             match &written.put {
                 Some(put) => self.put(&written.key, put, revision.number),
                 None => self.remove(written, revision.number),
             }
             if let Some(instance) = self.about(&written.key) {
-                let (was_out, served) = before.unwrap_or_default();
+                let (was_out, served, ran) = before.unwrap_or_default();
                 let was_in_service = served.is_some();
                 instance.note_out(was_out, was_in_service, written, revision.number);
+                instance.note_version(ran, written, revision.number);
                 if let Some(version) = served
                     && instance.serves_at() != served
                 {
@@ -132,6 +138,7 @@ impl Seen {
             }
             (Key::Stream(name), Value::Stream(stream)) => {
                 self.streams.insert(name.clone(), stream.body);
+                self.stream_written.insert(name.clone(), revision);
             }
             (Key::Release(stream, number), Value::Release(release)) => {
                 self.releases.entry(stream.clone()).or_default().insert(*number, release.body);
