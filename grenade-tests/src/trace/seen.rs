@@ -37,6 +37,8 @@ fn is_hidden(report: &Report) -> bool {
 pub(super) struct Seen {
     pub(super) instances: BTreeMap<(ServiceName, NodeId), Instance>,
     pub(super) windows: BTreeMap<ServiceName, At<Window>>,
+    /// Each window that was set, by the revision that set it.
+    windows_set: BTreeMap<(ServiceName, i64), Window>,
     pub(super) upgrades: BTreeMap<UpgradeId, Upgrade>,
     /// The revision that wrote each of them last.
     pub(super) upgrade_written: BTreeMap<UpgradeId, i64>,
@@ -124,6 +126,7 @@ impl Seen {
             }
             (Key::Decommission(service, node), _) => self.instance(service, node).decommissioned = true,
             (Key::Window(service), Value::Window(window)) => {
+                self.windows_set.insert((service.clone(), revision), window.body.clone());
                 self.windows.insert(service.clone(), At { revision, body: window.body });
             }
             (Key::Upgrade(id), Value::Upgrade(upgrade)) => {
@@ -199,8 +202,9 @@ impl Seen {
         let known = self.instances.get(&(service.clone(), node.clone()));
         let was_refused = known.is_some_and(|instance| instance.is_refused);
         let is_outside = |version| {
-            let window = self.windows.get(service);
-            window.is_some_and(|at| at.revision == report.window.0 && !at.body.admits(version))
+            // Another one may have been set since its agent read it.
+            let window = self.windows_set.get(&(service.clone(), report.window.0));
+            window.is_some_and(|window| !window.admits(version))
         };
         let is_followed = self.windows.get(service).is_some_and(|window| follows_needs(&window.body));
         (is_hidden(report) || is_followed) && (was_refused || report.version.is_some_and(is_outside))
