@@ -62,17 +62,17 @@ impl Seen {
         for written in &revision.writes {
             let before = self.about(&written.key).map(|instance| {
                 let (is_out, serves_at) = (instance.is_out(), instance.serves_at());
-                (is_out, serves_at, instance.version())
+                (is_out, serves_at, instance.says())
             });
             match &written.put {
                 Some(put) => self.put(&written.key, put, revision.number),
                 None => self.remove(written, revision.number),
             }
             if let Some(instance) = self.about(&written.key) {
-                let (was_out, served, ran) = before.unwrap_or_default();
+                let (was_out, served, said) = before.unwrap_or_default();
                 let was_in_service = served.is_some();
                 instance.note_out(was_out, was_in_service, written, revision.number);
-                instance.note_version(ran, written, revision.number);
+                instance.note_said(said, written, revision.number);
                 if let Some(version) = served
                     && instance.serves_at() != served
                 {
