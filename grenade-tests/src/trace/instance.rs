@@ -19,6 +19,15 @@ pub(super) fn is_of_its_agent(admission: &Inventory, report: &Report) -> bool {
     admission.identity.nonce == report.identity.nonce
 }
 
+/// What reports said of an instance until a revision.
+#[derive(Debug, Clone, Copy)]
+struct Stood {
+    version: ServiceVersion,
+    /// The window that it had acknowledged.
+    window: i64,
+    until: i64,
+}
+
 /// One service on one node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Instance {
@@ -42,6 +51,8 @@ pub(super) struct Instance {
     pub(super) served: Option<(ServiceVersion, i64)>,
     /// The revision of the report with which it last came into service; 0 where no report did that.
     pub(super) came_in: i64,
+    /// What its reports said of it until another one, or the end of one, said less; none where it was admitted since.
+    stood: Option<Stood>,
 }
 
 impl Instance {
@@ -52,6 +63,43 @@ impl Instance {
             is_of_its_agent(&inventory.body, &report.body) && report.body.admission.0 == inventory.revision;
         let running = report.body.version.filter(|_| is_last)?;
         Some(running.min(inventory.body.version))
+    }
+
+    /// The version and the window that its report says; none where that is not of its last admission.
+    pub(super) fn says(&self) -> Option<(ServiceVersion, i64)> {
+        let window = self.report.as_ref().map(|report| report.body.window.0);
+        self.version().zip(window)
+    }
+
+    /// What its reports said until a later revision than this one, up to which a coordinator had seen everything.
+    fn stood_after(&self, known: i64) -> Option<Stood> {
+        self.stood.filter(|stood| stood.until > known)
+    }
+
+    /// What it may run for such a coordinator: what it runs, or what was known of it until later.
+    pub(super) fn version_after(&self, known: i64) -> Option<ServiceVersion> {
+        self.version().max(self.stood_after(known).map(|stood| stood.version))
+    }
+
+    /// Whether it may have acknowledged this window at this version or above it for such a coordinator, although its report
+    /// says less by now.
+    pub(super) fn stood_at(&self, version: ServiceVersion, window: i64, known: i64) -> bool {
+        let stood = self.stood_after(known);
+        stood.is_some_and(|stood| stood.version >= version && stood.window == window)
+    }
+
+    /// A revision wrote one of its records, before which its report said this. What relies on that compares each admission and
+    /// no report: another version needs an admission.
+    pub(super) fn note_said(&mut self, was: Option<(ServiceVersion, i64)>, written: &Written, revision: i64) {
+        match &written.key {
+            Key::Inventory(..) => self.stood = None,
+            Key::Report(..) if self.says() != was => {
+                let stood = was.map(|(version, window)| Stood { version, window, until: revision });
+                let is_lower = |stood: &Stood| self.stood.is_some_and(|known| stood.version < known.version);
+                self.stood = stood.filter(|stood| !is_lower(stood)).or(self.stood);
+            }
+            _ => {}
+        }
     }
 
     /// Whether what runs is above a version, as far as its agent says, admitted or not; of a silent one the last that was

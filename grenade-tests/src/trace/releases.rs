@@ -30,6 +30,9 @@ fn goes_out(judge: &mut Judge<'_>, stream: &StreamName, body: &Stream) {
     };
     let was: Vec<_> =
         former.map(out).unwrap_or_default().into_iter().map(|head| head.release.revision).collect();
+    // This commit compares the stream's record: what was written up to its last write was seen.
+    let written = judge.before.stream_written.get(stream);
+    let planned_on = written.map_or(judge.known, |at| judge.known.max(*at));
     for head in out(body) {
         let release = &head.release;
         for (service, minimum) in &release.requires {
@@ -38,7 +41,7 @@ fn goes_out(judge: &mut Judge<'_>, stream: &StreamName, body: &Stream) {
                 format!("{} of {stream} is out, and its need of {service} is {need:?}", release.tag)
             });
             if !was.contains(&release.revision) {
-                let storage = storage(judge.before, service);
+                let storage = storage(judge.before, service, planned_on);
                 judge.holds(8, storage.is_some_and(|lowest| lowest >= *minimum), || {
                     format!("{} of {stream} needs {service} at {minimum}, found {storage:?}", release.tag)
                 });
@@ -49,13 +52,15 @@ fn goes_out(judge: &mut Judge<'_>, stream: &StreamName, body: &Stream) {
 
 /// The lowest version of a service that is promised: its floor, or where it is only watched what runs. A floor that an
 /// upgrade committed is a promise with an open ceiling too, as that of a service which shares the schema; one that
-/// follows what releases need is none.
-fn storage(seen: &Seen, service: &ServiceName) -> Option<ServiceVersion> {
+/// follows what releases need is none. What runs counts as a coordinator may have seen it that knows everything up to this
+/// revision.
+fn storage(seen: &Seen, service: &ServiceName, known: i64) -> Option<ServiceVersion> {
     let window = seen.windows.get(service).map(|window| &window.body);
     match window.filter(|window| !window.is_open() && !follows_needs(window)) {
         Some(window) => Some(window.floor),
         None => {
-            let each: Vec<_> = seen.fleet(service).map(|(_, instance)| instance.version()).collect();
+            let each: Vec<_> =
+                seen.fleet(service).map(|(_, instance)| instance.version_after(known)).collect();
             each.into_iter().min().flatten()
         }
     }
@@ -84,27 +89,40 @@ mod tests {
     use crate::trace::{Put, Revision};
     use tidegate_proto::Prefix;
 
+    /// What is promised after these records, in the revisions 1, 2, and so on, where everything up to `known` was seen; without
+    /// a text the key is gone.
+    fn promised_after(records: &[(&str, Option<&str>)], known: i64) -> Option<u32> {
+        let mut seen = Seen::default();
+        for (number, (key, text)) in (1..).zip(records) {
+            let path = format!("/tidegate/{key}");
+            let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
+            let value = text.map(|text| Value::decode(&key, text.as_bytes()).unwrap());
+            let put = value.map(|value| Put { value, created: number, lease: 0 });
+            seen.take_in(&Revision { number, writes: vec![Written { key, gone: put.is_none(), put }] });
+        }
+        storage(&seen, &"cellar".parse().unwrap(), known).map(ServiceVersion::get)
+    }
+
+    const ADMITTED: &str = r#"{"schema":1,"version":3,"identity":{"nonce":"n","boot":"b"},"at":1}"#;
+
+    /// What an instance reports that was admitted in this revision.
+    fn report(version: &str, admission: i64) -> String {
+        format!(
+            r#"{{"schema":1,"version":{version},"admission":{admission},"rotation":"unknown","health":"unhealthy",
+                "step":{{"name":"serving"}},"identity":{{"nonce":"n","boot":"b"}}}}"#
+        )
+    }
+
     /// What is promised of a service that was admitted at version 3 and whose agent does not know what runs.
     fn promised(set_by: &str, floor: ServiceVersion, ceiling: ServiceVersion) -> Option<u32> {
         let window = format!(r#"{{"schema":1,"floor":{floor},"ceiling":{ceiling},"set_by":"{set_by}"}}"#);
-        let writes = [
-            ("windows/cellar", window.as_str()),
-            ("inventory/cellar/n1", r#"{"schema":1,"version":3,"identity":{"nonce":"n","boot":"b"},"at":1}"#),
-            (
-                "reports/cellar/n1",
-                r#"{"schema":1,"version":null,"admission":2,"rotation":"unknown","health":"unhealthy",
-                    "step":{"name":"serving"},"identity":{"nonce":"n","boot":"b"}}"#,
-            ),
+        let unknown = report("null", 2);
+        let records = [
+            ("windows/cellar", Some(window.as_str())),
+            ("inventory/cellar/n1", Some(ADMITTED)),
+            ("reports/cellar/n1", Some(unknown.as_str())),
         ];
-        let mut seen = Seen::default();
-        for (number, (key, text)) in (1..).zip(writes) {
-            let path = format!("/tidegate/{key}");
-            let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
-            let value = Value::decode(&key, text.as_bytes()).unwrap();
-            let put = Some(Put { value, created: number, lease: 0 });
-            seen.take_in(&Revision { number, writes: vec![Written { key, put, gone: false }] });
-        }
-        storage(&seen, &"cellar".parse().unwrap()).map(ServiceVersion::get)
+        promised_after(&records, 3)
     }
 
     #[test]
@@ -115,5 +133,18 @@ mod tests {
         assert_eq!(promised("u1", two, highest), Some(2), "its service shares the schema of u1");
         assert_eq!(promised("compute-releases", two, highest), None, "it is only watched");
         assert_eq!(promised("u1", lowest, highest), None, "every version is admitted");
+    }
+
+    #[test]
+    fn what_runs_counts_until_a_coordinator_had_to_see_a_change() {
+        let (key, says, withheld) = ("reports/cellar/n1", report("3", 1), report("null", 1));
+        for falls in [Some(withheld.as_str()), None] {
+            let admission = ("inventory/cellar/n1", Some(ADMITTED));
+            let mut records = vec![admission, (key, Some(says.as_str())), (key, falls)];
+            assert_eq!(promised_after(&records, 2), Some(3), "it may have been seen before: {falls:?}");
+            assert_eq!(promised_after(&records, 3), None, "a coordinator has seen the change: {falls:?}");
+            records.push(admission);
+            assert_eq!(promised_after(&records, 2), None, "an admission is compared: {falls:?}");
+        }
     }
 }

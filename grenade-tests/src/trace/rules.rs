@@ -43,7 +43,7 @@ pub(super) struct Judge<'a> {
     pub(super) after: &'a Seen,
     agents: Agents<'a>,
     /// The last revision that a coordinator had seen for certain when it wrote this one.
-    known: i64,
+    pub(super) known: i64,
     broken: Vec<Broken>,
 }
 

@@ -37,12 +37,16 @@ fn is_hidden(report: &Report) -> bool {
 pub(super) struct Seen {
     pub(super) instances: BTreeMap<(ServiceName, NodeId), Instance>,
     pub(super) windows: BTreeMap<ServiceName, At<Window>>,
+    /// Each window that was set, by the revision that set it.
+    windows_set: BTreeMap<(ServiceName, i64), Window>,
     pub(super) upgrades: BTreeMap<UpgradeId, Upgrade>,
     /// The revision that wrote each of them last.
     pub(super) upgrade_written: BTreeMap<UpgradeId, i64>,
     pub(super) active: BTreeMap<ServiceName, UpgradeId>,
     pub(super) certificates: BTreeMap<UpgradeId, BTreeMap<u32, CertificatePage>>,
     pub(super) streams: BTreeMap<StreamName, Stream>,
+    /// The revision that wrote each of them last.
+    pub(super) stream_written: BTreeMap<StreamName, i64>,
     pub(super) releases: BTreeMap<StreamName, BTreeMap<ReleaseRevision, ComputeRelease>>,
     pub(super) needs: BTreeMap<ServiceName, Need>,
     /// Verdicts of gate jobs.
@@ -56,15 +60,19 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn take_in(&mut self, revision: &Revision) {
         for written in &revision.writes {
-            let before = self.about(&written.key).map(|instance| (instance.is_out(), instance.serves_at()));
+            let before = self.about(&written.key).map(|instance| {
+                let (is_out, serves_at) = (instance.is_out(), instance.serves_at());
+                (is_out, serves_at, instance.says())
+            });
             match &written.put {
                 Some(put) => self.put(&written.key, put, revision.number),
                 None => self.remove(written, revision.number),
             }
             if let Some(instance) = self.about(&written.key) {
-                let (was_out, served) = before.unwrap_or_default();
+                let (was_out, served, said) = before.unwrap_or_default();
                 let was_in_service = served.is_some();
                 instance.note_out(was_out, was_in_service, written, revision.number);
+                instance.note_said(said, written, revision.number);
                 if let Some(version) = served
                     && instance.serves_at() != served
                 {
@@ -118,6 +126,7 @@ impl Seen {
             }
             (Key::Decommission(service, node), _) => self.instance(service, node).decommissioned = true,
             (Key::Window(service), Value::Window(window)) => {
+                self.windows_set.insert((service.clone(), revision), window.body.clone());
                 self.windows.insert(service.clone(), At { revision, body: window.body });
             }
             (Key::Upgrade(id), Value::Upgrade(upgrade)) => {
@@ -132,6 +141,7 @@ impl Seen {
             }
             (Key::Stream(name), Value::Stream(stream)) => {
                 self.streams.insert(name.clone(), stream.body);
+                self.stream_written.insert(name.clone(), revision);
             }
             (Key::Release(stream, number), Value::Release(release)) => {
                 self.releases.entry(stream.clone()).or_default().insert(*number, release.body);
@@ -192,8 +202,9 @@ impl Seen {
         let known = self.instances.get(&(service.clone(), node.clone()));
         let was_refused = known.is_some_and(|instance| instance.is_refused);
         let is_outside = |version| {
-            let window = self.windows.get(service);
-            window.is_some_and(|at| at.revision == report.window.0 && !at.body.admits(version))
+            // Another one may have been set since its agent read it.
+            let window = self.windows_set.get(&(service.clone(), report.window.0));
+            window.is_some_and(|window| !window.admits(version))
         };
         let is_followed = self.windows.get(service).is_some_and(|window| follows_needs(&window.body));
         (is_hidden(report) || is_followed) && (was_refused || report.version.is_some_and(is_outside))

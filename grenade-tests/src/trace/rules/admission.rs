@@ -159,6 +159,16 @@ mod tests {
     }
 
     #[test]
+    fn refusal_by_a_window_that_was_set_again_since_counts() {
+        let reports =
+            |rotation, window| silent_and_then(&[floor(2), floor(2), report("1", rotation, window)]);
+        assert!(!broke_rule_3(&reports("leaving", 5)), "its agent has not read the last one yet");
+        assert!(broke_rule_3(&reports("in", 5)), "it is in rotation below the floor, unadmitted");
+        assert!(broke_rule_3(&reports("leaving", 1)), "that window does not refuse it");
+        assert!(broke_rule_3(&reports("leaving", 4)), "there is no such window");
+    }
+
+    #[test]
     fn instance_below_a_followed_floor_may_stay_in_rotation() {
         let max = ServiceVersion::MAX.get();
         let window = format!(r#"{{"schema":1,"floor":2,"ceiling":{max},"set_by":"{BY_RELEASES}"}}"#);

@@ -15,6 +15,8 @@ impl Judge<'_> {
         self.holds(1, Digest::of(text.as_bytes()) == *certificate, || {
             format!("the certificate of {id} is not what contract was entered with")
         });
+        // This commit compares the upgrade's record, each admission and the window, and no report that was there before.
+        let planned_on = self.before.upgrade_written.get(id).map_or(self.known, |at| self.known.max(*at));
         let shared = upgrade.spec.schema.iter().flat_map(|schema| &schema.shared_with);
         for (service, needs) in std::iter::once((&upgrade.spec.service, &upgrade.spec.to)).chain(shared) {
             // Entering contract writes the window again, with what is contracted from now on: the floor is the former one.
@@ -26,7 +28,9 @@ impl Judge<'_> {
             let behind: Vec<String> = self
                 .after
                 .fleet(service)
-                .filter(|(_, instance)| !is_beyond(instance, *needs, at))
+                .filter(|(_, instance)| {
+                    !is_beyond(instance, *needs, at) && !instance.stood_at(*needs, at, planned_on)
+                })
                 .map(|(node, _)| format!("{service}/{node}"))
                 .collect();
             self.holds(1, behind.is_empty(), || {
@@ -50,4 +54,59 @@ fn is_beyond(instance: &Instance, version: ServiceVersion, window: i64) -> bool 
         // What ended since it was read for the certificate has no version now, and needs an admission to come back.
         && report.version.is_none_or(|running| running >= version)
         && report.window.0 == window
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::seen::Seen;
+    use crate::trace::{Put, Revision, Written};
+    use tidegate_proto::{Prefix, Value};
+
+    const ADMITTED: (&str, &str) =
+        ("inventory/pantry/n1", r#"{"schema":1,"version":2,"identity":{"nonce":"n","boot":"b"},"at":1}"#);
+
+    /// What an instance reports that was admitted in revision 1.
+    fn says(version: u32, window: i64) -> String {
+        format!(
+            r#"{{"schema":1,"version":{version},"admission":1,"rotation":"in","health":"healthy",
+                "step":{{"name":"serving"}},"window":{window},"identity":{{"nonce":"n","boot":"b"}}}}"#
+        )
+    }
+
+    /// Whether an instance has, or had until later than `known`, acknowledged the window of revision 9 at version 2, after these
+    /// records in the revisions 1, 2, and so on.
+    fn acknowledged(records: &[(&str, &str)], known: i64) -> bool {
+        let mut seen = Seen::default();
+        for (number, (key, text)) in (1..).zip(records) {
+            let path = format!("/tidegate/{key}");
+            let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
+            let put =
+                Some(Put { value: Value::decode(&key, text.as_bytes()).unwrap(), created: number, lease: 0 });
+            seen.take_in(&Revision { number, writes: vec![Written { key, put, gone: false }] });
+        }
+        let version = ServiceVersion::new(2).unwrap();
+        let of =
+            |instance: &Instance| is_beyond(instance, version, 9) || instance.stood_at(version, 9, known);
+        seen.instances.values().all(of)
+    }
+
+    #[test]
+    fn acknowledged_window_counts_until_a_change_had_to_be_seen() {
+        let [good, below, other] = [says(2, 9), says(1, 9), says(2, 8)];
+        let report = |text| ("reports/pantry/n1", text);
+        for falls in [&below, &other] {
+            let mut records = vec![ADMITTED, report(good.as_str()), report(falls.as_str())];
+            assert!(acknowledged(&records, 2), "a coordinator may not have seen revision 3: {falls}");
+            assert!(!acknowledged(&records, 3), "it has seen revision 3: {falls}");
+            records.push(ADMITTED);
+            assert!(!acknowledged(&records, 2), "an admission is compared: {falls}");
+        }
+        let twice = [ADMITTED, report(good.as_str()), report(below.as_str()), report(other.as_str())];
+        assert!(acknowledged(&twice, 2), "the second change may not have been seen either");
+        assert!(
+            !acknowledged(&[ADMITTED, report(below.as_str())], 0),
+            "it never acknowledged it at that version"
+        );
+    }
 }
