@@ -5,6 +5,7 @@ use crate::simulate::scenario::UpgradePlan;
 use crate::simulate::silence::Counted;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::record::window::{BY_OPERATOR, Window};
 
 /// What the spec of an upgrade allows.
@@ -84,6 +85,19 @@ impl ServiceFacts {
     pub(in crate::simulate) fn begins(&mut self, plan: &UpgradePlan) {
         self.is_bound_by(plan);
         self.upgrading = true;
+    }
+
+    /// An upgrade of its schema enters a phase, and makes a form that it uses from this version on; `counted` is what counts then.
+    /// The rollback from preflight, which ends as failed, undoes what that upgrade expanded before its store was restored.
+    pub(in crate::simulate) fn schema_goes_to(&mut self, phase: PhaseName, needs: u32, counted: Counted) {
+        match phase {
+            PhaseName::RollingBack => self.undoing = Some((needs, false)),
+            PhaseName::RolledBack | PhaseName::Failed => {
+                self.undoing = Some((needs, true));
+                self.undone = Some((needs, counted));
+            }
+            _ => self.undoing = None,
+        }
     }
 
     /// A window is committed.
