@@ -238,6 +238,22 @@ mod tests {
         }
     }
 
+    /// People start the upgrade again while the agent of that instance is still cut off.
+    #[test]
+    fn undone_form_is_missing_until_it_is_made_again() {
+        let is_late = |again: &[Phase]| {
+            let phases = [&rolled_back(PhaseName::Roll)[..], again].concat();
+            after(&phases).is_late(AT, 2, 60_000)
+        };
+        let again = [Phase::Preflight, Phase::Stage, Phase::Expand];
+        assert!((0..=again.len()).all(|reached| is_late(&again[..reached])));
+        for made in [Phase::Migrate, Phase::Roll { wave: 0 }] {
+            let again = [&again[..], &[made]].concat();
+            assert!(!is_late(&again), "{again:?}");
+        }
+        assert!(!after(&again).is_late(AT, 2, 60_000), "nothing was undone");
+    }
+
     #[test]
     fn rollback_need_not_move_what_was_put_back_below_it() {
         let judged = |put_back: bool, version: u32| {
