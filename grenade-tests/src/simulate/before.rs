@@ -10,9 +10,18 @@ use tidegate_proto::ServiceVersion;
 /// A look at a database that is not older holds for the commit that ends a rollback, in milliseconds.
 const LOOK: u64 = 2_000;
 
+/// The same where a fault disturbs coordinators: that commit, and those of the same turn before it, may arrive late.
+const LATE_LOOK: u64 = 6_000;
+
 /// Whether what is there now was there when a coordinator looked last before an upgrade ended.
-fn was_seen(database: &Database, ended: u64) -> bool {
-    !database.is_away() && database.replaced_at.is_none_or(|at| at + LOOK < ended)
+fn was_seen(database: &Database, ended: u64, is_disturbed: bool) -> bool {
+    !database.is_away() && came_before_look(database.replaced_at, ended, is_disturbed)
+}
+
+/// Whether a database that took its place at this time, if it took any, was there for the look on which an upgrade ended.
+fn came_before_look(replaced_at: Option<u64>, ended: u64, is_disturbed: bool) -> bool {
+    let holds = if is_disturbed { LATE_LOOK } else { LOOK };
+    replaced_at.is_none_or(|at| at + holds < ended)
 }
 
 /// When an upgrade ended, in milliseconds from the beginning.
@@ -40,7 +49,7 @@ fn is_comparable(world: &World, current: &Current, over: &str, schema: usize) ->
     let stays = returns
         || state.slots.iter().any(|(at, slot)| used(at, slot))
         || others.iter().any(|other| state.facts.services[*other].upgrading);
-    was_seen(&world.databases[schema], ended) && !stays
+    was_seen(&world.databases[schema], ended, state.facts.is_disturbed_since(ended)) && !stays
 }
 
 /// Whether the store said of one of these services, when an upgrade ended, that it uses the new form, or that what it is
@@ -125,12 +134,29 @@ pub(super) async fn all_filled(world: &mut World, current: &Current) {
     let (to, now) = (plan.from + 1, world.testbed.now());
     let Some(schema) = world.scenario.owned_schema(plan.service) else { return };
     let ended = ended_at(world, current);
+    let is_disturbed = world.testbed.state().facts.is_disturbed_since(ended);
     let database = &mut world.databases[schema];
-    if database.older || !was_seen(database, ended) {
+    if database.older || !was_seen(database, ended, is_disturbed) {
         return;
     }
     if let Err(wrong) = database.is_filled(to).await {
         let text = format!("{} is completed: {}", current.id, wrong.0);
         world.testbed.state().facts.breach(now, 1, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The look found nothing to undo on an older copy, and the newer database came back while the commit was under way.
+    #[test]
+    fn database_back_while_its_end_is_committed_late_is_unseen() {
+        let ended = 60_000;
+        assert!(came_before_look(None, ended, true), "none took the place of another");
+        for (is_disturbed, holds) in [(false, LOOK), (true, LATE_LOOK)] {
+            assert!(!came_before_look(Some(ended - holds), ended, is_disturbed), "{holds} ms before");
+            assert!(came_before_look(Some(ended - holds - 1), ended, is_disturbed), "a look has shown it");
+        }
     }
 }

@@ -26,11 +26,7 @@ pub(super) fn judge(
     let own = names.service(upgrade.spec.service.as_str());
     if upgrade.schema.is_some() {
         for (service, needs) in bound(upgrade, names) {
-            facts.services[service].undoing = match phase {
-                PhaseName::RollingBack => Some((needs, false)),
-                PhaseName::RolledBack => Some((needs, true)),
-                _ => None,
-            };
+            facts.services[service].schema_goes_to(phase, needs, facts.silent.counted());
         }
     }
     let gated = match phase {
@@ -61,11 +57,6 @@ pub(super) fn judge(
             all_serve(facts, slots, names, (own, upgrade.spec.to.get()), (12, now));
         }
         (PhaseName::RolledBack, Some(own)) => {
-            if upgrade.schema.is_some() {
-                for (service, needs) in bound(upgrade, names) {
-                    facts.services[service].undone = Some((needs, facts.silent.counted()));
-                }
-            }
             all_serve(facts, slots, names, (own, upgrade.spec.from.get()), (10, now));
         }
         _ => {}
@@ -174,9 +165,12 @@ const LOOK_HOLDS: u64 = 60_000;
 
 #[cfg(test)]
 mod tests {
+    use super::super::judge::ServiceFacts;
     use super::super::slot::{Behaviour, Running};
     use super::*;
     use crate::simulate::misled::SETTLED;
+    use serde_json::json;
+    use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 
     const AT: At = (0, 0);
 
@@ -197,6 +191,67 @@ mod tests {
         let slots = BTreeMap::from([(AT, slot)]);
         none_flaps(&mut facts, &slots, &names(), (0, "pantry-2", ms), 90_000);
         facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    /// What the judge knows once the upgrade of the pantry's schema to version 2 has entered these phases.
+    fn after(phases: &[Phase]) -> Facts {
+        let digest = "0".repeat(64);
+        let spec = json!({
+            "service": "pantry", "from": 1, "to": 2, "release": {"tag": "pantry-2", "sha256": digest},
+            "schema": {"database": {"from_env": "DB"}, "migrations": "pantry"},
+        });
+        let schema = json!({
+            "id": "s1", "migrations": digest, "order": "before-roll", "old_reads_migrated": true,
+        });
+        let mut facts = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
+        for phase in phases {
+            let upgrade = json!({
+                "spec": spec, "digest": digest, "by": "op", "at": 1, "phase": phase, "schema_change": schema,
+            });
+            let upgrade: Upgrade = serde_json::from_value(upgrade).unwrap();
+            judge(&mut facts, &BTreeMap::new(), &names(), &upgrade, 60_000);
+        }
+        facts
+    }
+
+    /// The phases of a rollback that begins in this one.
+    fn rolled_back(from: PhaseName) -> [Phase; 2] {
+        let because = || "a person asked".to_owned();
+        let over = match from {
+            PhaseName::Preflight => Phase::Failed { because: because() },
+            _ => Phase::RolledBack { because: because() },
+        };
+        [Phase::RollingBack { from, step: RollbackStep::Undo, because: because() }, over]
+    }
+
+    /// The store was restored to preflight after the upgrade had expanded the schema. An instance of version 2 that no store has
+    /// admitted is in rotation, or another one comes in later.
+    #[test]
+    fn undo_from_preflight_is_judged_as_that_of_a_rollback() {
+        for from in [PhaseName::Preflight, PhaseName::Roll] {
+            let mut facts = after(&rolled_back(from));
+            assert!(facts.is_late(AT, 2, 60_000) && !facts.is_late(AT, 1, 60_000), "from {from}");
+            facts.silent.admitted(AT, 60_000);
+            assert!(!facts.is_late(AT, 2, 60_000), "it has not come in since the end");
+            facts.came_in(60_000, AT, (2, None), "pantry/n00");
+            assert!(facts.is_late(AT, 2, 60_000), "from {from}");
+        }
+    }
+
+    /// People start the upgrade again while the agent of that instance is still cut off.
+    #[test]
+    fn undone_form_is_missing_until_it_is_made_again() {
+        let is_late = |again: &[Phase]| {
+            let phases = [&rolled_back(PhaseName::Roll)[..], again].concat();
+            after(&phases).is_late(AT, 2, 60_000)
+        };
+        let again = [Phase::Preflight, Phase::Stage, Phase::Expand];
+        assert!((0..=again.len()).all(|reached| is_late(&again[..reached])));
+        for made in [Phase::Migrate, Phase::Roll { wave: 0 }] {
+            let again = [&again[..], &[made]].concat();
+            assert!(!is_late(&again), "{again:?}");
+        }
+        assert!(!after(&again).is_late(AT, 2, 60_000), "nothing was undone");
     }
 
     #[test]

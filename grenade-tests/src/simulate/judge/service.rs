@@ -5,6 +5,7 @@ use crate::simulate::scenario::UpgradePlan;
 use crate::simulate::silence::Counted;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::record::window::{BY_OPERATOR, Window};
 
 /// What the spec of an upgrade allows.
@@ -68,7 +69,8 @@ pub(in crate::simulate) struct ServiceFacts {
     /// The lowest version that uses the form which the last rollback of an upgrade of its schema undid, and what counted when
     /// that ended.
     pub undone: Option<(u32, Counted)>,
-    /// The same version from when a rollback begins until an upgrade of its schema goes on, and whether the rollback has ended.
+    /// The same version from when a rollback begins until an upgrade of its schema has made a form, and whether the rollback has
+    /// ended.
     pub undoing: Option<(u32, bool)>,
     /// Drains that break rule 1 if the database still lacked the form, each with its time and what to say of it.
     pub drained_on_lack: Vec<(u64, String)>,
@@ -84,6 +86,21 @@ impl ServiceFacts {
     pub(in crate::simulate) fn begins(&mut self, plan: &UpgradePlan) {
         self.is_bound_by(plan);
         self.upgrading = true;
+    }
+
+    /// An upgrade of its schema enters a phase, and makes a form that it uses from this version on; `counted` is what counts then.
+    /// The rollback from preflight, which ends as failed, undoes what that upgrade expanded before its store was restored.
+    pub(in crate::simulate) fn schema_goes_to(&mut self, phase: PhaseName, needs: u32, counted: Counted) {
+        match phase {
+            PhaseName::RollingBack => self.undoing = Some((needs, false)),
+            PhaseName::RolledBack | PhaseName::Failed => {
+                self.undoing = Some((needs, true));
+                self.undone = Some((needs, counted));
+            }
+            // The form is missing until it is made again.
+            PhaseName::Preflight | PhaseName::Stage | PhaseName::Expand => {}
+            _ => self.undoing = None,
+        }
     }
 
     /// A window is committed.
