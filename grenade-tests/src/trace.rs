@@ -52,6 +52,8 @@ pub struct Trace {
     pub seen_at: BTreeMap<i64, u64>,
     /// When a leader was stopped and when it went on, in milliseconds, one after the other: it led all that time.
     pub stops: Vec<(u64, u64)>,
+    /// Of a copy that took the place of another store: the revision at which it was made, and when it did, in milliseconds.
+    pub copied: Option<(i64, u64)>,
 }
 
 /// How much later than the auditor a coordinator that is not stopped may see a revision, in milliseconds.
@@ -206,13 +208,26 @@ impl Trace {
     /// stopped: that time does not count.
     fn known_at(&self, number: i64) -> i64 {
         let Some(now) = self.seen_at.get(&number) else { return number - 1 };
-        let before = self.stops.iter().rev().filter(|(_, ended)| ended <= now);
-        let late = before.fold(LATE, |late, (began, ended)| match ended + late > *now {
-            true => late + (ended - began),
-            false => late,
-        });
+        let late = self.late_at(*now);
         let known = |(_, at): &(&i64, &u64)| *at + late <= *now;
         self.seen_at.range(..number).rev().find(known).map_or(0, |(number, _)| *number)
+    }
+
+    /// How much later than the auditor a coordinator may see what there is now, in milliseconds.
+    fn late_at(&self, now: u64) -> u64 {
+        let before = self.stops.iter().rev().filter(|(_, ended)| *ended <= now);
+        before.fold(LATE, |late, (began, ended)| match ended + late > now {
+            true => late + (ended - began),
+            false => late,
+        })
+    }
+
+    /// Whether a revision of a copy may have been planned on the store that was there before: its leader led that one, too, and
+    /// did not have to know of the copy yet. Its request may have been under way.
+    fn is_of_former_view(&self, number: i64, before: &seen::Seen) -> bool {
+        let (Some((made, at)), Some(now)) = (self.copied, self.seen_at.get(&number)) else { return false };
+        let led_before = before.leader.as_ref().is_some_and(|leader| leader.revision <= made);
+        number > made && led_before && *now < at + self.late_at(*now)
     }
 
     /// Every breach of a rule; none in a history that is good.
@@ -228,7 +243,10 @@ impl Trace {
         for revision in &self.revisions {
             after.take_in(revision);
             if !self.by_hand.contains(&revision.number) {
-                let known = self.known_at(revision.number);
+                let known = rules::Known {
+                    last: self.known_at(revision.number),
+                    of_former_view: self.is_of_former_view(revision.number, &before),
+                };
                 broken.extend(rules::judge(agents, &before, revision, &after, known));
             }
             before.take_in(revision);

@@ -57,6 +57,7 @@ impl Auditor {
         let found = copy.client().await?.get(prefix.all(), Some(all)).await?;
         let made = found.header().map_or(0, etcd_client::ResponseHeader::revision);
         trace.go_back_to(made);
+        trace.copied = Some((made, testbed.now()));
         // As they are in the copy: what could not be read when it was made is unreadable again, and nothing else is.
         trace.spoilt = unreadable(&prefix, found.kvs().iter().map(|kv| (kv.key(), kv.value())));
         let ordered_before = {

@@ -44,7 +44,19 @@ pub(super) struct Judge<'a> {
     agents: Agents<'a>,
     /// The last revision that a coordinator had seen for certain when it wrote this one.
     pub(super) known: i64,
+    /// It may have been planned on the store whose place this copy took: what reports and admissions of the copy say was not
+    /// known.
+    pub(super) of_former_view: bool,
     broken: Vec<Broken>,
+}
+
+/// What a coordinator knew when it wrote a revision.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    /// The last revision that it had seen for certain.
+    pub(super) last: i64,
+    /// Whether it may have seen only the store whose place this copy took.
+    pub(super) of_former_view: bool,
 }
 
 /// What is known of agents beside the history.
@@ -64,9 +76,10 @@ pub(super) fn judge(
     before: &Seen,
     revision: &Revision,
     after: &Seen,
-    known: i64,
+    known: Known,
 ) -> Vec<Broken> {
-    let mut judge = Judge { before, revision, after, agents, known, broken: Vec::new() };
+    let Known { last: known, of_former_view } = known;
+    let mut judge = Judge { before, revision, after, agents, known, of_former_view, broken: Vec::new() };
     judge.only_a_leader_writes();
     judge.nothing_is_forgotten();
     judge.admitted_within_the_window();

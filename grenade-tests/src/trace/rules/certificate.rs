@@ -33,7 +33,7 @@ impl Judge<'_> {
                 })
                 .map(|(node, _)| format!("{service}/{node}"))
                 .collect();
-            self.holds(1, behind.is_empty(), || {
+            self.holds(1, behind.is_empty() || self.of_former_view, || {
                 format!(
                     "{id} entered contract, and {} did not acknowledge the floor at {needs}",
                     behind.join(", ")

@@ -84,6 +84,9 @@ impl Judge<'_> {
     }
 
     fn all_serve(&mut self, rule: u8, id: &UpgradeId, upgrade: &Upgrade, version: ServiceVersion) {
+        if self.of_former_view {
+            return;
+        }
         // No coordinator had to know yet of an agent that was started again a moment ago, nor of an instance that served
         // at the version until then, or that joined since. This commit compares the upgrade's record: what was written up
         // to its last write was seen.
