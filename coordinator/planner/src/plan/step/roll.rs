@@ -57,8 +57,8 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         may_begin: &may_begin,
         has_failed: &has_failed,
         overdue: false,
-        // Each wave looks before it begins.
-        needs_look: false,
+        // A drain may outlast the look before it, and another leader has made none.
+        needs_look: shown == Shown::Unknown,
     };
     let under_way = move_instances(draft, &around, service.each_standing(Standing::Ready, wave));
     if draft.has_commits() {
