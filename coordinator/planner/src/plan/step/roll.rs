@@ -31,7 +31,10 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let last = failures::last_wave(upgrade);
     let exceptions = draft.exceptions();
     let in_doubt = faults::is_any_in_doubt(draft, service);
-    let shown = schema::shows(draft);
+    let shown = match schema::shows(draft) {
+        Shown::Yes if !shared::sees_form(draft) => Shown::Unknown,
+        shown => shown,
+    };
     let because = match shown {
         Shown::Lost => Some("the database no longer shows what the new version needs"),
         _ if shared::lacks_form(draft) => Some("the form that the new version uses is missing"),
