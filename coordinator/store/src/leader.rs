@@ -46,7 +46,7 @@ impl Leadership {
         let own = loss::Own { term: term.clone(), created: create_revision };
         spawn(loss::watch_for_loss(own, lease.watch(), seen, watching, lost.clone()));
         Self {
-            writes: Fenced::by(store, term.clone(), create_revision),
+            writes: Fenced::by(store, term.clone(), create_revision, lost.clone()),
             create_revision,
             term,
             _end: lost.clone().drop_guard(),

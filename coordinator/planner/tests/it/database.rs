@@ -148,20 +148,25 @@ fn the_database_is_looked_at_again_after_a_resume() {
     assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1);
 }
 
+/// The look before its drain holds no longer, or another leader knows nothing of the database: either looks before the stop.
 #[test]
 fn an_older_copy_recalls_what_is_drained_and_not_stopped() {
-    let mut world = started(json!({}), MigrateOrder::BeforeRoll);
-    world.until("one is drained", |world| {
-        world.store.fleet().service(&crate::sim::service()).unwrap().instances().any(|i| i.is_drained())
-    });
-    world.database = Database::default();
-    // Another leader knows nothing of the database, and looks.
-    world.elect(2);
-    world.facts = None;
-    world.work(SchemaJob::Look);
-    let last = world.run();
-    assert_eq!(last.waiting[&upgrade_id()], [lost("expand")]);
-    assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3));
+    for is_elected in [false, true] {
+        let mut world = started(json!({}), MigrateOrder::BeforeRoll);
+        world.until("one is drained", |world| {
+            world.store.fleet().service(&crate::sim::service()).unwrap().instances().any(|i| i.is_drained())
+        });
+        world.database = Database::default();
+        if is_elected {
+            world.elect(2);
+            world.facts = None;
+        } else {
+            world.leading_ms += 60_000;
+        }
+        let last = world.run();
+        assert_eq!(last.waiting[&upgrade_id()], [lost("expand")]);
+        assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3));
+    }
 }
 
 #[test]

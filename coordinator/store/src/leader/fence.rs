@@ -5,21 +5,24 @@
 use crate::commit::{CommitError, Committed};
 use crate::store::Store;
 use tidegate_proto::{Commit, Key, Precondition, Revision, TermId, mutant};
+use tokio_util::sync::CancellationToken;
 
 /// The writes of one leadership. A coordinator has no other.
 #[derive(Clone)]
 pub struct Fenced {
     store: Store,
     fence: Commit,
+    lost: CancellationToken,
 }
 
 impl Fenced {
-    /// The writes of the leadership of this term, whose key and record were created at this revision.
-    pub(super) fn by(store: Store, term: TermId, created: Revision) -> Self {
+    /// The writes of the leadership of this term, whose key and record were created at this revision. `lost` is cancelled
+    /// once a commit is refused by the fence.
+    pub(super) fn by(store: Store, term: TermId, created: Revision, lost: CancellationToken) -> Self {
         let fence = Commit::new()
             .when(Precondition::CreatedAt(Key::Leader, created))
             .when(Precondition::CreatedAt(Key::Term(term), created));
-        Self { store, fence }
+        Self { store, fence, lost }
     }
 
     /// Carries out a commit on the condition that this leadership lasts: all of it, or nothing.
@@ -30,6 +33,13 @@ impl Fenced {
         if mutant::is("fence-is-left-out") {
             return self.store.commit(commit).await;
         }
-        self.store.commit(&commit.clone().with(self.fence.clone())).await
+        let done = self.store.commit(&commit.clone().with(self.fence.clone())).await;
+        // No later write would succeed. The watch for the loss sees the leader's key alone, which may still be there.
+        if let Err(CommitError::Conflict { broken, .. }) = &done
+            && broken.iter().any(|refusing| self.fence.when.contains(refusing))
+        {
+            self.lost.cancel();
+        }
+        done
     }
 }

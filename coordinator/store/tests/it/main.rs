@@ -38,6 +38,7 @@ macro_rules! run_suite {
             leading: a_lease_outlives_a_cut_connection,
             leading: second_candidate_leads_when_first_is_cut_off_and_fenced,
             leading: leader_without_key_knows_it_and_resigned_one_makes_room,
+            leading: leader_without_record_of_its_term_steps_down,
             leading: a_bid_that_was_carried_out_without_an_answer_is_recognised,
             leading: a_term_is_used_once,
         );

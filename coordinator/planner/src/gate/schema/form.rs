@@ -1,6 +1,7 @@
 //! The form of a shared schema that the new version of a service uses. The upgrade of another service makes it; its
 //! database may be replaced by one that lacks it, and a rollback of that upgrade may take it away.
 
+use super::later::awaits_look_of;
 use super::migrate_floors::required;
 use super::{SchemaGate, builds_on, lost_baseline, lost_job};
 use crate::fleet::{Fleet, Sample, ServiceFleet, Stored};
@@ -243,8 +244,29 @@ fn is_lost(upgrade: &Upgrade, facts: &SchemaFacts) -> bool {
     let lacks_fill = phase == PhaseName::Remove && fills_first && !facts.filled;
     let is_there = lost_baseline(upgrade, facts).is_none() && lost_job(upgrade, facts).is_none();
     let shows = facts.looked_for.is_some() && is_there && !lacks_fill;
-    let is_seen = facts.looked_for.is_some() || facts.unclaimed;
-    builds_on(phase) && is_seen && !shows
+    builds_on(phase) && was_seen(facts) && !shows
+}
+
+/// Whether the last attempt to look at a database has shown what it holds.
+fn was_seen(facts: &SchemaFacts) -> bool {
+    facts.looked_for.is_some() || facts.unclaimed
+}
+
+/// Whether the database of each active upgrade that has made the form which the new version uses was seen: until then it may
+/// lack that form. Another leader has not looked yet.
+pub(crate) fn makers_are_seen(view: &View<'_>, job: &str) -> Answer {
+    let facts_of = |id: &UpgradeId| view.moment.schemas.get(id);
+    let makers = view
+        .fleet
+        .active_upgrades()
+        .filter(|(_, other)| builds_on(other.phase.name()) && begins_to_use(view.spec(), other));
+    let mut unseen = makers.filter(|(id, _)| !facts_of(id).is_some_and(was_seen));
+    match unseen.next() {
+        Some((id, _)) if !mutant::is("form-of-others-is-not-asked") => {
+            Answer::from(awaits_look_of(id, facts_of(id), job))
+        }
+        _ => Answer::open(),
+    }
 }
 
 /// Whether the roll of another service goes by what the database of this upgrade shows.

@@ -6,6 +6,7 @@ use crate::gate::person::rollback::begins;
 use crate::gate::{Answer, Reason};
 use crate::moment::SchemaFacts;
 use crate::upgrade::{View, later_contract, unseen_of_others};
+use tidegate_proto::UpgradeId;
 
 /// Whether no database that the service uses shows such a contract.
 pub(crate) fn none_came_later(view: &View<'_>) -> Answer {
@@ -19,8 +20,13 @@ pub(crate) fn none_came_later(view: &View<'_>) -> Answer {
 /// until then it may show such a contract.
 pub(crate) fn others_are_seen(view: &View<'_>, job: &str) -> Answer {
     let Some((upgrade, facts)) = unseen_of_others(view) else { return Answer::open() };
+    Answer::from(awaits_look_of(upgrade, facts, job))
+}
+
+/// That the database of another upgrade was not seen, with what is known of it.
+pub(super) fn awaits_look_of(upgrade: &UpgradeId, facts: Option<&SchemaFacts>, job: &str) -> Reason {
     let of_upgrade = |text: &str| format!("the database of upgrade {upgrade}: {text}");
     let trouble = facts.and_then(|facts| facts.trouble.as_deref()).map(of_upgrade);
     let running = Some(of_upgrade("it is being looked at"));
-    Answer::from(runs(job, &SchemaFacts { trouble, running, ..SchemaFacts::default() }))
+    runs(job, &SchemaFacts { trouble, running, ..SchemaFacts::default() })
 }

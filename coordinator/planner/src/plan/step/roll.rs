@@ -31,7 +31,10 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let last = failures::last_wave(upgrade);
     let exceptions = draft.exceptions();
     let in_doubt = faults::is_any_in_doubt(draft, service);
-    let shown = schema::shows(draft);
+    let shown = match schema::shows(draft) {
+        Shown::Yes if !shared::sees_form(draft) => Shown::Unknown,
+        shown => shown,
+    };
     let because = match shown {
         Shown::Lost => Some("the database no longer shows what the new version needs"),
         _ if shared::lacks_form(draft) => Some("the form that the new version uses is missing"),
@@ -57,8 +60,8 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         may_begin: &may_begin,
         has_failed: &has_failed,
         overdue: false,
-        // Each wave looks before it begins.
-        needs_look: false,
+        // A drain may outlast the look before it, and another leader has made none.
+        needs_look: shown == Shown::Unknown,
     };
     let under_way = move_instances(draft, &around, service.each_standing(Standing::Ready, wave));
     if draft.has_commits() {

@@ -2,6 +2,7 @@
 //! version may be admitted, and contract could not be certified: it is given one before the schema is changed.
 
 use super::super::Draft;
+use crate::action::SchemaJob;
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
 use crate::gate::Reason;
@@ -216,6 +217,11 @@ pub(super) fn lacks_form(draft: &mut Draft<'_>) -> bool {
     let Some(missing) = form::missing(&draft.view()) else { return false };
     draft.wait(missing);
     true
+}
+
+/// Whether the databases that hold this form were seen; waits otherwise. The upgrades that have made it look at them.
+pub(super) fn sees_form(draft: &mut Draft<'_>) -> bool {
+    draft.passes(form::makers_are_seen(&draft.view(), SchemaJob::Look.word()))
 }
 
 fn push<'a>(

@@ -204,6 +204,30 @@ fn roll_waits_while_a_database_lacks_the_shared_form() {
     }
 }
 
+/// Another leader has not looked at the database of that upgrade yet, or the last look failed.
+#[test]
+fn roll_waits_until_the_database_of_its_form_is_seen() {
+    let mut world = in_the_roll();
+    other_is_in(&mut world, Phase::Roll { wave: 0 });
+    world.store.put(Key::Active(scheduler()), Active { upgrade: of_scheduler() });
+    let last = world.run();
+    let is_named = |reasons: &[Reason], why: &str| {
+        let why = format!("of upgrade of-scheduler: {why}");
+        reasons.iter().any(|reason| reason.to_string().contains(&why))
+    };
+    assert!(is_named(&last.waiting[&upgrade_id()], "it is being looked at"), "{:?}", last.waiting);
+    assert_eq!((world.versions(), world.min_seen_in_service), (vec![1; 3], 3), "nothing was drained");
+    let looked_for = Some(LookedFor::of(world.store.fleet().upgrade(&of_scheduler()).unwrap()));
+    let seen = SchemaFacts { looked_for, expanded: true, filled: true, ..SchemaFacts::default() };
+    let away = SchemaFacts { trouble: Some("connection refused".to_owned()), ..SchemaFacts::default() };
+    for (facts, is_held) in [(away, true), (seen, false)] {
+        let mut moment = world.moment();
+        moment.schemas.insert(of_scheduler(), facts);
+        let waiting = plan(world.store.fleet(), &moment).waiting;
+        assert_eq!(is_named(&waiting[&upgrade_id()], ""), is_held, "{waiting:?}");
+    }
+}
+
 /// It waits in remove, for instances or for a person, and the roll goes by its database.
 #[test]
 fn database_is_looked_at_again_for_another_roll() {

@@ -124,6 +124,22 @@ pub(crate) async fn leader_without_key_knows_it_and_resigned_one_makes_room(worl
     assert!(four.is_held() && !four.lost.is_cancelled());
 }
 
+/// A person has removed the record, and the leader's key is as it was.
+pub(crate) async fn leader_without_record_of_its_term_steps_down(world: &World) {
+    let (store, mut raw) = (world.store().await, world.raw().await);
+    let one = campaign(&store, "one").await;
+    let step = || Commit::new().put(budget_key("a"), budget(1));
+    one.writes().commit(&step()).await.unwrap();
+    raw.delete("/tidegate/terms/one", None).await.unwrap();
+    let refused = one.writes().commit(&step()).await.unwrap_err();
+    let fence = Precondition::CreatedAt(Key::Term(term("one")), one.create_revision);
+    assert!(matches!(&refused, CommitError::Conflict { broken, .. } if *broken == [fence]), "{refused:?}");
+    assert!(one.lost.is_cancelled(), "none of its writes would succeed any more");
+    one.resign().await.unwrap();
+    let two = campaign(&store, "two").await;
+    two.writes().commit(&step()).await.unwrap();
+}
+
 pub(crate) async fn a_term_is_used_once(world: &World) {
     let store = world.store().await;
     campaign(&store, "one").await.resign().await.unwrap();
