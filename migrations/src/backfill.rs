@@ -90,9 +90,6 @@ async fn walk_all(
     let mut walked = 0;
     let mut sizing = None;
     loop {
-        if cancel.is_cancelled() {
-            return Err(Error::Cancelled);
-        }
         let began = Instant::now();
         match batch(leader, step, order, entry, pace.rows(), &mut sizing).await {
             Ok(Batch { rows, cost, ended, took }) => {

@@ -94,8 +94,11 @@ impl Leader {
         }
     }
 
-    /// Opens a transaction in which the term is seen to be ours until it ends.
+    /// Opens a transaction in which the term is seen to be ours until it ends. Once the caller has cancelled, none begins.
     pub(crate) async fn begin(&mut self) -> Result<(), Error> {
+        if self.cancel.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
         self.open().await?;
         let stored = history::stored_locked(&mut self.session).await?;
         compare(&self.term, &stored.term)?;

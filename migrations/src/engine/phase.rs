@@ -170,9 +170,6 @@ impl Run<'_, '_> {
         let cancel = self.leader.cancel.clone();
         let mut ladder = Ladder::new(&cancel);
         loop {
-            if cancel.is_cancelled() {
-                return Err(Error::Cancelled);
-            }
             self.recheck().await?;
             match self.attempt(phase, migration, unit.clone()).await {
                 Ok(done) => {

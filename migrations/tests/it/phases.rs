@@ -275,17 +275,21 @@ mod story {
         let (watch, cancel) = (watcher(), patient());
         engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
         engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
-        // The second time it is asked is after the last look at the token before the first transaction.
-        let (asked, stop) = (AtomicU32::new(0), patient());
-        let stops = || {
-            if asked.fetch_add(1, Ordering::Relaxed) == 1 {
-                stop.cancel();
-            }
-            async { Ok::<(), String>(()) }.boxed()
-        };
-        let error = engine.contract(&set, &term(1), &proof(), &stops, &watch, &stop).await.unwrap_err();
-        assert!(matches!(error, Error::Cancelled), "{error}");
-        client.run("SELECT is_public FROM images").await;
+        // It is asked before the phase begins, and before its first step.
+        for (at, begun) in [(0, 0), (1, 1)] {
+            let (asked, stop) = (AtomicU32::new(0), patient());
+            let stops = || {
+                if asked.fetch_add(1, Ordering::Relaxed) == at {
+                    stop.cancel();
+                }
+                async { Ok::<(), String>(()) }.boxed()
+            };
+            let error = engine.contract(&set, &term(1), &proof(), &stops, &watch, &stop).await.unwrap_err();
+            assert!(matches!(error, Error::Cancelled), "{error}");
+            let rows = "SELECT count(*) FROM tidegate_history WHERE phase = 'contract'";
+            assert_eq!(client.number(rows).await, begun, "once it was cancelled, nothing more was written");
+            client.run("SELECT is_public FROM images").await;
+        }
         engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
         assert!(client.try_run("SELECT is_public FROM images").await.is_err());
     }
