@@ -108,6 +108,8 @@ pub(super) struct Facts {
     pub journals_lost: BTreeMap<usize, u64>,
     /// Instances that a second agent of their node admitted last: when, and as which release.
     pub admitted_beside: BTreeMap<At, (u64, Option<ReleaseTag>)>,
+    /// When a second agent of a node was last ended.
+    pub second_ended: BTreeMap<usize, u64>,
     /// Until when the agent of a node was last stopped, and looked at nothing; it still is where that is `u64::MAX`.
     pub agents_stalled: BTreeMap<usize, u64>,
     /// Until when the agent of a node last did not run or was cut off from the store; `u64::MAX` where that goes on.
@@ -305,13 +307,10 @@ impl Facts {
         // What an agent carries out was allowed or not when it was ordered.
         let least = self.ordered_under.get(&at).map_or(service.min_in_service, |by| by.min_in_service);
         if left < least {
-            self.breach(
-                now,
-                4,
-                format!(
-                    "{name} was taken out of rotation: {by_order} are out by order and {by_itself} by themselves, {left} are left of {least} that must stay"
-                ),
+            let text = format!(
+                "{name} was taken out of rotation: {by_order} are out by order and {by_itself} by themselves, {left} are left of {least} that must stay"
             );
+            self.breach(now, 4, text);
         }
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Steady {
     since: Option<Instant>,
     dip: Option<Instant>,
     last_dip: Option<Instant>,
+    /// When the last look ended.
+    looked_at: Option<Instant>,
 }
 
 impl Steady {
@@ -35,6 +37,20 @@ impl Steady {
         if good {
             self.since.get_or_insert(now);
         }
+    }
+
+    /// A look begins. Where something else, such as a slow store or disk, kept the agent from looking for longer than a dip
+    /// lasts, and than two of its pauses of `pause`, it begins from nothing: a break may not have been seen.
+    pub(crate) fn begins_look(&mut self, now: Instant, pause: Duration) {
+        let away = self.looked_at.map(|at| now.saturating_duration_since(at));
+        if away.is_some_and(|away| away > DIP.max(pause * 2)) {
+            self.forget();
+        }
+    }
+
+    /// A look has ended.
+    pub(crate) fn ends_look(&mut self, now: Instant) {
+        self.looked_at = Some(now);
     }
 
     /// It begins from nothing.
@@ -70,6 +86,23 @@ mod tests {
         assert_eq!(after(&[&good[..], &[false; 5], &good].concat()), Some(900), "0.5 s");
         assert_eq!(after(&[&good[..], &[false; 50], &good].concat()), Some(900));
         assert_eq!(after(&[&good[..], &[false]].concat()), None, "it is not good now");
+    }
+
+    #[test]
+    fn time_in_which_a_break_may_be_missed_is_not_counted() {
+        let after_a_pause = |away: u64, pause: u64| {
+            let (mut steady, begun) = (Steady::default(), Instant::now());
+            steady.take_in(true, begun);
+            steady.ends_look(begun);
+            let now = begun + Duration::from_millis(away);
+            steady.begins_look(now, Duration::from_millis(pause));
+            steady.take_in(true, now);
+            steady.lasts(now).map(|time| time.as_millis())
+        };
+        assert_eq!(after_a_pause(500, 100), Some(500));
+        assert_eq!(after_a_pause(501, 100), Some(0), "a break may have come and gone");
+        assert_eq!(after_a_pause(1_000, 500), Some(1_000), "it looks as often as it is configured to");
+        assert_eq!(after_a_pause(1_001, 500), Some(0));
     }
 
     #[test]

@@ -57,7 +57,8 @@ pub(crate) struct Timers {
     good_since: Option<Instant>,
     gap: Option<Gap>,
     healthy_since: Option<Instant>,
-    steady: Steady,
+    /// For how long it has been well without a break.
+    pub steady: Steady,
     deregistered_since: Option<Instant>,
     idle: bool,
     balancers_up: Option<bool>,

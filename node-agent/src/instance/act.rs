@@ -223,6 +223,7 @@ mod tests {
     use super::*;
     use crate::config::{example, parse};
     use crate::directive::tests::story::{Story, version};
+    use crate::directive::timers::Timers;
     use crate::journal::Journal;
     use crate::link::Link;
     use crate::machine::Machine;
@@ -321,6 +322,22 @@ mod tests {
             assert_eq!((*unexposed, *shown_unjudged), (true, false), "it was not shown");
             cancel.cancel();
         });
+    }
+
+    /// A store that answers an admission late keeps it from looking.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn time_without_a_look_is_not_counted_as_healthy() {
+        let (room, cancel) = (tempfile::tempdir().unwrap(), CancellationToken::new());
+        let (mut instance, _link) = opened(room.path(), &cancel).await;
+        instance.timers = Timers::new(Instant::now(), false);
+        for _ in 0..2 {
+            let now = Instant::now();
+            instance.observer.keep(Seen { now, ..Story::serving().seen });
+            instance.look().await.unwrap();
+            assert_eq!(instance.timers.steady.lasts(now), Some(Duration::ZERO));
+            tokio::time::sleep(Duration::from_millis(700)).await;
+        }
+        cancel.cancel();
     }
 
     /// The store grants no lease, as an etcd whose space is used up: its watch goes on.

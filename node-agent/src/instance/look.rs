@@ -31,7 +31,10 @@ impl Instance {
     pub(super) async fn look(&mut self) -> Result<Seen, Fatal> {
         self.writer.write_before_look(&self.journal).await?;
         let store = self.look_at_the_store().await?;
-        let look = self.observer.look(&self.journal.phase, Instant::now()).await;
+        let now = Instant::now();
+        self.timers.steady.begins_look(now, self.service.fast_interval);
+        let look = self.observer.look(&self.journal.phase, now).await;
+        self.timers.steady.ends_look(Instant::now());
         self.store.link.hangs(&self.service.name, look.hangs(&self.journal));
         let mut seen = Seen {
             store,

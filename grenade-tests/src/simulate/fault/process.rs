@@ -97,6 +97,8 @@ pub(super) fn start_second_agent(world: &mut World, node: usize) -> Vec<Undo> {
 
 pub(super) fn end_second_agent(world: &mut World, node: usize) {
     world.impostors[node].take().into_iter().for_each(Agent::kill);
+    let now = world.testbed.now();
+    world.testbed.state().facts.second_ended.insert(node, now);
     // The right agent takes the other one's disable-file for a person's, so a person removes it.
     let names_it = |text: &[u8]| text.windows(IMPOSTOR.len()).any(|part| part == IMPOSTOR.as_bytes());
     for service in world.services_on(node) {

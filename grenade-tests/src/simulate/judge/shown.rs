@@ -39,9 +39,14 @@ impl Facts {
     /// Whether the agent of an instance may not have seen yet that a person removed the disable-file. Beside a person's file it
     /// puts none of its own, so that what it refuses comes in with the removal, or once its health URL answers 200 after that. An
     /// agent that has seen it puts its file, and one that starts a release looks right before that. Time in which it can put no
-    /// file does not count.
+    /// file does not count, nor does the lease that a second agent leaves where it is ended with its file: the node's own agent
+    /// does not run beside that.
     pub(super) fn is_removal_unseen(&self, at: At, now: u64) -> bool {
-        let is_unseen = |removed: &u64| now < self.hides_from(at, *removed).saturating_add(SEEN);
+        let is_unseen = |removed: &u64| {
+            let ended = self.second_ended.get(&at.1).filter(|ended| *ended == removed);
+            let held = ended.map_or(0, |ended| ended.saturating_add(OLD));
+            now < self.hides_from(at, *removed).saturating_add(SEEN).max(held)
+        };
         self.file_removed.get(&at).is_some_and(is_unseen)
     }
 
@@ -159,6 +164,24 @@ mod tests {
             judged.person_removed_file(60_000, (0, 1));
         };
         assert_eq!(broken(61_000, is_of_another), Some(2), "the file of another instance was removed");
+    }
+
+    /// A second agent has hidden a newcomer that is slow to start, and is ended with its disable-file.
+    #[test]
+    fn file_of_a_second_agent_lets_in_while_its_lease_lasts() {
+        let broken = |node: usize, ended_at: u64, now: u64| {
+            let mut judged = facts();
+            judged.second_ended.insert(node, ended_at);
+            judged.person_removed_file(60_000, PLACE);
+            judged.came_in(now, PLACE, (2, None), "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(PLACE.1, 60_000, 59_999 + OLD), None);
+        assert_eq!(broken(PLACE.1, 60_000, 60_000 + OLD), Some(2), "its own agent has had time to hide it");
+        for ended_at in [59_999, 60_001] {
+            assert_eq!(broken(PLACE.1, ended_at, 60_000 + SEEN), Some(2), "the file was not its own");
+        }
+        assert_eq!(broken(PLACE.1 + 1, 60_000, 60_000 + SEEN), Some(2), "that was on another node");
     }
 
     /// The agent of a newcomer that hangs ends as a person removes their disable-file. The newcomer recovers while no agent runs.
