@@ -4,6 +4,7 @@
 mod copied;
 mod drains;
 mod known;
+mod late;
 mod newcomer;
 mod put_back;
 mod returns;
@@ -350,15 +351,6 @@ impl Facts {
             );
             self.breach(now, 2, what);
         }
-    }
-
-    /// Whether an instance came only after a rollback that undid what its version uses, or no component can know of it: it is
-    /// in rotation, and its agent was never heard, or only by a store that was lost, or once the rollback had ended.
-    pub(super) fn is_late(&self, at: At, version: u32, now: u64) -> bool {
-        let undoing = self.services.get(at.0).and_then(|service| service.undoing);
-        let uses_it = undoing.is_some_and(|(needs, _)| version >= needs);
-        let is_unknown = !self.silent.is_known(at) || self.is_untraced(at, now) || self.is_hidden_in_vain(at);
-        self.late.contains(&at) || uses_it && is_unknown
     }
 
     /// The stop of an instance ends: what an order takes out next is drained for its own time.

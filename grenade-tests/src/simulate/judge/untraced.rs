@@ -84,15 +84,6 @@ impl Facts {
         self.precedes_first_window(at, now) || self.has_no_trace(at) && self.is_kept_from_reporting(at, now)
     }
 
-    /// Whether nothing named an instance to the store in which the last rollback of its schema ended, and it answers 200 beside
-    /// a disable-file since: its agent, which was heard too late for that rollback, can do no more than put that.
-    pub(super) fn is_hidden_in_vain(&self, at: At) -> bool {
-        let service =
-            self.services.get(at.0).filter(|service| service.undoing.is_some_and(|(_, is_over)| is_over));
-        let undone = service.and_then(|service| service.undone.as_ref());
-        self.unheeded.contains(&at) && undone.is_some_and(|(_, then)| self.silent.was_unheard(at, then))
-    }
-
     /// Whether the agent of an instance, and every other component, knows what runs by the answer of its version URL alone: it
     /// was started outside a lost window while the store had none, and no order replaces it. A person may have reconciled the
     /// store with that answer.
