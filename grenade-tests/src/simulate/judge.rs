@@ -137,6 +137,8 @@ pub(super) struct Facts {
     pub shown_as_ordered: BTreeMap<At, u64>,
     /// When a person removed the disable-file of an instance, where none was put and no release was started there since.
     pub file_removed: BTreeMap<At, u64>,
+    /// When what served outside the window began to fail, where no disable-file was put and no release was started there since.
+    pub failed_outside: BTreeMap<At, u64>,
     /// Instances that answer 200 beside a disable-file: their health checks do not heed it.
     pub unheeded: BTreeSet<At>,
     /// Until when the leader may read the store late, in milliseconds.
@@ -342,10 +344,10 @@ impl Facts {
             return;
         }
         let is_not_refused = self.obeys_former(at, version, now) || self.is_out_of_reach(at, now);
-        let is_shown = self.is_removal_unseen(at, now);
+        let is_change_unseen = self.is_change_unseen(at, now);
         // No agent refuses what runs while something lies in its place, nor before the next one can see it.
         let is_unseen = self.byzantine.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
-        if !(is_not_refused || is_shown || is_unseen || is_taken_inside) {
+        if !(is_not_refused || is_change_unseen || is_unseen || is_taken_inside) {
             let what = format!(
                 "{name} came into rotation at version {version}, outside the window {floor} to {ceiling}"
             );
