@@ -4,6 +4,7 @@
 mod copied;
 mod drains;
 mod known;
+mod late;
 mod newcomer;
 mod put_back;
 mod returns;
@@ -138,6 +139,8 @@ pub(super) struct Facts {
     pub shown_as_ordered: BTreeMap<At, u64>,
     /// When a person removed the disable-file of an instance, where none was put and no release was started there since.
     pub file_removed: BTreeMap<At, u64>,
+    /// When what served outside the window began to fail, where no disable-file was put and no release was started there since.
+    pub failed_outside: BTreeMap<At, u64>,
     /// Instances that answer 200 beside a disable-file: their health checks do not heed it.
     pub unheeded: BTreeSet<At>,
     /// Until when the leader may read the store late, in milliseconds.
@@ -340,24 +343,15 @@ impl Facts {
             return;
         }
         let is_not_refused = self.obeys_former(at, version, now) || self.is_out_of_reach(at, now);
-        let is_shown = self.is_removal_unseen(at, now);
+        let is_change_unseen = self.is_change_unseen(at, now);
         // No agent refuses what runs while something lies in its place, nor before the next one can see it.
         let is_unseen = self.byzantine.get(&at.1).is_some_and(|until| now < until.saturating_add(SEEN));
-        if !(is_not_refused || is_shown || is_unseen || is_taken_inside) {
+        if !(is_not_refused || is_change_unseen || is_unseen || is_taken_inside) {
             let what = format!(
                 "{name} came into rotation at version {version}, outside the window {floor} to {ceiling}"
             );
             self.breach(now, 2, what);
         }
-    }
-
-    /// Whether an instance came only after a rollback that undid what its version uses, or no component can know of it: it is
-    /// in rotation, and its agent was never heard, or only by a store that was lost, or once the rollback had ended.
-    pub(super) fn is_late(&self, at: At, version: u32, now: u64) -> bool {
-        let undoing = self.services.get(at.0).and_then(|service| service.undoing);
-        let uses_it = undoing.is_some_and(|(needs, _)| version >= needs);
-        let is_unknown = !self.silent.is_known(at) || self.is_untraced(at, now) || self.is_hidden_in_vain(at);
-        self.late.contains(&at) || uses_it && is_unknown
     }
 
     /// The stop of an instance ends: what an order takes out next is drained for its own time.

@@ -113,6 +113,11 @@ impl SilentInstances {
         self.counts(at) || self.is_known(at) && self.is_decommissioned(at)
     }
 
+    /// Whether the store, as it is now, has its admission, the decommission of what was admitted, or had a report of it.
+    pub(super) fn is_named(&self, at: At) -> bool {
+        self.is_recorded(at) || self.heard.contains(&at)
+    }
+
     /// Whether a store has ever admitted it.
     pub(super) fn is_known(&self, at: At) -> bool {
         self.known.contains(&at)

@@ -1,7 +1,7 @@
 //! How long an instance rests between two looks.
 
 use crate::config::Service;
-use crate::directive::seen::Seen;
+use crate::directive::seen::{Seen, Url};
 use crate::directive::steady::DIP;
 use crate::directive::timers::Timers;
 use crate::journal::{Journal, Phase};
@@ -57,6 +57,8 @@ impl Pace {
             Phase::Fresh | Phase::Draining | Phase::Stopping | Phase::Stopped | Phase::Starting { .. } => {
                 fast
             }
+            // Once balancers have taken it out it is hidden, before its health URL answers 200 again.
+            Phase::Refused { stays: Some(_), .. } if seen.url != Url::Good => fast,
             Phase::Serving | Phase::Drained { .. } | Phase::Refused { .. } | Phase::Failed { .. } => {
                 jittered(rest)
             }
@@ -67,4 +69,29 @@ impl Pace {
 /// Agents that one event has woken must not all write to the store at once after the same pause.
 fn jittered(rest: Duration) -> Duration {
     rest.mul_f64(rand::random_range(0.75..=1.25))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directive::tests::story::Story;
+
+    #[test]
+    fn refused_instance_in_rotation_is_watched_while_it_fails() {
+        let is_watched = |phase: Phase, url: Url| {
+            let mut story = Story::serving();
+            story.enter(phase);
+            story.seen.url = url;
+            let (fast, rest) = (story.service.fast_interval, story.service.interval);
+            assert!(fast < rest / 2, "{fast:?}, {rest:?}");
+            let pause = Pace(fast).pause(&story.service, &story.journal, &story.timers, &story.seen);
+            pause <= fast
+        };
+        let staying = Phase::Refused { reason: "above".to_owned(), stays: Some("boot".to_owned()) };
+        assert!(is_watched(staying.clone(), Url::Unavailable));
+        assert!(is_watched(staying.clone(), Url::NoListener));
+        assert!(!is_watched(staying, Url::Good), "it serves until it is drained");
+        assert!(!is_watched(Phase::refused("above"), Url::Unavailable), "it is hidden");
+        assert!(!is_watched(Phase::Serving, Url::Unavailable), "it is admitted");
+    }
 }

@@ -97,7 +97,7 @@ impl Observer {
         // A file may name a version that does not run any more.
         let probe = if gone { Probed::Failed("nothing runs".to_owned()) } else { probe };
         let is_ready = matches!(ready, Ok((StatusCode::OK, _)));
-        let serves = matches!(phase, Phase::Serving);
+        let serves = is_in_service(phase);
         let health = if masked { self.health.known() } else { self.health.take_in(is_ready, serves, now) };
         let url = match &url {
             Ok((StatusCode::OK, _)) => Url::Good,
@@ -107,7 +107,7 @@ impl Observer {
             _ => Url::Other,
         };
         // After the health URL, and what is in flight after the balancers: the order is the evidence.
-        let balancers = self.ask_balancers(phase, file, now).await;
+        let balancers = self.ask_balancers(phase, file, url, now).await;
         let in_flight = match (&self.service.in_flight, phase) {
             (Some(how), Phase::Draining) if alive != Alive::No => {
                 in_flight::count(self.host.as_ref(), how, limit).await
@@ -164,14 +164,12 @@ impl Observer {
         self.ended >= ENDED
     }
 
-    async fn ask_balancers(&mut self, phase: &Phase, file: DisableFile, now: Instant) -> Balancers {
+    async fn ask_balancers(&mut self, phase: &Phase, file: DisableFile, url: Url, now: Instant) -> Balancers {
         if self.service.balancers.is_empty() {
             return Balancers::None;
         }
         let due = self.balancers_at.is_none_or(|at| now.duration_since(at) >= BALANCERS_AT_REST);
-        // A file that came or went makes what they said before worthless.
-        let odd = matches!(phase, Phase::Serving) && file != DisableFile::Absent;
-        if !(moves(phase) || due || odd) {
+        if !(moves(phase) || due || outdates_balancers(phase, file, url)) {
             return Balancers::NotAsked;
         }
         self.balancers_at = Some(now);
@@ -182,6 +180,22 @@ impl Observer {
 /// Whether balancers are asked in each look.
 fn moves(phase: &Phase) -> bool {
     matches!(phase, Phase::Draining | Phase::Verifying | Phase::Fresh)
+}
+
+/// Whether it is in service, so that quick answers count as one: what is refused and stays there is looked at often while it
+/// fails.
+fn is_in_service(phase: &Phase) -> bool {
+    matches!(phase, Phase::Serving | Phase::Refused { stays: Some(_), .. })
+}
+
+/// Whether what balancers said a moment ago is worthless in a phase at rest: a file came or went, or what is refused and stays
+/// in rotation fails, and is hidden once they have taken it out.
+fn outdates_balancers(phase: &Phase, file: DisableFile, url: Url) -> bool {
+    match phase {
+        Phase::Serving => file != DisableFile::Absent,
+        Phase::Refused { stays, .. } => stays.is_some() && url != Url::Good,
+        _ => false,
+    }
 }
 
 /// Whether the status hook is asked whether what does not listen has ended: not while the agent stops or starts it, nor after
@@ -210,4 +224,28 @@ pub(crate) fn is_look_still_valid(service: &Service, from: &Phase, to: &Phase, s
 /// Whether nothing listens. A connection that was cut says nothing about what runs.
 fn is_refused(answer: &Result<(StatusCode, Bytes), NoAnswer>) -> bool {
     matches!(answer, Err(NoAnswer::Refused { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn balancers_are_asked_while_what_is_refused_and_stays_fails() {
+        let staying = Phase::Refused { reason: "above".to_owned(), stays: Some("boot".to_owned()) };
+        let outdates_without_a_file =
+            |phase: &Phase, url: Url| outdates_balancers(phase, DisableFile::Absent, url);
+        assert!(outdates_without_a_file(&staying, Url::Unavailable));
+        assert!(!outdates_without_a_file(&staying, Url::Good), "it serves until it is drained");
+        assert!(!outdates_without_a_file(&Phase::refused("above"), Url::Unavailable), "it is hidden");
+        assert!(!outdates_without_a_file(&Phase::Serving, Url::Unavailable), "it is admitted");
+        assert!(outdates_balancers(&Phase::Serving, DisableFile::Own, Url::Good), "a file came");
+    }
+
+    #[test]
+    fn what_is_refused_and_stays_is_in_service() {
+        let staying = Phase::Refused { reason: "above".to_owned(), stays: Some("boot".to_owned()) };
+        assert!(is_in_service(&staying) && is_in_service(&Phase::Serving));
+        assert!(!is_in_service(&Phase::refused("above")), "it is hidden");
+    }
 }

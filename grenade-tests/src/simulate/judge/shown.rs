@@ -3,6 +3,7 @@
 use super::super::slot::{At, Cause, Slot};
 use super::{Facts, OLD, SEEN};
 use crate::simulate::agent::AGAIN;
+use std::collections::BTreeMap;
 
 impl Facts {
     /// An instance is in again, or may be, without its agent: a person removed the disable-file, or nothing heeds it.
@@ -36,26 +37,50 @@ impl Facts {
         }
     }
 
-    /// Whether the agent of an instance may not have seen yet that a person removed the disable-file. Beside a person's file it
-    /// puts none of its own, so that what it refuses comes in with the removal, or once its health URL answers 200 after that. An
-    /// agent that has seen it puts its file, and one that starts a release looks right before that. Time in which it can put no
-    /// file does not count, nor does the lease that a second agent leaves where it is ended with its file: the node's own agent
-    /// does not run beside that.
-    pub(super) fn is_removal_unseen(&self, at: At, now: u64) -> bool {
-        let is_unseen = |removed: &u64| {
-            let ended = self.second_ended.get(&at.1).filter(|ended| *ended == removed);
-            let held = ended.map_or(0, |ended| ended.saturating_add(OLD));
-            now < self.hides_from(at, *removed).saturating_add(SEEN).max(held)
-        };
-        self.file_removed.get(&at).is_some_and(is_unseen)
+    /// A disable-file of an instance is there.
+    pub(in crate::simulate) fn has_file(&mut self, at: At) {
+        self.file_removed.remove(&at);
+        self.failed_outside.remove(&at);
+    }
+
+    /// An instance in rotation begins to fail, at a version where no disable-file makes it. Outside the window it stayed there
+    /// until it is drained, and its agent hides it once that has seen that balancers took it out.
+    pub(in crate::simulate) fn fails_in_rotation(&mut self, at: At, version: Option<u32>, now: u64) {
+        let service = self.services.get(at.0).zip(version);
+        if service.is_some_and(|(service, version)| !service.admitted().contains(&version)) {
+            self.failed_outside.insert(at, now);
+        } else {
+            self.failed_outside.remove(&at);
+        }
+    }
+
+    /// Whether the agent of an instance may not have seen yet that a person removed the disable-file, or that what stayed in
+    /// rotation outside the window fails. Beside a person's file it puts none of its own, so that what it refuses comes in with
+    /// the removal, or once its health URL answers 200 after that. An agent that has seen it puts its file, and one that starts
+    /// a release looks right before that.
+    pub(super) fn is_change_unseen(&self, at: At, now: u64) -> bool {
+        let changes = [&self.file_removed, &self.failed_outside];
+        changes.into_iter().filter_map(|of| of.get(&at)).any(|since| self.is_unseen(at, *since, now))
+    }
+
+    /// Whether an agent may not have seen yet what happened then. Time in which it can put no file does not count, nor does the
+    /// lease that a second agent leaves where it is ended with its file: the node's own agent does not run beside that.
+    fn is_unseen(&self, at: At, since: u64, now: u64) -> bool {
+        let ended = self.second_ended.get(&at.1).filter(|ended| **ended == since);
+        let held = ended.map_or(0, |ended| ended.saturating_add(OLD));
+        now < self.hides_from(at, since).saturating_add(SEEN).max(held)
     }
 
     /// From now on the agent of a node does not run, is stopped or has a full disk. What it has had time to see before is not
     /// excused by that.
     pub(in crate::simulate) fn forget_seen(&mut self, node: usize, now: u64) {
-        let removed = self.file_removed.keys().copied();
-        let seen: Vec<At> = removed.filter(|at| at.1 == node && !self.is_removal_unseen(*at, now)).collect();
-        self.file_removed.retain(|at, _| !seen.contains(at));
+        let seen = |of: &BTreeMap<At, u64>| -> Vec<At> {
+            let is_seen = |at: At, since: u64| at.1 == node && !self.is_unseen(at, since, now);
+            of.iter().filter(|(at, since)| is_seen(**at, **since)).map(|(at, _)| *at).collect()
+        };
+        let (removed, failed) = (seen(&self.file_removed), seen(&self.failed_outside));
+        self.file_removed.retain(|at, _| !removed.contains(at));
+        self.failed_outside.retain(|at, _| !failed.contains(at));
         let is_hidden_by_now = |at: At, shown: u64| now >= self.hides_from(at, shown).saturating_add(OLD);
         let shown = self.shown.iter().filter(|(at, shown)| at.1 == node && is_hidden_by_now(**at, **shown));
         let hidden: Vec<At> = shown.map(|(at, _)| *at).collect();
@@ -216,6 +241,33 @@ mod tests {
         assert_eq!(broken(60_000, 80_000, stalled), None, "its agent is stopped");
         let full = |judged: &mut Facts, _: u64| judged.disks_full.extend([(PLACE.1, u64::MAX)]);
         assert_eq!(broken(60_000, 80_000, full), None, "its agent can put no file");
+    }
+
+    /// It stayed in rotation until it is drained, and answers 200 again before its agent has hidden it.
+    #[test]
+    fn what_fails_outside_comes_in_until_its_agent_can_hide_it() {
+        let broken = |now: u64, change: fn(&mut Facts)| {
+            let mut judged = facts();
+            judged.bound.insert(PLACE);
+            judged.fails_in_rotation(PLACE, Some(2), 60_000);
+            change(&mut judged);
+            judged.came_in(now, PLACE, (2, None), "pantry/n0");
+            judged.breaches.first().map(|breach| breach.rule)
+        };
+        assert_eq!(broken(59_999 + SEEN, |_| ()), None);
+        assert_eq!(broken(60_000 + SEEN, |_| ()), Some(2), "its agent has had time to hide it");
+        assert_eq!(broken(61_000, |judged| judged.started(PLACE, 2)), Some(2), "another process answers");
+        let ended = |judged: &mut Facts| judged.agent_ended(PLACE.1, 59_999 + SEEN);
+        assert_eq!(broken(80_000, ended), None, "its agent does not run");
+        let ended_late = |judged: &mut Facts| judged.agent_ended(PLACE.1, 60_000 + SEEN);
+        assert_eq!(broken(80_000, ended_late), Some(2), "its agent had time to hide it");
+        let was_inside = |judged: &mut Facts| {
+            judged.services[0].windows = vec![(0, 1, 2)];
+            judged.fails_in_rotation(PLACE, Some(2), 60_000);
+            judged.services[0].windows.push((60_000, 1, 1));
+            judged.agent_ended(PLACE.1, 60_000);
+        };
+        assert_eq!(broken(80_000, was_inside), Some(2), "the window admitted it as it failed");
     }
 
     /// A version outside the window that a person put in the place of version 2, and that came in again at 38 s.

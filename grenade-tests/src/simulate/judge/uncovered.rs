@@ -65,12 +65,14 @@ impl Obeyed {
 impl Facts {
     /// Whether the agent of an instance may still obey the window of a former store, and that admits this version: it obeys
     /// the store only once a person has reconciled that with what the agent had obeyed. One that has acknowledged no window,
-    /// or lost its journal, obeys the store at once, but hides nothing before it can read the window there.
+    /// or lost its journal, obeys the store at once, but hides nothing before it can read the window there. Nor does one
+    /// that is kept from reporting to the store and that nothing there names, however long ago that was reconciled.
     pub(in crate::simulate) fn obeys_former(&self, at: At, version: u32, now: u64) -> bool {
         let former = self.services.get(at.0).and_then(|service| service.former.as_ref());
         let may_obey = former.is_some_and(|(until, admitted)| {
             let is_admitted = admitted.iter().any(|admitted| admitted.contains(&version));
-            is_admitted && (now < *until || self.obeyed.is_uncovered(at, now))
+            is_admitted
+                && (now < *until || self.obeyed.is_uncovered(at, now) || self.is_lost_with_its_store(at, now))
         });
         may_obey && (self.bound.contains(&at) || self.is_kept_from_reporting(at, now))
     }

@@ -41,6 +41,7 @@ impl Facts {
     pub(in crate::simulate) fn started(&mut self, at: At, version: u32) {
         self.newcomer_starts(at);
         self.file_removed.remove(&at);
+        self.failed_outside.remove(&at);
         self.runs_without_window(at, version);
     }
 
@@ -82,15 +83,6 @@ impl Facts {
     /// Whether no component can know that the window leaves an instance out, as nothing knows of it.
     pub(super) fn is_untraced(&self, at: At, now: u64) -> bool {
         self.precedes_first_window(at, now) || self.has_no_trace(at) && self.is_kept_from_reporting(at, now)
-    }
-
-    /// Whether nothing named an instance to the store in which the last rollback of its schema ended, and it answers 200 beside
-    /// a disable-file since: its agent, which was heard too late for that rollback, can do no more than put that.
-    pub(super) fn is_hidden_in_vain(&self, at: At) -> bool {
-        let service =
-            self.services.get(at.0).filter(|service| service.undoing.is_some_and(|(_, is_over)| is_over));
-        let undone = service.and_then(|service| service.undone.as_ref());
-        self.unheeded.contains(&at) && undone.is_some_and(|(_, then)| self.silent.was_unheard(at, then))
     }
 
     /// Whether the agent of an instance, and every other component, knows what runs by the answer of its version URL alone: it

@@ -47,7 +47,7 @@ impl Testbed {
         let serves = slot.is_healthy(now) && !(hidden && slot.heeds(now));
         slot.file_at = if hidden { slot.file_at.or(Some(now)) } else { None };
         if hidden {
-            state.facts.file_removed.remove(&at);
+            state.facts.has_file(at);
         }
         if by_agent && slot.hidden_at.is_none() {
             slot.hidden_at = Some(now);
@@ -96,6 +96,7 @@ impl Testbed {
             (true, false) => {
                 (slot.out, slot.went_at) = (Some((now, cause.clone())), now);
                 slot.drains += u32::from(cause == Cause::Order);
+                state.facts.fails_in_rotation(at, version.filter(|_| !hidden), now);
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 no more: {cause:?}"));
                 if cause == Cause::Order {
@@ -282,6 +283,37 @@ mod tests {
             drop(testbed.remove(0, &disable_file("pantry")));
         };
         assert_eq!(broken_after_removal(3_000, hides_and_shows).await, [2], "its agent lets it in");
+    }
+
+    /// The rules that are broken where a version that serves outside the window fails for so many milliseconds, and this happens
+    /// a second after that began.
+    async fn broken_by_failure(fails_for: u64, then: fn(&Testbed)) -> Vec<u8> {
+        let windows = vec![(0, 1, 2), (1_000, 1, 1)];
+        let service = ServiceFacts { instances: 1, windows, ..ServiceFacts::default() };
+        let facts = Facts { services: vec![service], ..Facts::default() };
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let releases = [("pantry-2".to_owned(), Behaviour::good(2, 0))].into();
+        let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
+        testbed.start(PLACE, "pantry-2");
+        seconds_pass(&testbed, 30).await;
+        testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Health, now + fails_for));
+        seconds_pass(&testbed, 1).await;
+        then(&testbed);
+        seconds_pass(&testbed, 9).await;
+        let state = testbed.state();
+        assert!(state.slots[&PLACE].serves, "it came in again");
+        state.facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failure_outside_the_window_is_unseen_for_a_while() {
+        assert_eq!(broken_by_failure(3_000, |_| ()).await, Vec::<u8>::new());
+        assert_eq!(broken_by_failure(6_000, |_| ()).await, [2], "its agent has had time to hide it");
+        let hides_and_shows = |testbed: &Testbed| {
+            testbed.write(0, &disable_file("pantry"), BY_AGENT.to_vec()).unwrap();
+            drop(testbed.remove(0, &disable_file("pantry")));
+        };
+        assert_eq!(broken_by_failure(3_000, hides_and_shows).await, [2], "its agent lets it in");
     }
 
     #[tokio::test(start_paused = true)]
