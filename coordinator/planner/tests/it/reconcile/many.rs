@@ -103,5 +103,6 @@ fn time_of_plan(count: usize, moment: &Moment) -> Duration {
 fn plan_takes_time_in_proportion_to_its_witnesses() {
     let moment = World::at_version_1(1).moment();
     let [few, many] = [5_000, 40_000].map(|count| time_of_plan(count, &moment));
-    assert!(many < few * 20, "{few:?} for 5,000 witnesses, {many:?} for 40,000");
+    // In proportion it is 8 times as long, with the square 64 times; a busy machine adds to either.
+    assert!(many < few * 32, "{few:?} for 5,000 witnesses, {many:?} for 40,000");
 }

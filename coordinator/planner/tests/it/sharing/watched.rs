@@ -59,7 +59,7 @@ fn silent_instance_that_a_given_window_waits_for_is_named() {
     let last = world.run();
     let nodes = Sample { first: vec![node(8)], count: 1 };
     let silent = Reason::Version(VersionGate::Silent { service: scheduler(), nodes });
-    assert_eq!(last.waiting[&upgrade_id()], [waits_for_scheduler(1), silent]);
+    assert_eq!(last.waiting[&upgrade_id()], [silent, waits_for_scheduler(1)]);
     runs(&mut world, &scheduler(), 8, 2);
     world.run();
     assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())), "it reports again");
