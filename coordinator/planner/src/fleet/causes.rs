@@ -30,6 +30,9 @@ pub struct Cause {
     /// Whether its node is cordoned, so that nothing happens there before a person uncordons it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cordoned: bool,
+    /// Whether a person's disable-file keeps it out and no cordon does, so that nothing happens before the file is removed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
     /// Whether its drain has failed, and its agent cannot tell whether the service has stopped: a person may declare it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_have_stopped: bool,
@@ -63,6 +66,11 @@ impl Causes {
         self.first.iter().find(|cause| cause.cordoned).map(|cause| &cause.node)
     }
 
+    /// One that a person's disable-file keeps out.
+    pub fn disabled(&self) -> Option<&NodeId> {
+        self.first.iter().find(|cause| cause.disabled).map(|cause| &cause.node)
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -73,8 +81,10 @@ impl Cause {
     fn of(instance: &Instance) -> Self {
         let why = instance.why_out().unwrap_or_else(|| "in service".to_owned());
         let (failure, cordoned) = (instance.failure(), instance.cordoned);
+        let disabled = !cordoned && instance.is_in_maintenance();
         let may_have_stopped = failure.as_ref().is_some_and(|failure| failure.contains(MAY_HAVE_STOPPED));
-        Self { node: instance.node.clone(), why, failed: failure.is_some(), cordoned, may_have_stopped }
+        let (node, failed) = (instance.node.clone(), failure.is_some());
+        Self { node, why, failed, cordoned, disabled, may_have_stopped }
     }
 }
 

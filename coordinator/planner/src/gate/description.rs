@@ -1,7 +1,8 @@
 //! The description of a reason: the fields of `explain`.
 
+use std::fmt::Display;
 use tidegate_proto::record::waiting::WaitingFor;
-use tidegate_proto::{GroupName, NodeId, ReleaseRevision, StreamName, UpgradeId};
+use tidegate_proto::{GroupName, NodeId, ReleaseRevision, ServiceName, StreamName, UpgradeId};
 
 use super::Sample;
 
@@ -92,6 +93,11 @@ pub(super) const MANUAL: &str = "none (manual decision)";
 
 /// The command that helps where a store was restored.
 pub(super) const RECONCILE: &str = "tidegate fleet reconcile";
+
+/// The command that decommissions an instance, with the statement without which it is refused for some instances.
+pub(super) fn decommission(service: &ServiceName, node: &dyn Display) -> String {
+    format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …")
+}
 
 pub(super) fn first(nodes: &Sample) -> Option<&NodeId> {
     nodes.first.first()

@@ -59,10 +59,13 @@ fn retry_failed(id: &UpgradeId, node: &NodeId, may_have_stopped: bool) -> String
 /// The command that helps where instances are out of service: the one that has failed is named, or else one that a person
 /// keeps out.
 pub(super) fn recovery_command(waits: Waits<'_>, out: &Causes) -> Option<String> {
-    waits.upgrade(|id| match (out.failed(), out.cordoned()) {
-        (Some(cause), _) => retry_failed(id, &cause.node, cause.may_have_stopped),
-        (None, Some(node)) => format!("tidegate fleet uncordon {node}"),
-        (None, None) => format!("tidegate upgrade status {id}"),
+    waits.upgrade(|id| match (out.failed(), out.cordoned(), out.disabled()) {
+        (Some(cause), ..) => retry_failed(id, &cause.node, cause.may_have_stopped),
+        (None, Some(node), _) => format!("tidegate fleet uncordon {node}"),
+        (None, None, Some(node)) => {
+            format!("tidegate-agent check (on {node}), then remove the disable-file that it names")
+        }
+        (None, None, None) => format!("tidegate upgrade status {id}"),
     })
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod ready;
 pub use form::MissingForm;
 
 use super::Reason;
-use super::description::{Description, Waits, first};
+use super::description::{Description, Waits, decommission, first};
 use super::person::rollback::begins;
 use super::roll::rollback;
 use crate::fleet::Sample;
@@ -192,9 +192,7 @@ fn unfenced(service: &ServiceName, nodes: &Sample) -> Description {
         ),
         "a person, who says how these instances were stopped or fenced",
     )
-    .next_step(
-        first(nodes).map(|node| format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …")),
-    )
+    .next_step(first(nodes).map(|node| decommission(service, node)))
     .timeout("none (manual decision)")
 }
 

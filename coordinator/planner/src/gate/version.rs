@@ -2,7 +2,7 @@
 
 pub mod below;
 
-use super::description::{Description, Waits, first};
+use super::description::{Description, Waits, decommission, first};
 use super::roll::{RollGate, failed_or_skipped};
 use super::{Answer, Reason};
 use crate::fleet::{Instance, Known, Sample, ServiceFleet, Standing, moved_from};
@@ -34,9 +34,7 @@ impl VersionGate {
                 format!("{service}: no report from {nodes}; these instances are unknown, not gone"),
                 "the agent, which reports again; or a person, who decommissions the instance where the machine is gone for good",
             )
-            .next_step(first(nodes).map(|node| {
-                format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …")
-            })),
+            .next_step(first(nodes).map(|node| decommission(service, node))),
             Self::VersionUnknown { service, nodes } => Description::new(
                 format!("{service}: the running version is not known on {nodes}"),
                 "the agent, once its version probe answers; or a person, who starts the service where nothing runs",

@@ -61,9 +61,9 @@ impl<'a> Order<'a> {
         Self::budgeted(instance, Disposition::Serve { returning: true })
     }
 
-    /// The same disposition as now; only the releases that should be present change. One that is silent may have been
-    /// replaced: where its report comes meanwhile, it may be in service, and is not taken out once more. One that requests may
-    /// reach again, because it crashed under its order, is taken out once more only within the capacity.
+    /// The same disposition as now; only the releases that should be present change. A report that comes meanwhile may show it
+    /// in service, because it was replaced or its agent has declined the order: it is not taken out once more then. One that
+    /// requests may reach again, because it crashed under its order, is taken out once more only within the capacity.
     pub(super) fn restate(service: &ServiceFleet, spec: &Spec, instance: &'a Instance) -> Self {
         let stands = instance.directive.as_ref().filter(|_| instance.is_still_out_by_order());
         match stands.filter(|directive| directive.disposition.takes_out()) {
@@ -72,7 +72,7 @@ impl<'a> Order<'a> {
                 disposition: directive.disposition.clone(),
                 presumes_out: directive.presumes_out || must_presume_out(service, spec, instance),
                 as_budgeted: true,
-                as_reported: matches!(directive.disposition, Disposition::Replace { .. }),
+                as_reported: true,
             },
             None => Self::serve(instance),
         }

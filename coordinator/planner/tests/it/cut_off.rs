@@ -223,7 +223,10 @@ fn newcomer_out_of_rotation_is_not_to_be_admitted() {
     world.publish(&node(0));
     let found = findings(&world);
     assert!(found.contains("true pantry-api: above `from` (1) (start the release of `from`"), "{found}");
-    assert!(found.contains("`tidegate fleet decommission pantry-api/NODE --why …`) on: n0"), "{found}");
+    assert!(
+        found.contains("`tidegate fleet decommission pantry-api/NODE --why … --stopped-how …`) on: n0"),
+        "{found}"
+    );
     assert!(!found.contains("tidegate fleet window"), "{found}");
 }
 
@@ -264,7 +267,10 @@ fn instance_below_from_is_named_with_its_end() {
     world.return_with(&node(0), 2);
     let found = findings_from_2(&world);
     assert!(found.contains("below `from` (2) (start the release of `from` there, or stop it"), "{found}");
-    assert!(found.contains("`tidegate fleet decommission pantry-api/NODE --why …`) on: n1"), "{found}");
+    assert!(
+        found.contains("`tidegate fleet decommission pantry-api/NODE --why … --stopped-how …`) on: n1"),
+        "{found}"
+    );
     let set_by = "operator".parse().unwrap();
     let between = Window { floor: version(1), ceiling: version(2), set_by, contracted: None };
     world.store.put(Key::Window(service()), between);
@@ -316,5 +322,8 @@ fn unknown_version_that_serves_or_was_refused_blocks_a_start() {
     let refused = change(&|report| report.step = Step::Refused { reason: "outside".into() });
     let first = "true pantry-api: refused by the window (start a version inside it there, or stop it";
     assert!(refused.contains(first), "{refused}");
-    assert!(refused.contains("`tidegate fleet decommission pantry-api/NODE --why …`; where no"), "{refused}");
+    assert!(
+        refused.contains("`tidegate fleet decommission pantry-api/NODE --why … --stopped-how …`; where no"),
+        "{refused}"
+    );
 }

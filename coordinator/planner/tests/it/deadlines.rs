@@ -4,6 +4,7 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::{Value as Json, json};
 use tidegate_planner::Plan;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::gate::Waits;
 use tidegate_planner::gate::preflight::{self, Finding};
 use tidegate_proto::record::report::{BalancerReport, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
@@ -137,6 +138,10 @@ fn disable_file_of_a_person_is_named_and_fails_nothing() {
         world.publish(n);
     });
     assert!(says(&at_rest, &format!("{n} (a person's disable-file)")), "{:?}", at_rest.waiting);
+    let id = upgrade_id();
+    let mut steps = at_rest.waiting[&id].iter().filter_map(|r| r.explained(Waits::Upgrade(&id)).next_step);
+    let step = format!("tidegate-agent check (on {n}), then remove the disable-file that it names");
+    assert!(steps.any(|named| named == step), "{:?}", at_rest.waiting);
     assert!(matches!(after_the_deadline(&mut world), Phase::Roll { .. }));
     assert_eq!(world.upgrade().unwrap().stalled_ms, 0, "the count begins again");
 }

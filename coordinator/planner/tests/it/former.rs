@@ -9,7 +9,7 @@ use tidegate_planner::gate::preflight::{Finding, findings};
 use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Digest, Key, ServiceVersion};
+use tidegate_proto::{Digest, InstanceId, Key, ServiceVersion};
 
 fn found(world: &World) -> Vec<Finding> {
     findings(world.store.fleet(), &spec(json!({})), None)
@@ -171,7 +171,23 @@ fn different_releases_are_named_without_a_version() {
     let named = found(&world).into_iter().find(|finding| finding.what.contains("different releases"));
     let what = named.expect("there are two releases").what;
     assert!(what.contains("instances run different releases, and a rollback returns to one"), "{what}");
-    assert!(what.contains("`tidegate fleet decommission pantry-api/NODE --why …`"), "{what}");
+    assert!(what.contains("`tidegate fleet decommission pantry-api/NODE --why … --stopped-how …`"), "{what}");
+}
+
+/// Its version is below the one that the upgrade moves to.
+#[test]
+fn decommission_that_preflight_names_is_accepted() {
+    let mut world = World::at_version_1(2);
+    world.return_with(&node(0), 2);
+    world.start(spec(json!({}))).unwrap();
+    let named = found(&world).into_iter().find(|finding| finding.what.contains("different releases"));
+    let what = named.expect("there are two releases").what;
+    world.fall_silent(1);
+    let stopped_how = what.contains("--stopped-how …").then(|| "power is off".to_owned());
+    let (id, gone) = (InstanceId::new(service(), node(1)), ask::Gone { stopped_how, revoked_how: None });
+    let asker = Asker { who: "op".into(), why: "burnt".into(), accepts: Default::default() };
+    let answer = ask::decommission(world.store.fleet(), &world.moment(), &id, gone, &asker);
+    assert!(answer.is_ok(), "{what}: {answer:?}");
 }
 
 #[test]

@@ -269,18 +269,19 @@ fn order_on_the_way_back_presumes_what_the_former_one_did() {
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
 }
 
-/// The planned commit that orders the second instance to be replaced once more.
-fn restated(world: &World) -> Option<Commit> {
-    let replaces_it = |write: &Write| match write {
+/// The planned commit that gives an instance the disposition that it has once more.
+fn restated(world: &World, n: usize) -> Option<Commit> {
+    let held = directive(world, n)?.disposition;
+    let restates_it = |write: &Write| match write {
         Write::Put(Key::Directive(_, of), Value::Directive(directive)) => {
-            *of == node(1) && matches!(directive.body.disposition, Disposition::Replace { .. })
+            *of == node(n) && directive.body.disposition == held
         }
         _ => false,
     };
     let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
     plan.actions.iter().find_map(|action| match action {
         Action::Commit(planned) => {
-            planned.commit.writes.iter().any(replaces_it).then(|| planned.commit.clone())
+            planned.commit.writes.iter().any(restates_it).then(|| planned.commit.clone())
         }
         _ => None,
     })
@@ -299,7 +300,7 @@ fn restated_replacement_presumes_it_out_without_capacity() {
         if presumes {
             set_rotation(&mut world, 0, Rotation::Out);
         }
-        let restated = restated(&world).expect("its directive names the releases of the roll");
+        let restated = restated(&world, 1).expect("its directive names the releases of the roll");
         let is_of_budget = |held: &Precondition| matches!(held, Precondition::At(Key::Budget(_), _));
         assert!(restated.when.iter().any(is_of_budget), "{:?}", restated.when);
         assert!(world.store.commit(&restated));
@@ -314,13 +315,28 @@ fn restated_replacement_takes_out_none_that_reports_again() {
     world.start(spec(json!({}))).unwrap();
     world.until("the old code is removed", |world| world.phase() == Phase::Remove);
     world.fall_silent(1);
-    let restated = restated(&world).expect("its directive names the releases of the roll");
+    let restated = restated(&world, 1).expect("its directive names the releases of the roll");
     world.agents.get_mut(&node(1)).unwrap().alive = true;
     world.publish(&node(1));
     assert!(!world.store.commit(&restated), "it is in service");
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(directive(&world, 1).unwrap().disposition, Disposition::Serve { returning: false });
+}
+
+/// The journal of its agent was lost, and it declines its order between the plan and the commit.
+#[test]
+fn restated_drain_takes_out_none_that_declines_it() {
+    let (mut world, n, _) = with_one_to_drain();
+    let mut body = directive(&world, n).unwrap();
+    body.releases.clear();
+    let first = Revision(world.store.put(Key::Directive(service(), node(n)), body));
+    assert!(world.admit(&node(n)), "its version is the one before");
+    let restated = restated(&world, n).expect("its directive lacks the releases of the roll");
+    declines(&mut world, n, first);
+    assert!(!world.store.commit(&restated), "it is in service");
+    world.run();
+    assert_eq!((world.phase(), world.min_seen_in_service), (Phase::Completed, 3));
 }
 
 /// It was replaced in the roll, and its report cannot be read: it may be in service.
@@ -330,7 +346,7 @@ fn replacement_is_not_restated_while_its_report_is_unreadable() {
     world.start(spec(json!({}))).unwrap();
     world.until("the old code is removed", |world| world.phase() == Phase::Remove);
     world.store.spoil(&Key::Report(service(), node(1)));
-    assert_eq!(restated(&world), None);
+    assert_eq!(restated(&world, 1), None);
     world.store.rebuild();
     world.run();
     assert_eq!(world.phase(), Phase::Completed);

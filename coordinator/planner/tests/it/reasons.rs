@@ -25,13 +25,15 @@ fn out() -> Causes {
         why: why.into(),
         failed: false,
         cordoned: n == 1,
+        disabled: false,
         may_have_stopped: false,
     };
     Causes { first: vec![cause(1, "node cordoned"), cause(2, "unhealthy: readiness URL fails")], count: 7 }
 }
 
 fn failed(why: &str, may_have_stopped: bool) -> Causes {
-    let failed = Cause { node: node(3), why: why.into(), failed: true, cordoned: false, may_have_stopped };
+    let (cordoned, disabled) = (false, false);
+    let failed = Cause { node: node(3), why: why.into(), failed: true, cordoned, disabled, may_have_stopped };
     Causes { first: vec![failed], count: 1 }
 }
 

@@ -1,6 +1,7 @@
 //! What preflight finds.
 
 use crate::fleet::Fleet;
+use crate::gate::description::decommission;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{ServiceName, ServiceVersion};
 
@@ -34,8 +35,8 @@ pub(super) fn warning(what: impl Into<String>) -> Finding {
 /// What a person does about an instance that runs what it may not.
 pub(super) fn ended_by(name: &ServiceName, what: &str) -> String {
     format!(
-        "start {what} there, or stop it and its agent, and decommission it: `tidegate fleet decommission \
-         {name}/NODE --why …`"
+        "start {what} there, or stop it and its agent, and decommission it: `{}`",
+        decommission(name, &"NODE")
     )
 }
 

@@ -4,6 +4,7 @@ use super::cut_off::is_cut_off;
 use super::finding::{Finding, blocker, ended_by, named_by};
 use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::gate::Sample;
+use crate::gate::description::decommission;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::spec::Spec;
@@ -71,9 +72,9 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
         Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
         None => Err(blocker(format!(
             "instances run different releases, and a rollback returns to one: {}. Stop each instance that does not run the \
-             release of `from`, and its agent, and decommission it: `tidegate fleet decommission {}/NODE --why …`",
+             release of `from`, and its agent, and decommission it: `{}`",
             releases.join(", "),
-            service.name(),
+            decommission(service.name(), &"NODE"),
         ))),
     }
 }

@@ -4,6 +4,7 @@ use super::finding::{Finding, blocker, ended_by};
 use super::former::replaced_leftovers;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
 use crate::gate::Sample;
+use crate::gate::description::decommission;
 use crate::gate::store::Inclusion;
 use tidegate_proto::InstanceId;
 use tidegate_proto::record::report::Step;
@@ -73,7 +74,8 @@ fn disregarded(id: &InstanceId, inclusion: Inclusion) -> String {
         ),
         Inclusion::Impossible => format!(
             ", and no plan can, because no former store can have given the revision that was claimed: stop it and \
-             its agent, and decommission it: `tidegate fleet decommission {id} --why …`"
+             its agent, and decommission it: `{}`",
+            decommission(&id.service, &id.node)
         ),
     };
     format!(

@@ -3,7 +3,7 @@
 
 use super::running::{Running, is_never_admitted, is_out};
 use crate::fleet::{Fleet, Instance, ServiceFleet};
-use crate::gate::description::{RECONCILE, Waits};
+use crate::gate::description::{self, RECONCILE, Waits};
 use crate::gate::roll::rollback;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::{NodeId, ServiceName, ServiceVersion};
@@ -114,7 +114,7 @@ impl Inclusion {
 
     pub(super) fn next_step(self, waits: Waits<'_>, service: &ServiceName, node: &NodeId) -> String {
         let include = format!("{RECONCILE} --include {service}/{node}");
-        let decommission = format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …");
+        let decommission = description::decommission(service, node);
         match self {
             Self::Open => include,
             Self::Widens(_) => format!("{include}, or {decommission}"),

@@ -162,7 +162,10 @@ fn disregarded_newcomer_above_from_is_named_with_its_end() {
     let above = found.iter().find(|finding| finding.what.contains("above `from` (1)"));
     let above = above.expect("it is named");
     assert!(above.blocks && above.what.contains("(start the release of `from` there, or stop"), "{above:?}");
-    assert!(above.what.ends_with("fleet decommission pantry-api/NODE --why …`) on: n1"), "{above:?}");
+    assert!(
+        above.what.ends_with("fleet decommission pantry-api/NODE --why … --stopped-how …`) on: n1"),
+        "{above:?}"
+    );
 }
 
 /// The commands that an upgrade names at the end of its roll for an instance with this report, whose claim was disregarded.

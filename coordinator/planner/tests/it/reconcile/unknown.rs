@@ -160,7 +160,10 @@ fn impossible_claim_is_named_without_its_inclusion() {
     fails_verifying(&mut world, 1, Rotation::Out);
     let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
     let names = |what: &str| found.iter().any(|finding| finding.what.contains(what));
-    assert!(names("decommission it: `tidegate fleet decommission pantry-api/n1 --why …`"), "{found:?}");
+    assert!(
+        names("decommission it: `tidegate fleet decommission pantry-api/n1 --why … --stopped-how …`"),
+        "{found:?}"
+    );
     assert!(!names("--include"), "that plan is refused: {found:?}");
 }
 
