@@ -94,11 +94,13 @@ impl Leader {
         }
     }
 
+    /// Fails once the caller has cancelled: what the job rests on may hold no longer.
+    pub(crate) fn is_wanted(&self) -> Result<(), Error> {
+        if self.cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
     /// Opens a transaction in which the term is seen to be ours until it ends. Once the caller has cancelled, none begins.
     pub(crate) async fn begin(&mut self) -> Result<(), Error> {
-        if self.cancel.is_cancelled() {
-            return Err(Error::Cancelled);
-        }
         self.open().await?;
         let stored = history::stored_locked(&mut self.session).await?;
         compare(&self.term, &stored.term)?;
@@ -128,10 +130,8 @@ impl Leader {
 
     /// A statement that may take long, outside a transaction; ended in the database when the caller cancels.
     pub(crate) async fn long(&mut self, sql: &str) -> Result<(), Error> {
+        self.is_wanted()?;
         let (cancel, url, pid) = (self.cancel.clone(), self.url.clone(), self.pid);
-        if cancel.is_cancelled() {
-            return Err(Error::Cancelled);
-        }
         let progress = self.progress.clone();
         let mut work = Box::pin(self.session.run(sql));
         tokio::select! {
@@ -171,6 +171,7 @@ impl Leader {
     }
 
     async fn open(&mut self) -> Result<(), Error> {
+        self.is_wanted()?;
         self.session.begin(LOCK_LIMIT).await.map_err(|f| Error::of(f, "begin"))
     }
 
@@ -198,6 +199,8 @@ impl Leader {
             still_obeyed(expected, &stored.term)?;
             history::raise(&mut self.session, &self.term).await?;
         }
+        // It may have waited for a lock meanwhile.
+        self.is_wanted()?;
         self.commit("the term").await?;
         self.session.history_is_complete = true;
         Ok(stored)
