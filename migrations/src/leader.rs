@@ -133,7 +133,7 @@ impl Leader {
         self.is_wanted()?;
         let (cancel, url, pid) = (self.cancel.clone(), self.url.clone(), self.pid);
         let progress = self.progress.clone();
-        let mut work = Box::pin(self.session.run(sql));
+        let mut work = Box::pin(self.session.run_unwatched(sql));
         tokio::select! {
             done = &mut work => {
                 ProgressSender(&progress).waiting(None);
