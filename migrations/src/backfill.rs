@@ -188,6 +188,7 @@ async fn batch(
     sizing: &mut Option<Sizing>,
 ) -> Result<Batch, Error> {
     if sizing.is_none() && entry.cursor.as_deref().is_none_or(|cursor| order.begins_again(cursor)) {
+        leader.is_wanted()?;
         // Counted before the transaction: it may take as long as the table is big.
         *sizing = Some(Sizing::of(leader, order).await?);
     }

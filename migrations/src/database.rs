@@ -10,6 +10,7 @@ mod session;
 mod sqlite;
 mod statements;
 mod url;
+mod watch;
 
 pub(crate) use failure::{Failure, Kind};
 pub(crate) use session::{Session, Value};

@@ -22,7 +22,7 @@ pub use status::{MigrationStatus, PhaseState, RowCount, Status};
 
 use crate::database::{DatabaseUrl, Session};
 use crate::error::Error;
-use crate::identity::{SchemaId, SchemaIdentity};
+use crate::identity::{Expected, SchemaId, SchemaIdentity};
 use crate::leader::{self, Leader};
 use crate::progress::{PhaseProgress, ProgressSender};
 use crate::sessions::{self, Sessions};
@@ -60,8 +60,7 @@ pub struct Outcome {
 #[derive(Debug, Clone)]
 pub struct Engine {
     url: DatabaseUrl,
-    /// The schema that verbs work on; none = whichever the database holds, and a new one where it holds none.
-    schema: Option<SchemaId>,
+    expected: Expected,
     /// The session that looked last. Looks come in groups of four or five, and a session costs more than most of them.
     idle: Arc<Mutex<Option<Idle>>>,
 }
@@ -87,7 +86,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Unreachable`], [`Error::Authentication`].
     pub async fn connect(url: &DatabaseUrl) -> Result<Engine, Error> {
-        let engine = Engine { url: url.clone(), schema: None, idle: Arc::default() };
+        let engine = Engine { url: url.clone(), expected: Expected::default(), idle: Arc::default() };
         // A connection is made once the database has accepted user and password.
         let session = engine.look().await?;
         engine.looked(session, Ok(())).await.map(|()| engine)
@@ -96,11 +95,13 @@ impl Engine {
     /// The same, for this schema alone: what changes a database is refused where that holds another schema, or none, as
     /// one does that took the place of the right one since it was looked at.
     pub fn of_schema(self, schema: SchemaId) -> Self {
-        Self { schema: Some(schema), ..self }
+        Self { expected: Expected { schema: Some(schema), ..self.expected }, ..self }
     }
 
-    pub(crate) fn schema(&self) -> Option<&SchemaId> {
-        self.schema.as_ref()
+    /// The same after a look at which the database obeyed this term, or none: what changes it is refused where another one
+    /// was claimed since, but for the caller's own.
+    pub fn last_obeyed(self, seen: Option<Term>) -> Self {
+        Self { expected: Expected { term: Some(seen), ..self.expected }, ..self }
     }
 
     /// Where it works.
@@ -118,11 +119,11 @@ impl Engine {
     /// Raises the term, and makes history and schema id when they are missing: a leader's first act.
     ///
     /// # Errors
-    /// [`Error::LowerTerm`], [`Error::RestoredStore`], [`Error::LockBusy`], [`Error::OtherSchema`].
+    /// [`Error::LowerTerm`], [`Error::RestoredStore`], [`Error::LockBusy`], [`Error::OtherSchema`], [`Error::OtherTerm`].
     pub async fn claim(&self, term: &Term) -> Result<SchemaId, Error> {
         let (watch, _) = watch::channel(PhaseProgress::default());
         let (leader, stored) =
-            Leader::take(&self.url, self.schema(), term, &ProgressSender(&watch), &CancellationToken::new())
+            Leader::take(&self.url, &self.expected, term, &ProgressSender(&watch), &CancellationToken::new())
                 .await?;
         leader.session.close().await;
         Ok(SchemaId(stored.schema_id))
@@ -209,7 +210,7 @@ impl Engine {
     ) -> Result<Vec<Adopted>, Error> {
         let (watch, _) = watch::channel(PhaseProgress::default());
         let (mut leader, _) =
-            Leader::take(&self.url, self.schema(), term, &ProgressSender(&watch), cancel).await?;
+            Leader::take(&self.url, &self.expected, term, &ProgressSender(&watch), cancel).await?;
         let answer = adopt::mark(&mut leader, set, adoption).await;
         if answer.is_err() {
             leader.session.rollback().await;
@@ -298,7 +299,7 @@ impl Engine {
         contract: Option<(&ContractProof, &Recheck<'_>)>,
     ) -> Result<Outcome, Error> {
         let (mut leader, _) =
-            Leader::take(&self.url, self.schema(), term, &ProgressSender(watch), cancel).await?;
+            Leader::take(&self.url, &self.expected, term, &ProgressSender(watch), cancel).await?;
         let mut run = phase::Run {
             leader: &mut leader,
             progress: ProgressSender(watch),
@@ -381,7 +382,7 @@ mod tests {
     fn verbs_can_be_spawned() {
         fn sendable<T: Send>(_: T) {}
         let url: DatabaseUrl = "sqlite:/nowhere/at/all.db".parse().unwrap();
-        let engine = Engine { url, schema: None, idle: Arc::default() };
+        let engine = Engine { url, expected: Expected::default(), idle: Arc::default() };
         let set = MigrationSet::load(&std::env::temp_dir().join("no-such-directory-of-migrations"));
         assert!(set.is_err(), "a directory that is missing is an error, not an empty set");
         let (watch, _) = watch::channel(PhaseProgress::default());

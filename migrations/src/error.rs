@@ -74,6 +74,19 @@ pub enum Error {
         /// What is there.
         found: Option<SchemaId>,
     },
+    /// The database obeys another term than when it was looked at: a leader claimed it in between, which may be one of another
+    /// store. A further look finds out.
+    #[error(
+        "another term: {} was in force when the database was looked at, and {} is now; nothing was changed in it, look again",
+        shown(.seen.as_ref()),
+        shown(.found.as_ref())
+    )]
+    OtherTerm {
+        /// What it obeyed at the look.
+        seen: Option<Term>,
+        /// What it obeys now.
+        found: Option<Term>,
+    },
     /// Another session changes this schema, at our term or a higher one. Trying again later helps.
     #[error("the schema's lock is busy{}", .holder.as_ref().map(|h| format!(": held by {h}")).unwrap_or_default())]
     LockBusy {
@@ -191,6 +204,10 @@ pub enum Error {
     /// The caller cancelled. What was under way was undone or is in the history.
     #[error("cancelled")]
     Cancelled,
+}
+
+fn shown(term: Option<&Term>) -> String {
+    term.map_or_else(|| "no term".to_owned(), |term| format!("term {term}"))
 }
 
 impl Error {

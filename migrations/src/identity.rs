@@ -20,3 +20,12 @@ pub struct SchemaIdentity {
     /// The last term it obeyed; none until the first claim.
     pub term: Option<Term>,
 }
+
+/// What a database has to be before its term is raised.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Expected {
+    /// The schema that it holds; none = whichever it is, and a new one where it holds none.
+    pub schema: Option<SchemaId>,
+    /// The term that it obeyed when it was looked at, if any; none = it was not looked at, and any lower one is raised.
+    pub term: Option<Option<Term>>,
+}

@@ -7,7 +7,7 @@ use crate::database::{DatabaseUrl, Dialect, Kind, Session, Value};
 use crate::error::{Error, Holder};
 use crate::held::is_held;
 use crate::history::{self, Layout, Stored};
-use crate::identity::SchemaId;
+use crate::identity::{Expected, SchemaId};
 use crate::ladder::{LOCK_LIMIT, Ladder};
 use crate::mutant;
 use crate::progress::{PhaseProgress, ProgressSender};
@@ -60,7 +60,7 @@ impl Leader {
     /// Connects, takes the lock, makes the tables when they are missing, and raises the term.
     pub(crate) async fn take(
         url: &DatabaseUrl,
-        schema: Option<&SchemaId>,
+        expected: &Expected,
         term: &Term,
         progress: &ProgressSender<'_>,
         cancel: &CancellationToken,
@@ -80,7 +80,7 @@ impl Leader {
         }
         let mut ladder = Ladder::new(cancel);
         loop {
-            let tried = leader.raise(schema).await;
+            let tried = leader.raise(expected).await;
             match tried {
                 Ok(stored) => {
                     progress.waiting(None);
@@ -94,11 +94,13 @@ impl Leader {
         }
     }
 
+    /// Fails once the caller has cancelled: what the job rests on may hold no longer.
+    pub(crate) fn is_wanted(&self) -> Result<(), Error> {
+        if self.cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
     /// Opens a transaction in which the term is seen to be ours until it ends. Once the caller has cancelled, none begins.
     pub(crate) async fn begin(&mut self) -> Result<(), Error> {
-        if self.cancel.is_cancelled() {
-            return Err(Error::Cancelled);
-        }
         self.open().await?;
         let stored = history::stored_locked(&mut self.session).await?;
         compare(&self.term, &stored.term)?;
@@ -128,12 +130,10 @@ impl Leader {
 
     /// A statement that may take long, outside a transaction; ended in the database when the caller cancels.
     pub(crate) async fn long(&mut self, sql: &str) -> Result<(), Error> {
+        self.is_wanted()?;
         let (cancel, url, pid) = (self.cancel.clone(), self.url.clone(), self.pid);
-        if cancel.is_cancelled() {
-            return Err(Error::Cancelled);
-        }
         let progress = self.progress.clone();
-        let mut work = Box::pin(self.session.run(sql));
+        let mut work = Box::pin(self.session.run_unwatched(sql));
         tokio::select! {
             done = &mut work => {
                 ProgressSender(&progress).waiting(None);
@@ -171,10 +171,12 @@ impl Leader {
     }
 
     async fn open(&mut self) -> Result<(), Error> {
+        self.is_wanted()?;
         self.session.begin(LOCK_LIMIT).await.map_err(|f| Error::of(f, "begin"))
     }
 
-    async fn raise(&mut self, schema: Option<&SchemaId>) -> Result<Stored, Error> {
+    async fn raise(&mut self, expected: &Expected) -> Result<Stored, Error> {
+        let schema = expected.schema.as_ref();
         self.open().await?;
         match history::layout(&mut self.session).await? {
             Layout::Missing => {
@@ -194,8 +196,11 @@ impl Leader {
         }
         compare(&self.term, &stored.term)?;
         if stored.term.revision < self.term.revision {
+            still_obeyed(expected, &stored.term)?;
             history::raise(&mut self.session, &self.term).await?;
         }
+        // It may have waited for a lock meanwhile.
+        self.is_wanted()?;
         self.commit("the term").await?;
         self.session.history_is_complete = true;
         Ok(stored)
@@ -278,6 +283,18 @@ pub(crate) fn compare(ours: &Term, stored: &Term) -> Result<(), Error> {
     } else {
         Ok(())
     }
+}
+
+/// Whether the database obeys the term that it was seen to obey. A lower number does not show that our store knows a term: a
+/// leader of a former store may have claimed the database since.
+fn still_obeyed(expected: &Expected, stored: &Term) -> Result<(), Error> {
+    let Some(seen) = &expected.term else { return Ok(()) };
+    // Revision 0 means that there is no term yet.
+    let found = Some(stored).filter(|term| term.revision > 0);
+    if seen.as_ref() == found {
+        return Ok(());
+    }
+    Err(Error::OtherTerm { seen: seen.clone(), found: found.cloned() })
 }
 
 fn int(rows: &[Vec<Value>], at: usize) -> Option<i64> {

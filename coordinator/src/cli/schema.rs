@@ -372,6 +372,7 @@ fn failed(error: Error) -> Failure {
         | Error::LowerTerm { .. }
         | Error::RestoredStore { .. }
         | Error::OtherSchema { .. }
+        | Error::OtherTerm { .. }
         | Error::LockBusy { .. }
         | Error::Drift { .. }
         | Error::Order { .. }

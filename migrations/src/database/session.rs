@@ -1,8 +1,9 @@
 //! A session: one connection, its statements, and its end when the caller cancels.
 
 use super::url::Target;
+use super::watch::Watch;
 use super::{DatabaseUrl, Dialect, Failure, Kind, postgres, sqlite};
-use crate::held::{OpenSession, goes_on, held, lock_limit};
+use crate::held::{OpenSession, goes_on, held, is_held, lock_limit};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +60,8 @@ pub(crate) struct Session {
     connection: Connection,
     /// Under which it is connected.
     name: String,
+    /// How the server is asked for it from outside; none on SQLite, and where the runtime's thread is held.
+    watch: Option<Watch>,
     /// The file of a SQLite database.
     file: Option<sqlite::FoundFile>,
     cancel: CancellationToken,
@@ -83,20 +86,25 @@ impl Session {
         let attempt = async {
             Ok(match &url.target {
                 Target::Postgres(options) => {
-                    Connection::Postgres(postgres::connect(options, name).await?, OpenSession::one())
+                    let mut connection = postgres::connect(options, name).await?;
+                    let watch = match is_held() {
+                        true => None,
+                        false => Some(Watch::of(&mut connection, options).await?),
+                    };
+                    (Connection::Postgres(connection, OpenSession::one()), watch)
                 }
-                Target::Sqlite(options) => Connection::Sqlite(sqlite::connect(options).await?),
+                Target::Sqlite(options) => (Connection::Sqlite(sqlite::connect(options).await?), None),
             })
         };
         let answer = tokio::select! {
             answer = tokio::time::timeout(CONNECT_LIMIT, held(attempt)) => answer,
             () = cancel.cancelled() => return Err(Failure::new(Kind::Cancelled, "cancelled while connecting")),
         };
-        let connection = answer.unwrap_or_else(|_| {
+        let (connection, watch) = answer.unwrap_or_else(|_| {
             Err(Failure::new(Kind::Unreachable, format!("no answer in {} s", CONNECT_LIMIT.as_secs())))
         })?;
         let (name, cancel) = (name.to_owned(), cancel.clone());
-        Ok(Session { connection, name, file, cancel, left: false, history_is_complete: false })
+        Ok(Session { connection, name, watch, file, cancel, left: false, history_is_complete: false })
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -114,15 +122,25 @@ impl Session {
 
     /// Runs statements without parameters, several if need be; inside a transaction if one is open.
     pub(crate) async fn run(&mut self, sql: &str) -> Result<(), Failure> {
+        self.run_as(sql, true).await
+    }
+
+    /// The same for a caller that looks at the session from outside by itself.
+    pub(crate) async fn run_unwatched(&mut self, sql: &str) -> Result<(), Failure> {
+        self.run_as(sql, false).await
+    }
+
+    async fn run_as(&mut self, sql: &str, is_watched: bool) -> Result<(), Failure> {
         let cancel = self.cancel.clone();
         goes_on(&self.name).await;
+        let watch = self.watch.as_ref().filter(|_| is_watched);
         let answer = async {
             match &mut self.connection {
                 Connection::Postgres(c, _) => postgres::run(c, sql).await,
                 Connection::Sqlite(c) => sqlite::run(c, sql).await,
             }
         };
-        within(&cancel, &mut self.left, answer).await
+        within(&cancel, &mut self.left, watch, answer).await
     }
 
     /// Runs one statement with parameters `$1`…; answers how many rows it changed.
@@ -135,7 +153,7 @@ impl Session {
                 Connection::Sqlite(c) => sqlite::change(c, sql, values).await,
             }
         };
-        within(&cancel, &mut self.left, answer).await
+        within(&cancel, &mut self.left, self.watch.as_ref(), answer).await
     }
 
     /// Runs one query with parameters `$1`…; answers its rows.
@@ -148,7 +166,7 @@ impl Session {
                 Connection::Sqlite(c) => sqlite::read(c, sql, values).await,
             }
         };
-        within(&cancel, &mut self.left, answer).await
+        within(&cancel, &mut self.left, self.watch.as_ref(), answer).await
     }
 
     /// Opens a transaction that may write, and that waits for a lock no longer than `most`: one round trip. SQLite
@@ -201,6 +219,7 @@ impl Session {
 async fn within<T>(
     cancel: &CancellationToken,
     left: &mut bool,
+    watch: Option<&Watch>,
     answer: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     if *left {
@@ -211,9 +230,20 @@ async fn within<T>(
         cancel.cancelled().await;
         tokio::time::sleep(CANCEL_GRACE).await;
     };
+    let lost = async {
+        match watch {
+            // Boxed: each statement would be as big as a connection attempt.
+            Some(watch) => Box::pin(watch.lost()).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         biased;
         answer = held(answer) => answer,
+        failure = lost => {
+            *left = true;
+            Err(failure)
+        }
         () = given_up => {
             *left = true;
             Err(Failure::new(Kind::Unreachable, "no answer after the caller gave up"))

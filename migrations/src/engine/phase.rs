@@ -227,9 +227,7 @@ impl Run<'_, '_> {
             done += 1;
         }
         // The job may have been stopped since they began: an instance that uses what they remove may have reported.
-        if leader.cancel.is_cancelled() {
-            return Err(Error::Cancelled);
-        }
+        leader.is_wanted()?;
         leader.commit(&format!("{phase} steps")).await?;
         Ok(done)
     }

@@ -3,7 +3,7 @@
 use crate::support::*;
 use tidegate_migrations::{DatabaseUrl, Engine};
 
-on_both! { a_lower_term_changes_nothing, another_schema_than_the_one_asked_for_is_not_changed, the_same_revision_with_another_id_is_a_restored_store, looking_changes_nothing, each_look_finds_the_history_as_it_is }
+on_both! { a_lower_term_changes_nothing, a_term_that_came_after_the_look_is_not_overwritten, another_schema_than_the_one_asked_for_is_not_changed, the_same_revision_with_another_id_is_a_restored_store, looking_changes_nothing, each_look_finds_the_history_as_it_is }
 
 mod story {
     use crate::support::*;
@@ -51,6 +51,41 @@ mod story {
         let identity = engine.identity().await.unwrap();
         assert_eq!((identity.id, identity.term), (Some(there), Some(term(7))));
         assert!(client.try_run("SELECT visibility FROM images").await.is_err());
+    }
+
+    /// As a delayed leader of a former store: its number is lower, and the store that looked does not know it.
+    pub(super) async fn a_term_that_came_after_the_look_is_not_overwritten(database: Database) {
+        let database = database.seeded(10).await;
+        let (set, mut client) = (sample(), database.client().await);
+        let (watch, cancel) = (watcher(), patient());
+        let looked = async || {
+            let engine = database.engine().await;
+            let seen = engine.identity().await.unwrap().term;
+            engine.last_obeyed(seen)
+        };
+        let engine = looked().await;
+        database.engine().await.claim(&term(3)).await.unwrap();
+        let error = engine.claim(&term(7)).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::OtherTerm { seen: None, found } if *found == Some(term(3))),
+            "{error}"
+        );
+
+        let engine = looked().await;
+        database.engine().await.claim(&term(5)).await.unwrap();
+        for error in [
+            engine.expand(&set, &term(7), &watch, &cancel).await.unwrap_err(),
+            engine.undo(&set, &term(7), &watch, &cancel).await.unwrap_err(),
+        ] {
+            let is_named = matches!(&error, Error::OtherTerm { seen, found } if *seen == Some(term(3)) && *found == Some(term(5)));
+            assert!(is_named && !error.retryable(), "{error}");
+        }
+        assert_eq!(engine.identity().await.unwrap().term, Some(term(5)));
+        assert!(client.try_run("SELECT visibility FROM images").await.is_err());
+
+        let engine = looked().await;
+        engine.claim(&term(7)).await.unwrap();
+        engine.expand(&set, &term(7), &watch, &cancel).await.unwrap();
     }
 
     pub(super) async fn the_same_revision_with_another_id_is_a_restored_store(database: Database) {

@@ -158,6 +158,17 @@ mod real_postgres {
         });
     }
 
+    /// The address of a database behind [`forward`], the directory of its socket, and what makes its host vanish.
+    fn fronted(database: &Database) -> (DatabaseUrl, tempfile::TempDir, CancellationToken) {
+        let (directory, vanished) = (tempfile::tempdir().unwrap(), patient());
+        let (front, name) = database.text.rsplit_once('/').unwrap();
+        let (user, host) = front.rsplit_once('@').unwrap();
+        let server = Path::new(&host.replace("%2F", "/")).join(".s.PGSQL.5432");
+        forward(server, &directory.path().join(".s.PGSQL.5432"), vanished.clone());
+        let through = directory.path().display().to_string().replace('/', "%2F");
+        (format!("{user}@{through}/{name}").parse().unwrap(), directory, vanished)
+    }
+
     /// As where a host loses its power: its end of the connection is never closed.
     #[tokio::test(flavor = "multi_thread")]
     async fn index_build_ends_where_its_host_has_vanished() {
@@ -165,13 +176,8 @@ mod real_postgres {
         let (engine, mut writer, mut client) =
             (database.engine().await, database.client().await, database.client().await);
         engine.expand(&sample(), &term(1), &watcher(), &patient()).await.unwrap();
-        let (directory, vanished) = (tempfile::tempdir().unwrap(), patient());
-        let (front, name) = database.text.rsplit_once('/').unwrap();
-        let (user, host) = front.rsplit_once('@').unwrap();
-        let server = Path::new(&host.replace("%2F", "/")).join(".s.PGSQL.5432");
-        forward(server, &directory.path().join(".s.PGSQL.5432"), vanished.clone());
-        let through = directory.path().display().to_string().replace('/', "%2F");
-        let through = Engine::connect(&format!("{user}@{through}/{name}").parse().unwrap()).await.unwrap();
+        let (url, _directory, vanished) = fronted(&database);
+        let through = Engine::connect(&url).await.unwrap();
         writer.run("BEGIN; LOCK TABLE images IN ROW EXCLUSIVE MODE").await;
         let verb =
             tokio::spawn(async move { through.migrate(&sample(), &term(1), &watcher(), &patient()).await });
@@ -192,5 +198,56 @@ mod real_postgres {
         assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");
         writer.run("ROLLBACK").await;
         engine.migrate(&sample(), &term(1), &watcher(), &patient()).await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn count_ends_where_its_host_has_vanished() {
+        let database = Database::postgres().await.seeded(100).await;
+        let (engine, mut writer, mut client) =
+            (database.engine().await, database.client().await, database.client().await);
+        engine.expand(&sample(), &term(1), &watcher(), &patient()).await.unwrap();
+        let (url, _directory, vanished) = fronted(&database);
+        let through = Engine::connect(&url).await.unwrap();
+        writer.run("BEGIN; LOCK TABLE images").await;
+        let look = tokio::spawn(async move { through.pending_rows(&sample()).await });
+        let counts = "FROM pg_stat_activity WHERE datname = current_database() \
+                      AND application_name = 'tidegate/sessions' AND wait_event_type = 'Lock'";
+        until(Duration::from_secs(20), async || {
+            let waiting = client.number(&format!("SELECT count(*) {counts}")).await;
+            (waiting == 1, waiting)
+        })
+        .await;
+        vanished.cancel();
+        client.run(&format!("SELECT pg_terminate_backend(pid) {counts}")).await;
+        let ended = tokio::time::timeout(Duration::from_secs(60), look).await.expect("it ends");
+        let error = ended.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn fill_ends_where_its_host_has_vanished() {
+        let database = Database::postgres().await.seeded(2_000).await;
+        let directory = crate::child::slow_fill(database.dialect());
+        let (engine, set, mut client) =
+            (database.engine().await, set_in(directory.path()), database.client().await);
+        engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        let (url, _directory, vanished) = fronted(&database);
+        let (through, same) = (Engine::connect(&url).await.unwrap(), set.clone());
+        let verb =
+            tokio::spawn(async move { through.migrate(&same, &term(1), &watcher(), &patient()).await });
+        until(Duration::from_secs(20), async || {
+            let rows = client.number("SELECT coalesce(max(rows_done), 0) FROM tidegate_history").await;
+            (rows > 0, rows)
+        })
+        .await;
+        vanished.cancel();
+        client
+            .run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegate/1/schema'")
+            .await;
+        let ended = tokio::time::timeout(Duration::from_secs(60), verb).await.expect("it ends");
+        let error = ended.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");
+        engine.migrate(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM images WHERE filled = 1").await, 2_000);
     }
 }

@@ -67,8 +67,10 @@ pub(super) async fn claim(
     schema: &SpecSchema,
 ) -> Result<SchemaBinding, Unbound> {
     // What it obeyed last is asked before it is made to obey us.
-    known(context, schema, &bound.facts(RowCount::Uncounted).await?)?;
-    let id = bound.engine.claim(&term_of(context, leadership)?).await?;
+    let (seen, obeyed) = bound.facts_and_term(RowCount::Uncounted).await?;
+    known(context, schema, &seen)?;
+    let engine = bound.engine.clone().last_obeyed(obeyed);
+    let id = engine.claim(&term_of(context, leadership)?).await?;
     binding(bound, &id, spec)
 }
 

@@ -6,7 +6,7 @@ use crate::telemetry::Chain;
 use std::path::{Component, Path, PathBuf};
 use tidegate_migrations::held::held;
 use tidegate_migrations::{
-    DatabaseUrl, Engine, MigrationSet, MigrationStatus, Owner, PhaseState, RowCount, SchemaId, Sessions,
+    DatabaseUrl, Engine, MigrationSet, MigrationStatus, Owner, PhaseState, RowCount, SchemaId, Sessions, Term,
 };
 use tidegate_planner::{ContractBegun, LaterContract, SchemaFacts};
 use tidegate_proto::name::NotAName;
@@ -163,8 +163,16 @@ impl Bound {
     /// How far the database is, by its own history, and where asked by the number of rows that are left. Where these
     /// are not counted, it does not count as migrated.
     pub(super) async fn facts(&self, rows: RowCount) -> Result<SchemaFacts, Unbound> {
+        Ok(self.facts_and_term(rows).await?.0)
+    }
+
+    /// The same with the term that the database obeyed last, whoever claimed it.
+    pub(super) async fn facts_and_term(
+        &self,
+        rows: RowCount,
+    ) -> Result<(SchemaFacts, Option<Term>), Unbound> {
         let (status, identity) = self.engine.state(&self.set, rows).await?;
-        let obeyed = identity.term.filter(|term| term.id != BY_HAND);
+        let obeyed = identity.term.as_ref().filter(|term| term.id != BY_HAND);
         let sessions_unknown = match self.engine.sessions().await? {
             Sessions::Listed(_) => None,
             Sessions::CannotTell { reason } => Some(reason),
@@ -172,7 +180,7 @@ impl Bound {
         let own = || status.migrations.iter().filter(|m| m.own);
         let begun = || own().filter(|m| m.contract != PhaseState::NotStarted && !m.contract_is_empty);
         let all = |done: fn(&MigrationStatus) -> bool| own().all(done);
-        Ok(SchemaFacts {
+        let facts = SchemaFacts {
             expanded: all(MigrationStatus::is_expanded),
             filled: all(|m| m.filled),
             // Rows are not counted once an undo has begun, nor once contract has removed something.
@@ -195,7 +203,8 @@ impl Bound {
             sessions_unknown,
             obeyed: obeyed.and_then(|term| Some((term.id.parse().ok()?, Revision(term.revision)))),
             ..SchemaFacts::default()
-        })
+        };
+        Ok((facts, identity.term))
     }
 }
 

@@ -262,7 +262,10 @@ async fn found(context: &Context, id: &UpgradeId, upgrade: &Upgrade) -> Result<F
     }
     let identity = bound.engine.identity().await.map_err(|e| Chain(&e).to_string())?;
     match identity.id {
-        Some(found) if found.0 == binding.id.as_str() => Ok(Found::Schema(Box::new(bound))),
+        Some(found) if found.0 == binding.id.as_str() => {
+            let engine = bound.engine.last_obeyed(identity.term);
+            Ok(Found::Schema(Box::new(Bound { engine, ..bound })))
+        }
         Some(found) => Err(format!(
             "the database that {} names holds schema {}, and the upgrade was started on {}: it was restored, or the URL names another one",
             bound.variable, found.0, binding.id
