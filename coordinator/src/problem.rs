@@ -1,7 +1,7 @@
 //! What HTTP answers when something is not done: problem details (RFC 9457) with a fitting status, a machine word and a
 //! human sentence.
 
-use axum::extract::rejection::QueryRejection;
+use axum::extract::rejection::{QueryRejection, RawPathParamsRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
@@ -27,6 +27,11 @@ impl Problem {
     /// What was asked makes no sense by itself.
     pub(crate) fn invalid(message: String) -> Self {
         Self { status: StatusCode::BAD_REQUEST, word: "invalid", message }
+    }
+
+    /// A path that cannot be read.
+    pub(crate) fn no_path(why: RawPathParamsRejection) -> Self {
+        Self::invalid(format!("the path cannot be read: {}; nothing was changed", why.body_text()))
     }
 
     /// A query that cannot be read.

@@ -13,6 +13,7 @@ use super::start::START;
 use crate::guard::Principal;
 use crate::problem::Problem;
 use axum::Router;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{DefaultBodyLimit, Extension, RawPathParams, State};
 use axum::http::HeaderMap;
 use axum::http::uri::PathAndQuery;
@@ -42,9 +43,10 @@ fn handler(verb: &'static Verb, route: &'static Route) -> axum::routing::MethodR
     };
     let answered = async move |State(services): State<Routes>,
                                Extension(who): Extension<Principal>,
-                               params: RawPathParams,
+                               params: Result<RawPathParams, RawPathParamsRejection>,
                                headers: HeaderMap,
                                given: Given<Vec<(String, String)>>| {
+        let params = params.map_err(Problem::no_path)?;
         let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let mut asked = Request::new(message::read(verb, route, params, given)?);
         asked.extensions_mut().insert(who);

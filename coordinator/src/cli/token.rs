@@ -100,16 +100,16 @@ async fn create(options: &GlobalOptions, asked: CreateTokenRequest) -> Result<Ou
     if options.json {
         return show::json(&made).map(|()| Outcome::Good).map_err(Failure::without_answer);
     }
-    let until = made.expires.map_or(String::new(), |at| format!(", until {}", show::time(at)));
+    let until = made.expires.map_or("it is revoked".to_owned(), show::time);
     let CreateTokenRequest { name, role, certificate, .. } = asked;
     if made.token.is_empty() {
         let how = format!("by the certificate of {certificate} (token {})", made.id);
-        show::note(format!("{name} may {role}{until}, {how}"));
+        show::note(format!("{name} may {role}, until {until}, {how}"));
     } else {
         // First of all the token, which cannot be shown again; where that fails, the ID is what it is revoked by.
         let shown = show::raw(&made.token);
         let how = format!("(token {}); the token is shown once and kept nowhere", made.id);
-        show::note(format!("{name} may {role}{until} {how}"));
+        show::note(format!("{name} may {role}, until {until} {how}"));
         shown.map_err(Failure::without_answer)?;
     }
     Ok(Outcome::Good)

@@ -15,7 +15,8 @@ use tidegate_proto::{Digest, InstanceId};
 /// The most witnesses, and the most instances, that one answer names.
 const NAMED: usize = 10_000;
 
-/// How many bytes of each it has room for: a client refuses an answer of more than 4 MiB.
+/// How many bytes of each it has room for: most gRPC clients refuse an answer of more than 4 MiB unless they are set to read
+/// it, and the request has no limit that they could lower.
 const NAMED_BYTES: usize = 1_500_000;
 
 /// The most bytes that an element of a list has besides its own: its tag and its length.

@@ -156,6 +156,8 @@ fn cases() -> Vec<Case> {
             "invalid",
             &["fraction", "deploy"],
         ),
+        // A path that is not UTF-8.
+        (post("/%FF/approve", "{}"), 400, "invalid", &["the path cannot be read", "UTF-8"]),
         // Too large, with the limit.
         (post("", oversized), 413, "too-large", &["at most 524288"]),
         (post("", "x".repeat(3 * 1024 * 1024)), 413, "too-large", &["at most 1048576"]),

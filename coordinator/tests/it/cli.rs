@@ -320,6 +320,15 @@ async fn watch_whose_reader_has_gone_does_not_exit_with_0() {
 }
 
 #[test]
+fn wait_asks_again_before_its_first_answer() {
+    let away = ["--coordinator", "http://127.0.0.1:1", "upgrade", "wait", "u1", "--timeout", "2s"];
+    let late = run(tidegate().args(away));
+    let says = |text: &str| late.err.matches(text).count();
+    assert_eq!((late.code, says("no coordinator answers at http://127.0.0.1:1")), (1, 1), "{late:?}");
+    assert_eq!((says("asking again for up to 60 s"), says("gave up after 2s")), (1, 1), "{late:?}");
+}
+
+#[test]
 fn stderr_that_is_full_changes_no_answer_and_hides_no_token() {
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
     let away = ["--coordinator", "http://127.0.0.1:1", "upgrade", "list"];

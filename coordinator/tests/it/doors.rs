@@ -76,7 +76,10 @@ fn fresh_store_creates_token_and_without_it_only_reads_work() {
 
     let made = daemon.ask(&act);
     assert_eq!(made.code, 0, "{made:?}");
-    assert!(made.out.starts_with("tgt_") && made.err.contains("ci may release"), "{made:?}");
+    assert!(
+        made.out.starts_with("tgt_") && made.err.contains("ci may release, until it is revoked"),
+        "{made:?}"
+    );
     let ci = daemon.file("ci", &made.out);
     let said = run(daemon.anonymous(&["fleet", "cordon", "n1", "--why", "x", "--token-file"]).arg(&ci));
     assert_eq!(said.code, 3, "a role that is too small is a refusal: {said:?}");

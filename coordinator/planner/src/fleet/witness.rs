@@ -102,6 +102,16 @@ impl Fleet {
         self.witnesses.fell
     }
 
+    /// Whether a person has reconciled the store since it took the place of the one that `former` shows, with all that was
+    /// seen of that up to a revision: under a term that it lacked, because terms are kept for good.
+    pub fn was_reconciled_since(&self, former: &Self, seen: Revision) -> bool {
+        let (terms, known) = (&self.witnesses.terms, &former.witnesses.terms);
+        self.reconciliation().is_some_and(|by| {
+            let began_here = |(term, at): (&TermId, &Revision)| *at < by.at && !known.contains_key(term);
+            by.revision >= seen && terms.iter().any(began_here)
+        })
+    }
+
     /// A window that cannot be read has trouble of its own, and is no older one.
     pub(super) fn window_is_readable(&self, service: &ServiceName) -> bool {
         self.unreadable.is_empty() || !self.unreadable.contains_key(&Key::Window(service.clone()))

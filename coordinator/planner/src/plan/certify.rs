@@ -130,10 +130,10 @@ fn commits(
     schema: &Stored<Schema>,
     certificate: &Certificate,
 ) -> Result<Vec<Commit>, Vec<Reason>> {
-    let pages: Vec<CertificatePage> =
-        split(&certificate.text()).into_iter().map(|text| CertificatePage { text }).collect();
+    let texts = split(&certificate.text());
+    let pages = texts.len() as u32;
     let numbered: Vec<(u32, CertificatePage)> =
-        pages.into_iter().enumerate().map(|(n, page)| (n as u32, page)).collect();
+        (0..).zip(texts).map(|(n, text)| (n, CertificatePage::sealed(text, pages))).collect();
     let put_pages = |commit: Commit, batch: &[(u32, CertificatePage)]| {
         batch
             .iter()

@@ -64,7 +64,7 @@ fn parts_of_earlier_attempt_are_removed_before_next() {
     let mut world = ready();
     let pages: Vec<Key> = (0..200).map(|page| Key::Certificate(upgrade_id(), page)).collect();
     for key in &pages {
-        world.store.put(key.clone(), CertificatePage { text: "of a larger fleet".into() });
+        world.store.put(key.clone(), CertificatePage::sealed("of a larger fleet".into(), 200));
     }
     let commits = forget(world.store.fleet(), &upgrade_id(), &pages);
     assert_eq!(commits.len(), 2, "128 operations a transaction");

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use prost_reflect::{DynamicMessage, ReflectMessage, SerializeOptions};
 use serde_json::json;
 use std::convert::Infallible;
@@ -110,18 +111,13 @@ fn warn(headers: &mut HeaderMap, warnings: &[String]) {
     }
 }
 
+/// What is percent-encoded in a header, besides all that is not ASCII.
+const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
+
 /// The text as a quoted string of HTTP. A header is ASCII: what is not printable there, and `%`, is percent-encoded UTF-8.
 fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => quoted.extend(['\\', char::from(byte)]),
-            b'%' => quoted.push_str("%25"),
-            b' '..=b'~' => quoted.push(char::from(byte)),
-            _ => quoted.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    quoted + "\""
+    let escaped = text.replace('\\', r"\\").replace('"', r#"\""#);
+    format!("\"{}\"", utf8_percent_encode(&escaped, ENCODED))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! Reading the watch of an upgrade to an end, whatever coordinator answers. A coordinator that goes away is waited for;
-//! an event that was seen is not seen twice.
+//! Reading the watch of an upgrade to an end, whatever coordinator answers. A coordinator that is away is waited for, also
+//! before the first answer; an event that was seen is not seen twice.
 
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::options::GlobalOptions;
+use crate::cli::show;
 use std::time::{Duration, Instant};
 use tidegate_proto::wire::v1::upgrade_seen::Seen;
 use tidegate_proto::wire::v1::{UpgradeSeen, WatchUpgradeRequest};
@@ -26,9 +27,15 @@ pub(super) async fn follow(
             Ok(outcome) => return Ok(outcome),
             Err(failure) => failure,
         };
+        let is_first = away.is_none();
         let began = away.get_or_insert_with(Instant::now);
-        if !failure.is_away() || events == 0 || began.elapsed() > PATIENCE {
+        if !failure.is_away() || began.elapsed() > PATIENCE {
             return Err(failure.without_answer());
+        }
+        // Nothing was shown yet, and the address may be wrong.
+        if is_first && events == 0 {
+            let limit = PATIENCE.as_secs();
+            show::note(format!("tidegate: {}; asking again for up to {limit} s", failure.message));
         }
         tokio::time::sleep(PAUSE).await;
     }

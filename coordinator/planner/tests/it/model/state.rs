@@ -270,7 +270,7 @@ pub(super) fn lean(commit: &Commit) -> Commit {
     for write in &mut lean.writes {
         match write {
             Write::Put(_, Value::Certificate(record)) => {
-                record.body = CertificatePage { text: String::new() }
+                record.body = CertificatePage { text: String::new(), seal: None }
             }
             Write::Put(_, Value::Upgrade(record)) => {
                 if let Phase::Contract { certificate } = &mut record.body.phase {
