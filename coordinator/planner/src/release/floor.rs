@@ -7,7 +7,7 @@
 //!   never lowered here.
 //! * No floor is raised to a need while an agent of the service contradicts the store: a person decides about its claim
 //!   first. Above what that instance runs, no plan to reconcile could include it. A claim that was disregarded may be
-//!   included later: while it is not known that this instance runs what is needed, the floor is not raised either.
+//!   included later: the floor is raised at most to what this instance is known to run.
 
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, Known, ServiceFleet};
@@ -35,7 +35,7 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
     let now = window_of(fleet, service);
     let has = now.map_or(ServiceVersion::ABSENT, |now| now.floor);
     let needed = needed_floor(Some(need));
-    let needed = if needed > has && is_closed(fleet, service, needed) { has } else { needed };
+    let needed = if needed > has { needed.min(highest_open(fleet, service).max(has)) } else { needed };
     let floor = needed.max(contracted::lowest_floor(fleet, service));
     let contracted = contracted::bound(fleet, service);
     match now {
@@ -51,10 +51,17 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
     }
 }
 
-/// Whether the floor of a service is not raised to a need: one of its agents contradicts the store, or the claim of one was
-/// disregarded whose instance is not known to run what is needed. One that fell silent makes the same claim when it is back.
-fn is_closed(fleet: &Fleet, service: &ServiceName, needed: ServiceVersion) -> bool {
-    let runs_it = |instance: &Instance| matches!(instance.known(), Known::At(version) if version >= needed);
+/// The highest floor to which the needs may raise that of a service: none while one of its agents contradicts the store.
+fn highest_open(fleet: &Fleet, service: &ServiceName) -> ServiceVersion {
+    match fleet.contradicted_by().any(|(of, ..)| of == service) {
+        true => ServiceVersion::ABSENT,
+        false => run_by_disregarded(fleet, service),
+    }
+}
+
+/// The highest version that no disregarded instance of a service is below, as far as is known. One that fell silent makes the
+/// same claim when it is back.
+fn run_by_disregarded(fleet: &Fleet, service: &ServiceName) -> ServiceVersion {
     let was_disregarded = |instance: &Instance| {
         fleet.reconciliation().is_some_and(|by| {
             // One that was admitted since obeys the store.
@@ -62,9 +69,14 @@ fn is_closed(fleet: &Fleet, service: &ServiceName, needed: ServiceVersion) -> bo
             !obeys && by.disregarded_claim(service, &instance.node).is_some()
         })
     };
-    fleet.contradicted_by().any(|(of, ..)| of == service)
-        || fleet.disregarded_of(service).any(|instance| !runs_it(instance))
-        || fleet.service(service).is_some_and(|of| of.silent().each.any(was_disregarded))
+    if fleet.service(service).is_some_and(|of| of.silent().each.any(was_disregarded)) {
+        return ServiceVersion::ABSENT;
+    }
+    let runs = |instance: &Instance| match instance.known() {
+        Known::At(version) => version,
+        Known::Silent | Known::Unknown => ServiceVersion::ABSENT,
+    };
+    fleet.disregarded_of(service).map(runs).min().unwrap_or(ServiceVersion::MAX)
 }
 
 /// Whether every instance is known to be at the version or above it, and there is one.

@@ -218,3 +218,16 @@ fn disregarded_instance_at_a_need_leaves_the_floor_open() {
     world.settle();
     assert_eq!((world.need(), watched_floor(&world)), (Some(2), Some((2, true))));
 }
+
+/// Computes run another release, which needs version 3.
+#[test]
+fn floor_follows_needs_up_to_what_a_disregarded_instance_runs() {
+    let mut world = with_a_claim_and_a_need(2);
+    world.create(2, json!({"requires": {"pantry-api": 3}})).unwrap();
+    world.run_computes(&[("release-1", 7), ("release-2", 1)]).unwrap();
+    world.settle();
+    assert_eq!((world.need(), watched_floor(&world)), (Some(3), None), "the claim of one node closes it");
+    disregard(&mut world, 1);
+    world.settle();
+    assert_eq!((world.need(), watched_floor(&world)), (Some(3), Some((2, true))), "a plan may include it");
+}
