@@ -8,13 +8,14 @@
 //! * No floor is raised to a need while an agent of the service contradicts the store: a person decides about its claim
 //!   first. Above what that instance runs, no plan to reconcile could include it. A claim that was disregarded may be
 //!   included later: the floor is raised at most to what this instance is known to run.
+//! * A floor that a reconciliation set is no evidence of more than what each disregarded instance is known to run.
 
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, Known, ServiceFleet};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::need::Need;
-use tidegate_proto::record::window::{BY_RELEASES, Window};
+use tidegate_proto::record::window::{BY_RECONCILIATION, BY_RELEASES, Window};
 use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
 
 fn by_releases() -> UpgradeId {
@@ -64,19 +65,37 @@ fn highest_open(fleet: &Fleet, service: &ServiceName) -> ServiceVersion {
 fn run_by_disregarded(fleet: &Fleet, service: &ServiceName) -> ServiceVersion {
     let was_disregarded = |instance: &Instance| {
         fleet.reconciliation().is_some_and(|by| {
-            // One that was admitted since obeys the store.
-            let obeys = instance.inventory.as_ref().is_some_and(|last| last.at > by.at);
-            !obeys && by.disregarded_claim(service, &instance.node).is_some()
+            by.disregarded_claim(service, &instance.node).is_some() && !is_admitted_since(instance, by.at)
         })
     };
     if fleet.service(service).is_some_and(|of| of.silent().each.any(was_disregarded)) {
         return ServiceVersion::ABSENT;
     }
-    let runs = |instance: &Instance| match instance.known() {
+    fleet.disregarded_of(service).map(known_to_run).min().unwrap_or(ServiceVersion::MAX)
+}
+
+/// Whether an instance was admitted after this revision: then it obeys the store.
+fn is_admitted_since(instance: &Instance, revision: Revision) -> bool {
+    instance.inventory.as_ref().is_some_and(|last| last.at > revision)
+}
+
+/// The highest version that an instance is known to run at least.
+fn known_to_run(instance: &Instance) -> ServiceVersion {
+    match instance.known() {
         Known::At(version) => version,
         Known::Silent | Known::Unknown => ServiceVersion::ABSENT,
-    };
-    fleet.disregarded_of(service).map(runs).min().unwrap_or(ServiceVersion::MAX)
+    }
+}
+
+/// The floor of a service as far as it is evidence of what runs. A plan to reconcile sets it also over an instance that it
+/// disregards, whether that claims anything or not, and which may run a lower version.
+pub(crate) fn proven(fleet: &Fleet, service: &ServiceFleet, window: &Window) -> ServiceVersion {
+    let by = fleet.reconciliation().filter(|_| window.set_by.as_str() == BY_RECONCILIATION);
+    let Some(by) = by else { return window.floor };
+    let named = by.disregarded.get(service.name()).into_iter().flat_map(|nodes| nodes.keys());
+    let instances = named.filter_map(|node| service.get(node));
+    let disregarded = instances.filter(|instance| instance.counts() && !is_admitted_since(instance, by.at));
+    disregarded.map(known_to_run).fold(window.floor, ServiceVersion::min)
 }
 
 /// Whether every instance is known to be at the version or above it, and there is one.
