@@ -228,6 +228,28 @@ fn roll_waits_until_the_database_of_its_form_is_seen() {
     }
 }
 
+/// The job had looked at the database before it began; a look that fails, by contrast, is none.
+#[test]
+fn failed_job_on_the_database_of_its_form_holds_no_roll() {
+    let trouble = Some("a row breaks a constraint".to_owned());
+    for (phase, filled_before_job, is_held) in [
+        (Phase::Migrate, Some(false), false),
+        (Phase::Remove, Some(true), false),
+        (Phase::Remove, Some(false), true),
+        (Phase::Remove, None, true),
+    ] {
+        let mut world = in_the_roll();
+        other_is_in(&mut world, phase.clone());
+        world.store.put(Key::Active(scheduler()), Active { upgrade: of_scheduler() });
+        let mut moment = world.moment();
+        let facts = SchemaFacts { trouble: trouble.clone(), filled_before_job, ..SchemaFacts::default() };
+        moment.schemas.insert(of_scheduler(), facts);
+        let waiting = plan(world.store.fleet(), &moment).waiting;
+        let names_it = |reason: &Reason| reason.to_string().contains("upgrade of-scheduler");
+        assert_eq!(waiting[&upgrade_id()].iter().any(names_it), is_held, "{phase:?}: {waiting:?}");
+    }
+}
+
 /// It waits in remove, for instances or for a person, and the roll goes by its database.
 #[test]
 fn database_is_looked_at_again_for_another_roll() {
