@@ -274,11 +274,16 @@ pub(crate) fn makers_are_seen(view: &View<'_>, job: &str) -> Answer {
     }
 }
 
-/// Whether the roll of another service goes by what the database of this upgrade shows.
+/// Whether an instance may be moved to the new version, as far as the form of another upgrade is concerned.
+pub(crate) fn is_there(view: &View<'_>, job: &str) -> Answer {
+    missing(view).map_or_else(|| makers_are_seen(view, job), Answer::from)
+}
+
+/// Whether another service goes by what the database of this upgrade shows: it is in its roll, or after that, where an instance
+/// may come back and be moved.
 pub(crate) fn is_gone_by(view: &View<'_>) -> bool {
-    let goes_by = |other: &Upgrade| {
-        matches!(other.phase, Phase::Roll { .. }) && begins_to_use(&other.spec, view.upgrade)
-    };
+    let moves = |other: &Upgrade| builds_on(other.phase.name()) && other.waves.is_some();
+    let goes_by = |other: &Upgrade| moves(other) && begins_to_use(&other.spec, view.upgrade);
     builds_on(view.upgrade.phase.name()) && view.fleet.active_upgrades().any(|(_, other)| goes_by(other))
 }
 
