@@ -123,6 +123,9 @@ pub struct SchemaFacts {
     pub running: Option<String>,
     /// What the database was found to be, where the upgrade is not bound to it yet.
     pub found: Option<SchemaBinding>,
+    /// Whether every migrate step was done where a job looked before it began, and it runs or did not succeed since. It begins
+    /// only where the database shows what its phase builds on. None = there is another look since, or its own one failed.
+    pub filled_before_job: Option<bool>,
     /// Why the last attempt did not succeed; it is tried again.
     pub trouble: Option<String>,
     /// The last term that the database obeyed, with the number that it keeps for it.

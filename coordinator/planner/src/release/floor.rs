@@ -7,14 +7,15 @@
 //!   never lowered here.
 //! * No floor is raised to a need while an agent of the service contradicts the store: a person decides about its claim
 //!   first. Above what that instance runs, no plan to reconcile could include it. A claim that was disregarded may be
-//!   included later: while it is not known that this instance runs what is needed, the floor is not raised either.
+//!   included later: the floor is raised at most to what this instance is known to run.
+//! * A floor that a reconciliation set is no evidence of more than what each disregarded instance is known to run.
 
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, Known, ServiceFleet};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::need::Need;
-use tidegate_proto::record::window::{BY_RELEASES, Window};
+use tidegate_proto::record::window::{BY_RECONCILIATION, BY_RELEASES, Window};
 use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
 
 fn by_releases() -> UpgradeId {
@@ -35,7 +36,7 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
     let now = window_of(fleet, service);
     let has = now.map_or(ServiceVersion::ABSENT, |now| now.floor);
     let needed = needed_floor(Some(need));
-    let needed = if needed > has && is_closed(fleet, service, needed) { has } else { needed };
+    let needed = if needed > has { needed.min(highest_open(fleet, service).max(has)) } else { needed };
     let floor = needed.max(contracted::lowest_floor(fleet, service));
     let contracted = contracted::bound(fleet, service);
     match now {
@@ -51,20 +52,50 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
     }
 }
 
-/// Whether the floor of a service is not raised to a need: one of its agents contradicts the store, or the claim of one was
-/// disregarded whose instance is not known to run what is needed. One that fell silent makes the same claim when it is back.
-fn is_closed(fleet: &Fleet, service: &ServiceName, needed: ServiceVersion) -> bool {
-    let runs_it = |instance: &Instance| matches!(instance.known(), Known::At(version) if version >= needed);
+/// The highest floor to which the needs may raise that of a service: none while one of its agents contradicts the store.
+fn highest_open(fleet: &Fleet, service: &ServiceName) -> ServiceVersion {
+    match fleet.contradicted_by().any(|(of, ..)| of == service) {
+        true => ServiceVersion::ABSENT,
+        false => run_by_disregarded(fleet, service),
+    }
+}
+
+/// The highest version that no disregarded instance of a service is below, as far as is known. One that fell silent makes the
+/// same claim when it is back.
+fn run_by_disregarded(fleet: &Fleet, service: &ServiceName) -> ServiceVersion {
     let was_disregarded = |instance: &Instance| {
         fleet.reconciliation().is_some_and(|by| {
-            // One that was admitted since obeys the store.
-            let obeys = instance.inventory.as_ref().is_some_and(|last| last.at > by.at);
-            !obeys && by.disregarded_claim(service, &instance.node).is_some()
+            by.disregarded_claim(service, &instance.node).is_some() && !is_admitted_since(instance, by.at)
         })
     };
-    fleet.contradicted_by().any(|(of, ..)| of == service)
-        || fleet.disregarded_of(service).any(|instance| !runs_it(instance))
-        || fleet.service(service).is_some_and(|of| of.silent().each.any(was_disregarded))
+    if fleet.service(service).is_some_and(|of| of.silent().each.any(was_disregarded)) {
+        return ServiceVersion::ABSENT;
+    }
+    fleet.disregarded_of(service).map(known_to_run).min().unwrap_or(ServiceVersion::MAX)
+}
+
+/// Whether an instance was admitted after this revision: then it obeys the store.
+fn is_admitted_since(instance: &Instance, revision: Revision) -> bool {
+    instance.inventory.as_ref().is_some_and(|last| last.at > revision)
+}
+
+/// The highest version that an instance is known to run at least.
+fn known_to_run(instance: &Instance) -> ServiceVersion {
+    match instance.known() {
+        Known::At(version) => version,
+        Known::Silent | Known::Unknown => ServiceVersion::ABSENT,
+    }
+}
+
+/// The floor of a service as far as it is evidence of what runs. A plan to reconcile sets it also over an instance that it
+/// disregards, whether that claims anything or not, and which may run a lower version.
+pub(crate) fn proven(fleet: &Fleet, service: &ServiceFleet, window: &Window) -> ServiceVersion {
+    let by = fleet.reconciliation().filter(|_| window.set_by.as_str() == BY_RECONCILIATION);
+    let Some(by) = by else { return window.floor };
+    let named = by.disregarded.get(service.name()).into_iter().flat_map(|nodes| nodes.keys());
+    let instances = named.filter_map(|node| service.get(node));
+    let disregarded = instances.filter(|instance| instance.counts() && !is_admitted_since(instance, by.at));
+    disregarded.map(known_to_run).fold(window.floor, ServiceVersion::min)
 }
 
 /// Whether every instance is known to be at the version or above it, and there is one.

@@ -140,21 +140,24 @@ async fn attempt(
     if job == SchemaJob::Undo {
         nothing_new_works(&bound, &upgrade).await?;
     }
-    carry_out(context, leadership, id, &bound, job, cancel).await?;
+    carry_out(context, leadership, id, &bound, (job, seen.filled), cancel).await?;
     look::looked(leadership, &upgrade, &bound).await
 }
 
-/// Carries the job out, and reports its progress.
+/// Carries the job out, and reports its progress; `filled` is whether the look before it showed every migrate step done.
 async fn carry_out(
     context: &Context,
     leadership: &Leadership,
     id: &UpgradeId,
     bound: &Bound,
-    job: SchemaJob,
+    (job, filled): (SchemaJob, bool),
     cancel: &CancellationToken,
 ) -> Result<(), String> {
     tracing::info!("begins");
-    update_facts(leadership, id, |facts| facts.clean = false);
+    update_facts(leadership, id, |facts| {
+        (facts.clean, facts.filled_before_job) = (false, Some(filled));
+        facts.running = Some(shown(&PhaseProgress::default()));
+    });
     let (progress, latest) = watch::channel(PhaseProgress::default());
     let term = term_of(context, leadership).map_err(|e| e.in_words())?;
     let doing = verb(context, leadership, id, bound, (job, term), &progress, cancel);

@@ -37,7 +37,8 @@ pub(super) async fn again(
 
 /// What stays known after an attempt that did not succeed, or was stopped: how far the database is has to be looked at again.
 /// That a contract has begun stays until a look shows another database: a rollback, which goes on while the database is away,
-/// and services that share the schema must not pass over it.
+/// and services that share the schema must not pass over it. A job that had begun has looked before: that look stays known to
+/// the rolls of services that share the schema, which a job that fails again and again would hold otherwise.
 pub(super) fn unseen(known: &SchemaFacts, trouble: Option<String>) -> SchemaFacts {
     SchemaFacts {
         trouble,
@@ -45,6 +46,7 @@ pub(super) fn unseen(known: &SchemaFacts, trouble: Option<String>) -> SchemaFact
         contracted_by: known.contracted_by.clone(),
         later: known.later.clone(),
         sessions_unknown: known.sessions_unknown.clone(),
+        filled_before_job: known.filled_before_job.filter(|_| known.running.is_some()),
         ..SchemaFacts::default()
     }
 }
@@ -124,5 +126,15 @@ mod tests {
         let failed = unseen(&seen, trouble());
         assert_eq!(failed, SchemaFacts { looked_for: None, expanded: false, trouble: trouble(), ..seen });
         assert_eq!(unseen(&failed, None), SchemaFacts { trouble: None, ..failed }, "one that was stopped");
+    }
+
+    #[test]
+    fn failed_job_keeps_what_it_saw_before_it_began() {
+        let running = Some("connecting".to_owned());
+        let begun = SchemaFacts { running, filled_before_job: Some(true), ..SchemaFacts::default() };
+        let failed = unseen(&begun, Some("a row breaks a constraint".to_owned()));
+        assert_eq!((failed.looked_for.as_ref(), failed.filled_before_job), (None, Some(true)));
+        let away = unseen(&failed, Some("connection refused".to_owned()));
+        assert_eq!(away.filled_before_job, None, "the look of the next attempt failed");
     }
 }

@@ -8,7 +8,7 @@ use super::ReleaseGate;
 use super::evidence::is_proven;
 use crate::fleet::{Fleet, Sample, ServiceFleet};
 use crate::gate::{Reason, StoreGate, VersionGate, store};
-use crate::release::floor::is_only_watched;
+use crate::release::floor::{is_only_watched, proven};
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::EvidenceRule;
@@ -94,7 +94,11 @@ fn ready(
         });
     };
     if window.floor >= minimum {
-        return Ok(vec![same_window]);
+        return match proven(fleet, service, window) >= minimum {
+            true => Ok(vec![same_window]),
+            // It names the disregarded instance that may run a lower version.
+            false => all_at_least(fleet, service, minimum).map(|()| vec![same_window]),
+        };
     }
     let behind = all_at_least(fleet, service, minimum).err().unwrap_or_default();
     let floor = ReleaseGate::Floor {

@@ -241,15 +241,20 @@ fn meets_unfilled(upgrade: &Upgrade, binding: &SchemaBinding, service: &ServiceN
 fn is_lost(upgrade: &Upgrade, facts: &SchemaFacts) -> bool {
     let phase = upgrade.phase.name();
     let fills_first = upgrade.schema.as_ref().is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
-    let lacks_fill = phase == PhaseName::Remove && fills_first && !facts.filled;
+    let lacks_fill = |filled: bool| phase == PhaseName::Remove && fills_first && !filled;
     let is_there = lost_baseline(upgrade, facts).is_none() && lost_job(upgrade, facts).is_none();
-    let shows = facts.looked_for.is_some() && is_there && !lacks_fill;
+    let shows = match facts.looked_for {
+        Some(_) => is_there && !lacks_fill(facts.filled),
+        // A job begins only where the rest is there.
+        None => facts.filled_before_job.is_some_and(|filled| !lacks_fill(filled)),
+    };
     builds_on(phase) && was_seen(facts) && !shows
 }
 
-/// Whether the last attempt to look at a database has shown what it holds.
+/// Whether the last attempt to look at a database has shown what it holds. A job that does not succeed has looked before it
+/// began.
 fn was_seen(facts: &SchemaFacts) -> bool {
-    facts.looked_for.is_some() || facts.unclaimed
+    facts.looked_for.is_some() || facts.unclaimed || facts.filled_before_job.is_some()
 }
 
 /// Whether the database of each active upgrade that has made the form which the new version uses was seen: until then it may
@@ -269,11 +274,16 @@ pub(crate) fn makers_are_seen(view: &View<'_>, job: &str) -> Answer {
     }
 }
 
-/// Whether the roll of another service goes by what the database of this upgrade shows.
+/// Whether an instance may be moved to the new version, as far as the form of another upgrade is concerned.
+pub(crate) fn is_there(view: &View<'_>, job: &str) -> Answer {
+    missing(view).map_or_else(|| makers_are_seen(view, job), Answer::from)
+}
+
+/// Whether another service goes by what the database of this upgrade shows: it is in its roll, or after that, where an instance
+/// may come back and be moved.
 pub(crate) fn is_gone_by(view: &View<'_>) -> bool {
-    let goes_by = |other: &Upgrade| {
-        matches!(other.phase, Phase::Roll { .. }) && begins_to_use(&other.spec, view.upgrade)
-    };
+    let moves = |other: &Upgrade| builds_on(other.phase.name()) && other.waves.is_some();
+    let goes_by = |other: &Upgrade| moves(other) && begins_to_use(&other.spec, view.upgrade);
     builds_on(view.upgrade.phase.name()) && view.fleet.active_upgrades().any(|(_, other)| goes_by(other))
 }
 

@@ -5,6 +5,7 @@
 //! * The transaction that enters migrate compares the window of every service whose floor was asked.
 //! * A floor that follows what compute releases need is no evidence of what runs: it counts up to the lowest version that
 //!   does, and the transaction compares that none was admitted since.
+//! * A floor that a reconciliation set counts up to what each instance that it disregarded is known to run.
 //! * Where old programs cannot read migrated rows, the same transaction writes what was required into the schema's
 //!   record: no service goes back below it.
 
@@ -13,8 +14,9 @@ use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet, Stored};
 use crate::gate::Answer;
 use crate::gate::release::storage::raised_by_hand;
-use crate::gate::store::{unknown_and_disregarded, unreadable};
+use crate::gate::store::{disregarded, unknown_and_disregarded, unreadable};
 use crate::gate::version::known;
+use crate::release::floor::proven;
 use crate::upgrade::View;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -38,7 +40,7 @@ pub fn required(spec: &Spec, binding: &SchemaBinding) -> BTreeMap<ServiceName, S
 /// The committed floor of a service; none = it has no window, or its floor follows needs and what runs is not known.
 pub(crate) fn committed(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersion> {
     let of = fleet.service(service)?;
-    let floor = of.window()?.floor;
+    let floor = proven(fleet, of, of.window()?);
     match follows_needs(of) && !of.is_empty() {
         true => of.lowest().map(|runs| runs.min(floor)),
         false => Some(floor),
@@ -114,11 +116,14 @@ fn missing(
 }
 
 /// Whether the floor of a sharing service can follow what runs, where this upgrade has set its window: an instance whose
-/// version is not known holds it.
+/// version is not known holds it. Where a reconciliation has set it, the disregarded ones over which it counts less are named.
 fn follows(view: &View<'_>, service: &ServiceName) -> Answer {
     let of = view.fleet.service(service).filter(|_| *service != view.spec().service);
-    let is_ours = |of: &&ServiceFleet| of.window().is_some_and(|window| window.set_by == *view.id);
-    let Some(of) = of.filter(is_ours) else { return Answer::open() };
+    let Some((of, window)) = of.and_then(|of| Some((of, of.window()?))) else { return Answer::open() };
+    if window.set_by != *view.id {
+        let is_less = proven(view.fleet, of, window) < window.floor;
+        return if is_less { disregarded(view.fleet, service) } else { Answer::open() };
+    }
     let mut answer = known(of);
     answer.reasons.extend(unknown_and_disregarded(view.fleet, service));
     answer

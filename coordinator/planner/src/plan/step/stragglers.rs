@@ -7,8 +7,10 @@ use super::moving::{Moving, move_instances};
 use super::schema::{self, Shown};
 use crate::action::SchemaJob;
 use crate::fleet::{Instance, Known, Standing, moved_from};
+use crate::gate::Answer;
 use crate::gate::person::rollback;
 use crate::gate::roll::none_failed_to_stage;
+use crate::gate::schema::form;
 use crate::gate::version::all_at;
 use crate::upgrade::is_unseen;
 use tidegate_proto::record::directive::Disposition;
@@ -28,9 +30,10 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
     if draft.has_commits() || mutant::is("stragglers-are-only-named") || !may_start(draft, release.version) {
         return;
     }
-    let shown = match draft.upgrade.phase.name() {
-        PhaseName::RollingBack => Shown::Yes,
-        _ => schema::shows_beside_a_job(draft),
+    // The former version uses no form that an upgrade of another service makes.
+    let (shown, form) = match draft.upgrade.phase.name() {
+        PhaseName::RollingBack => (Shown::Yes, Answer::open()),
+        _ => (schema::shows_beside_a_job(draft), form::is_there(&draft.view(), SchemaJob::Look.word())),
     };
     if shown == Shown::Lost {
         return;
@@ -50,12 +53,15 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
         may_begin: &may_begin,
         has_failed: &|_| false,
         overdue: false,
-        needs_look: shown == Shown::Unknown,
+        needs_look: shown == Shown::Unknown || !form.is_open,
     };
     let under_way = move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
     // A look ends the job of the phase, which may look for longer than a look holds: none where capacity holds the instance.
-    if under_way.awaits_look {
+    if under_way.awaits_look && shown == Shown::Unknown {
         schema::look(draft);
+    }
+    if under_way.awaits_look {
+        draft.passes(form);
     }
     // Who could not stage it is not begun with; only a person's retry has its agent try again.
     draft.passes(none_failed_to_stage(service, &release.tag));

@@ -5,8 +5,8 @@ use crate::sim::{World, node, service};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::{Choices, propose, reconcile};
 use tidegate_planner::ask::{self, release};
-use tidegate_planner::gate::{StoreGate, Waits};
-use tidegate_planner::{Reason, plan};
+use tidegate_planner::gate::{StoreGate, VersionGate, Waits};
+use tidegate_planner::{Reason, Sample, plan};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::release::ReleaseStatus;
@@ -217,4 +217,39 @@ fn disregarded_instance_at_a_need_leaves_the_floor_open() {
     disregard(&mut world, 1);
     world.settle();
     assert_eq!((world.need(), watched_floor(&world)), (Some(2), Some((2, true))));
+}
+
+/// Computes run another release, which needs version 3.
+#[test]
+fn floor_follows_needs_up_to_what_a_disregarded_instance_runs() {
+    let mut world = with_a_claim_and_a_need(2);
+    world.create(2, json!({"requires": {"pantry-api": 3}})).unwrap();
+    world.run_computes(&[("release-1", 7), ("release-2", 1)]).unwrap();
+    world.settle();
+    assert_eq!((world.need(), watched_floor(&world)), (Some(3), None), "the claim of one node closes it");
+    disregard(&mut world, 1);
+    world.settle();
+    assert_eq!((world.need(), watched_floor(&world)), (Some(3), Some((2, true))), "a plan may include it");
+}
+
+/// A plan has raised the floor to what another agent had obeyed of the former store.
+#[test]
+fn disregarded_one_below_a_reconciled_floor_holds_a_release() {
+    let mut world = World::at_version_1(0);
+    let needs = crate::sim::release(2).version;
+    world.join(1, 2);
+    world.join(2, 1);
+    for n in [node(1), node(2)] {
+        world.agents.get_mut(&n).unwrap().report.witness.floor = Some(needs);
+    }
+    contradict(&mut world);
+    disregard(&mut world, 2);
+    assert_eq!(watched_floor(&world), Some((2, false)));
+    world.create(1, json!({"requires": {"pantry-api": 2}})).unwrap();
+    let nodes = Sample { first: vec![node(2)], count: 1 };
+    let behind = Reason::Version(VersionGate::Behind { service: service(), nodes, needs });
+    assert_eq!((world.settle().remove(&1), world.deployed()), (Some(vec![behind]), None));
+    world.join(2, 2);
+    world.settle();
+    assert_eq!(world.deployed(), Some(1), "its agent was installed again and obeys the store");
 }

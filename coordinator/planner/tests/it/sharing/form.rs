@@ -2,12 +2,12 @@
 //! is missing, or is being taken away, its roll drains no instance.
 
 use super::scheduler;
-use crate::sim::{World, binding, release, service, spec, upgrade_id};
+use crate::sim::{World, binding, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tidegate_planner::gate::{MissingForm, SchemaGate, Waits, preflight};
 use tidegate_planner::{Action, LookedFor, Reason, SchemaFacts, SchemaJob, plan};
-use tidegate_proto::commit::Commit;
+use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::schema::Schema;
@@ -225,6 +225,62 @@ fn roll_waits_until_the_database_of_its_form_is_seen() {
         moment.schemas.insert(of_scheduler(), facts);
         let waiting = plan(world.store.fleet(), &moment).waiting;
         assert_eq!(is_named(&waiting[&upgrade_id()], ""), is_held, "{waiting:?}");
+    }
+}
+
+/// The job had looked at the database before it began; a look that fails, by contrast, is none.
+#[test]
+fn failed_job_on_the_database_of_its_form_holds_no_roll() {
+    let trouble = Some("a row breaks a constraint".to_owned());
+    for (phase, filled_before_job, is_held) in [
+        (Phase::Migrate, Some(false), false),
+        (Phase::Remove, Some(true), false),
+        (Phase::Remove, Some(false), true),
+        (Phase::Remove, None, true),
+    ] {
+        let mut world = in_the_roll();
+        other_is_in(&mut world, phase.clone());
+        world.store.put(Key::Active(scheduler()), Active { upgrade: of_scheduler() });
+        let mut moment = world.moment();
+        let facts = SchemaFacts { trouble: trouble.clone(), filled_before_job, ..SchemaFacts::default() };
+        moment.schemas.insert(of_scheduler(), facts);
+        let waiting = plan(world.store.fleet(), &moment).waiting;
+        let names_it = |reason: &Reason| reason.to_string().contains("upgrade of-scheduler");
+        assert_eq!(waiting[&upgrade_id()].iter().any(names_it), is_held, "{phase:?}: {waiting:?}");
+    }
+}
+
+/// An instance that was away comes back at the former version after the last wave.
+#[test]
+fn straggler_is_not_moved_while_its_form_is_not_seen() {
+    let mut world = in_the_roll();
+    world.until("it removes", |world| world.phase() == Phase::Remove);
+    other_is_in(&mut world, Phase::Roll { wave: 0 });
+    world.store.put(Key::Active(scheduler()), Active { upgrade: of_scheduler() });
+    let names_it = |reasons: &[Reason]| {
+        reasons.iter().any(|reason| reason.to_string().contains("the database of upgrade of-scheduler"))
+    };
+    let before = plan(world.store.fleet(), &world.moment());
+    let look = Action::Schema { upgrade: of_scheduler(), job: SchemaJob::Look };
+    assert!(before.actions.contains(&look), "{:?}", before.actions);
+    assert!(!names_it(&before.waiting[&upgrade_id()]), "no instance is to be moved: {:?}", before.waiting);
+
+    world.fall_silent(1);
+    world.return_with(&node(1), 1);
+    let last = world.run();
+    assert!(names_it(&last.waiting[&upgrade_id()]), "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2, 1, 2]);
+    let is_order = |write: &Write| matches!(write, Write::Put(Key::Directive(_, n), _) if *n == node(1));
+    for (expanded, is_held) in [(false, true), (true, false)] {
+        let looked_for = Some(LookedFor::of(world.store.fleet().upgrade(&of_scheduler()).unwrap()));
+        let seen = SchemaFacts { looked_for, expanded, filled: true, ..SchemaFacts::default() };
+        let mut moment = world.moment();
+        moment.schemas.insert(of_scheduler(), seen);
+        let planned = plan(world.store.fleet(), &moment);
+        assert_eq!(names_it(&planned.waiting[&upgrade_id()]), is_held, "{:?}", planned.waiting);
+        let orders =
+            |action: &Action| matches!(action, Action::Commit(it) if it.commit.writes.iter().any(is_order));
+        assert_eq!(planned.actions.iter().any(orders), !is_held, "{:?}", planned.actions);
     }
 }
 

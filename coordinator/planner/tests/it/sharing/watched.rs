@@ -6,9 +6,11 @@ use crate::sim::{World, binding, node, upgrade_id};
 use serde_json::json;
 use tidegate_planner::gate::VersionGate;
 use tidegate_planner::{Reason, Sample, SchemaJob};
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
-use tidegate_proto::record::window::{BY_RELEASES, Window};
-use tidegate_proto::{Commit, Key, ServiceVersion};
+use tidegate_proto::record::window::{BY_RECONCILIATION, BY_RELEASES, Window};
+use tidegate_proto::{Commit, Key, Revision, ServiceVersion};
 
 /// Compute releases need this version of the scheduler.
 fn needed_by_releases(world: &mut World, floor: i64) {
@@ -45,6 +47,32 @@ fn silent_instance_below_a_followed_floor_holds_migrate() {
     let kinds: Vec<&str> = last.waiting[&upgrade_id()].iter().map(|reason| reason.kind()).collect();
     assert_eq!(kinds, ["silent", "migrate-floor"]);
     assert!(!world.jobs.contains(&SchemaJob::Migrate));
+}
+
+/// A plan to reconcile has set the floor over an instance that it disregarded.
+#[test]
+fn disregarded_instance_below_a_reconciled_floor_holds_migrate() {
+    let mut world = nova();
+    world.until_roll();
+    let body = Window { floor: version(2), ..Window::open(BY_RECONCILIATION.parse().unwrap()) };
+    world.store.put(Key::Window(scheduler()), body);
+    let word = Reconciliation {
+        who: "op".into(),
+        why: "restored".into(),
+        at: Timestamp(0),
+        terms: Default::default(),
+        revision: Revision::ABSENT,
+        floors: Default::default(),
+        disregarded: [(scheduler(), [(node(7), Claim::default())].into())].into(),
+        listed: Default::default(),
+    };
+    world.store.put(Key::Reconciliation, word);
+    let last = world.run();
+    assert_eq!(last.waiting[&upgrade_id()], [waits_for_scheduler(1)], "version 1 serves below the floor");
+    assert!(!world.jobs.contains(&SchemaJob::Migrate));
+    runs(&mut world, &scheduler(), 7, 2);
+    world.run();
+    assert!(world.jobs.contains(&SchemaJob::Migrate), "it was admitted by this store");
 }
 
 /// The upgrade has given the service its window, so that no person raises the floor.
