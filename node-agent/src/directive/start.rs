@@ -67,9 +67,12 @@ impl Context<'_> {
 
     /// Whether it answers 503 only since this phase began, or its agent has begun in this phase and does not know since when: it
     /// may have answered 200 in between. What a declined directive of a former store stops was never shown, and no other step
-    /// would stop it.
+    /// would stop it. A process that the agent stops itself may end at any moment, because the former agent may have asked it
+    /// to: nothing but its stop may follow, lest another order shows it again.
     fn may_have_come_in_unseen(&self) -> bool {
-        match self.journal.declined && self.journal.obeys_former_store() {
+        let was_never_in = self.journal.declined && self.journal.obeys_former_store();
+        let may_be_ending = !matches!(self.service.driver, Some(Driver::Command(_)));
+        match was_never_in || may_be_ending {
             true => self.timers.refuses_anew(),
             false => self.timers.may_refuse_anew(),
         }

@@ -100,18 +100,26 @@ fn stopping_before_an_agent_restart_is_drained_again() {
         story.pass(0);
         story
     };
-    for service in [Story::serving(), Story::serving().by_hooks()] {
-        let mut story = restarted(service, replace(2));
-        assert_eq!(story.act(), Act::Enter(Phase::Draining), "it is not known since when it refuses");
-        story.enter(Phase::Draining);
-        assert_eq!(story.pass(5).act(), Act::Wait, "balancers had no time to see that it refuses");
-        assert_eq!(story.pass(1).act(), Act::Enter(DRAINED));
-        story.enter(DRAINED);
-        assert!(matches!(story.pass(60).act(), Act::BeginStop(_)), "it has refused since");
-        story.enter(Phase::Stopping);
-        assert_eq!(story.act(), Act::Stop);
-    }
     let by_hooks = |asked| restarted(Story::serving().by_hooks(), asked);
+    let mut story = by_hooks(replace(2));
+    assert_eq!(story.act(), Act::Enter(Phase::Draining), "it is not known since when it refuses");
+    story.enter(Phase::Draining);
+    assert_eq!(story.pass(5).act(), Act::Wait, "balancers had no time to see that it refuses");
+    assert_eq!(story.pass(1).act(), Act::Enter(DRAINED));
+    story.enter(DRAINED);
+    assert!(matches!(story.pass(60).act(), Act::BeginStop(_)), "it has refused since");
+    story.enter(Phase::Stopping);
+    assert_eq!(story.act(), Act::Stop);
+
+    let mut process = restarted(Story::serving(), replace(2));
+    assert_eq!(process.act(), Act::Stop, "the former agent may have asked it to end");
+    process.ordered(order(11, replace(1)));
+    assert_eq!(
+        (process.journal.phase.clone(), process.act()),
+        (Phase::Stopping, Act::Stop),
+        "it is not shown"
+    );
+
     let mut begun = by_hooks(replace(2));
     begun.seen.hook = HookState::Runs;
     assert_eq!(begun.act(), Act::Wait, "a hook that runs is not taken back");
