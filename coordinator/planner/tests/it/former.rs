@@ -178,8 +178,8 @@ fn different_releases_are_named_without_a_version() {
 #[test]
 fn decommission_that_preflight_names_is_accepted() {
     let mut world = World::at_version_1(2);
-    world.return_with(&node(0), 2);
     world.start(spec(json!({}))).unwrap();
+    world.return_with(&node(0), 2);
     let named = found(&world).into_iter().find(|finding| finding.what.contains("different releases"));
     let what = named.expect("there are two releases").what;
     world.fall_silent(1);

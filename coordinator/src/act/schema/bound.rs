@@ -166,7 +166,7 @@ impl Bound {
         Ok(self.facts_and_term(rows).await?.0)
     }
 
-    /// The same with the term that the database obeyed last, whoever claimed it.
+    /// The same with the term that the database obeyed last, that of another store too.
     pub(super) async fn facts_and_term(
         &self,
         rows: RowCount,
