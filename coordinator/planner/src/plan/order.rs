@@ -63,13 +63,19 @@ impl<'a> Order<'a> {
 
     /// The same disposition as now; only the releases that should be present change. A report that comes meanwhile may show it
     /// in service, because it was replaced or its agent has declined the order: it is not taken out once more then. One that
-    /// requests may reach again, because it crashed under its order, is taken out once more only within the capacity.
-    pub(super) fn restate(service: &ServiceFleet, spec: &Spec, instance: &'a Instance) -> Self {
+    /// requests may reach again, because it crashed under its order, is taken out once more only within the capacity. One that
+    /// was to be replaced with a release which is not wanted any more, and was not heard since, gets the first of those that are.
+    pub(super) fn restate(
+        service: &ServiceFleet,
+        spec: &Spec,
+        instance: &'a Instance,
+        releases: &[Release],
+    ) -> Self {
         let stands = instance.directive.as_ref().filter(|_| instance.is_still_out_by_order());
         match stands.filter(|directive| directive.disposition.takes_out()) {
             Some(directive) => Self {
                 instance,
-                disposition: directive.disposition.clone(),
+                disposition: listed(&directive.disposition, releases),
                 presumes_out: directive.presumes_out || must_presume_out(service, spec, instance),
                 as_budgeted: true,
                 as_reported: true,
@@ -105,7 +111,8 @@ impl Draft<'_> {
         let is_heard = |i: &&Instance| !i.contradicts && i.can_be_ordered() && !may_be_taken_out_again(i);
         let instances = service.misdirected().each.filter(is_heard);
         let (instances, spec) = (instances.take(BATCH * 20), self.spec());
-        let orders: Vec<_> = instances.map(|instance| Order::restate(service, spec, instance)).collect();
+        let orders: Vec<_> =
+            instances.map(|instance| Order::restate(service, spec, instance, releases)).collect();
         self.order(&orders, releases, "releases for", because);
     }
 
@@ -226,6 +233,16 @@ fn first_of<'o, 'a>(orders: &'o [Order<'a>]) -> Vec<&'o Order<'a>> {
 fn may_be_taken_out_again(instance: &Instance) -> bool {
     let takes_out = instance.directive.as_ref().is_some_and(|directive| directive.disposition.takes_out());
     takes_out && instance.unreadable.contains_key(&Kind::Report)
+}
+
+/// What a disposition becomes beside these releases: an agent keeps the release of its order on its node, and would start it.
+fn listed(disposition: &Disposition, releases: &[Release]) -> Disposition {
+    match (disposition, releases.first()) {
+        (Disposition::Replace { release }, Some(first)) if !releases.contains(release) => {
+            Disposition::Replace { release: first.clone() }
+        }
+        _ => disposition.clone(),
+    }
 }
 
 fn named(batch: &[&Order<'_>], what: &str) -> String {

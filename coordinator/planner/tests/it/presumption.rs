@@ -1,13 +1,13 @@
 //! What is out of rotation is replaced without budget. It may come back before its agent obeys, and then it is not taken
 //! out beyond capacity.
 
-use crate::sim::{World, node, service, spec, upgrade_id};
+use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Action;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::report::{Health, Rotation, Step};
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 use tidegate_proto::{Commit, InstanceId, Key, Precondition, Revision, Value, Write};
 
 /// A roll of four instances; three must stay in service. The third is in maintenance, and it is ordered to be replaced.
@@ -351,4 +351,25 @@ fn replacement_is_not_restated_while_its_report_is_unreadable() {
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(directive(&world, 1).unwrap().disposition, Disposition::Serve { returning: false });
+}
+
+/// It fell silent under its order of the roll. In the rollback its admission comes back before its report does.
+#[test]
+fn order_given_once_more_in_a_rollback_names_its_release() {
+    let is_replaced_with = |world: &World, version: i64| {
+        let wanted = Disposition::Replace { release: release(version) };
+        directive(world, 1).is_some_and(|directive| directive.disposition == wanted)
+    };
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    world.until("it is to be replaced", |world| is_replaced_with(world, 2));
+    world.fall_silent(1);
+    world.roll_back();
+    world.decommission(1);
+    let removes = |phase| matches!(phase, Phase::RollingBack { step: RollbackStep::Lower, .. });
+    world.until("the new code is removed", |world| removes(world.phase()));
+    world.agents.get_mut(&node(1)).unwrap().release = release(1);
+    assert!(world.admit(&node(1)));
+    world.turn();
+    assert!(is_replaced_with(&world, 1), "{:?}", directive(&world, 1));
 }
