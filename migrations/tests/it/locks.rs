@@ -15,7 +15,7 @@ mod real_postgres {
         let database = Database::postgres().await.seeded(100).await;
         let (engine, set) = (database.engine().await, sample());
         let (mut sitter, mut reader) = (database.client().await, database.client().await);
-        engine.claim(&term(1)).await.unwrap();
+        engine.claim(&term(1), &patient()).await.unwrap();
         sitter.run("SET application_name = 'report-job'; BEGIN; SELECT count(*) FROM images").await;
         let held = format!("held by session {} (report-job, user postgres", sitter.number(PID).await);
         let watch = watcher();
@@ -287,18 +287,18 @@ mod real_postgres {
     async fn a_busy_lock_names_its_holder_and_an_equal_term_is_let_be() {
         let database = Database::postgres().await.seeded(10).await;
         let engine = database.engine().await;
-        engine.claim(&term(5)).await.unwrap();
+        engine.claim(&term(5), &patient()).await.unwrap();
         let mut holder = database.client().await;
         holder
             .run("SET application_name = 'tidegate/5/schema'; SELECT pg_advisory_lock(1953064037, hashtext(current_schema()) & 2147483647)")
             .await;
         let pid = holder.number("SELECT pg_backend_pid()::bigint").await;
-        let error = engine.claim(&term(5)).await.unwrap_err();
+        let error = engine.claim(&term(5), &patient()).await.unwrap_err();
         let Error::LockBusy { holder: Some(named) } = &error else { panic!("{error}") };
         assert_eq!((named.pid, named.application_name.as_str()), (pid, "tidegate/5/schema"));
         assert!(error.retryable());
         holder.run("SELECT 1").await;
-        engine.claim(&term(6)).await.unwrap();
+        engine.claim(&term(6), &patient()).await.unwrap();
         assert!(holder.try_run("SELECT 1").await.is_err(), "a lower term's session was ended");
     }
 
