@@ -245,6 +245,29 @@ mod real_postgres {
         verb.await.unwrap().unwrap();
     }
 
+    /// Over a socket of the same machine no such setting has an effect: only that it was made is seen.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn session_of_a_leader_has_limits_on_its_network() {
+        let database = Database::postgres().await;
+        let (engine, mut client) = (database.engine().await, database.client().await);
+        engine.claim(&term(1), &patient()).await.unwrap();
+        client
+            .run(
+                "CREATE TABLE made (setting TEXT);
+                 CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                     INSERT INTO made SELECT name FROM pg_settings WHERE name LIKE 'tcp%' AND source = 'session';
+                     RETURN NEW;
+                 END $$;
+                 CREATE TRIGGER keep BEFORE UPDATE ON tidegate_schema FOR EACH ROW EXECUTE FUNCTION keep()",
+            )
+            .await;
+        engine.claim(&term(2), &patient()).await.unwrap();
+        let made = client.texts("SELECT setting FROM made ORDER BY setting").await;
+        let all =
+            ["tcp_keepalives_count", "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_user_timeout"];
+        assert_eq!(made, all);
+    }
+
     /// A validation reads the whole table, and what is locked before it in its transaction stays locked meanwhile.
     #[tokio::test(flavor = "multi_thread")]
     async fn validation_runs_under_no_lock_of_its_neighbours() {
