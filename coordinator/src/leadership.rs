@@ -101,8 +101,8 @@ impl Leadership {
             leader: self.leading.clone(),
             wall: now(),
             elapsed: BTreeMap::new(),
-            uncounted: held(&self.streams).read(&view.fleet),
-            group_uncounted: held(&self.groups).read(&view.fleet),
+            uncounted: BTreeMap::new(),
+            group_uncounted: BTreeMap::new(),
             declined_ms: held(&self.declines).read(&view.fleet),
             recalled_ms: held(&self.recalls).read(&view.fleet),
             next_event: *next_event,
@@ -112,6 +112,8 @@ impl Leadership {
         };
         let nothing_acts = closed(&view.fleet, &moment).is_some();
         moment.elapsed = held(&self.watches).read(&view.fleet, nothing_acts);
+        moment.uncounted = held(&self.streams).read(&view.fleet, nothing_acts);
+        moment.group_uncounted = held(&self.groups).read(&view.fleet, nothing_acts);
         let planned = plan(&moment);
         if !mutant::is("event-numbers-are-not-counted") {
             *next_event += events(&planned);

@@ -81,9 +81,9 @@ impl Stopwatch {
 pub(crate) struct StreamWatches(RecordWatches<StreamName>);
 
 impl StreamWatches {
-    /// Reads them all, in milliseconds.
-    pub(crate) fn read(&mut self, fleet: &Fleet) -> BTreeMap<StreamName, u64> {
-        self.0.read(fleet.streams().map(|(name, stream)| (name.clone(), stream.at)))
+    /// Reads them all, in milliseconds. Where nothing acts, no signal of a compute is taken either: that time does not count.
+    pub(crate) fn read(&mut self, fleet: &Fleet, nothing_acts: bool) -> BTreeMap<StreamName, u64> {
+        self.0.read(fleet.streams().map(|(name, stream)| (name.clone(), stream.at)), nothing_acts)
     }
 }
 
@@ -93,8 +93,8 @@ pub(crate) struct GroupWatches(RecordWatches<GroupName>);
 
 impl GroupWatches {
     /// Reads them all, in milliseconds.
-    pub(crate) fn read(&mut self, fleet: &Fleet) -> BTreeMap<GroupName, u64> {
-        self.0.read(fleet.groups().map(|(name, group)| (name.clone(), group.at)))
+    pub(crate) fn read(&mut self, fleet: &Fleet, nothing_acts: bool) -> BTreeMap<GroupName, u64> {
+        self.0.read(fleet.groups().map(|(name, group)| (name.clone(), group.at)), nothing_acts)
     }
 }
 
@@ -111,7 +111,7 @@ impl DeclineWatches {
                 Some((id, instance.directive.as_ref()?.at))
             })
         });
-        self.0.read(declined)
+        self.0.read(declined, false)
     }
 }
 
@@ -128,39 +128,46 @@ impl RecallWatches {
             Some((name.clone(), self.0.written(name).map_or(at, |seen| seen.max(at))))
         };
         let recalled: Vec<_> = fleet.services().filter_map(last).collect();
-        self.0.read(recalled.into_iter())
+        self.0.read(recalled.into_iter(), false)
     }
 }
 
 /// How long records are unchanged.
 #[derive(Debug)]
-struct RecordWatches<Name>(BTreeMap<Name, (Revision, Instant)>);
+struct RecordWatches<Name> {
+    records: BTreeMap<Name, (Revision, Instant)>,
+    /// The last reading, where nothing has counted since then.
+    held: Option<Instant>,
+}
 
 impl<Name> Default for RecordWatches<Name> {
     fn default() -> Self {
-        Self(BTreeMap::new())
+        Self { records: BTreeMap::new(), held: None }
     }
 }
 
 impl<Name: Ord + Clone> RecordWatches<Name> {
     /// The revision from which a name is counted.
     fn written(&self, name: &Name) -> Option<Revision> {
-        self.0.get(name).map(|(written, _)| *written)
+        self.records.get(name).map(|(written, _)| *written)
     }
 
-    /// Reads them all, in milliseconds; a rewrite of a record has stored the count, so it restarts.
-    fn read(&mut self, records: impl Iterator<Item = (Name, Revision)>) -> BTreeMap<Name, u64> {
+    /// Reads them all, in milliseconds; a rewrite of a record has stored the count, so it restarts. `held`: the time from now
+    /// until the next reading does not count.
+    fn read(&mut self, records: impl Iterator<Item = (Name, Revision)>, held: bool) -> BTreeMap<Name, u64> {
         let now = Instant::now();
+        let uncounted = self.held.map(|at| now.duration_since(at)).unwrap_or_default();
         let mut kept = BTreeMap::new();
         let mut shown = BTreeMap::new();
         for (name, at) in records {
-            let stood = self.0.remove(&name).filter(|(written, _)| *written == at);
-            let (written, since) = stood.unwrap_or((at, now));
+            let stood = self.records.remove(&name).filter(|(written, _)| *written == at);
+            let (written, since) = stood.map_or((at, now), |(written, since)| (written, since + uncounted));
             let passed = now.duration_since(since).as_millis();
             shown.insert(name.clone(), u64::try_from(passed).unwrap_or(u64::MAX));
             kept.insert(name, (written, since));
         }
-        self.0 = kept;
+        self.records = kept;
+        self.held = held.then_some(now);
         shown
     }
 }
@@ -259,13 +266,30 @@ mod tests {
         let mut shown = async |written: i64, wait: u64| {
             fleet.put(Key::Stream(name.clone()), Ok(Value::from(Stream::default())), Revision(written));
             tokio::time::advance(Duration::from_millis(wait)).await;
-            watches.read(&fleet)[&name]
+            watches.read(&fleet, false)[&name]
         };
         assert_eq!(shown(1, 0).await, 0);
         assert_eq!(shown(1, 1_500).await, 1_500);
         assert_eq!(shown(1, 500).await, 2_000);
         assert_eq!(shown(2, 500).await, 0, "it was written, with its count");
         assert_eq!(shown(2, 300).await, 300);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stream_counts_no_wait_for_a_reconciliation() {
+        use tidegate_proto::{Key, Value, record::stream::Stream};
+        let (mut fleet, mut watches) = (Fleet::new(), StreamWatches::default());
+        let name: StreamName = "compute".parse().unwrap();
+        fleet.put(Key::Stream(name.clone()), Ok(Value::from(Stream::default())), Revision(1));
+        let mut shown = async |nothing_acts: bool| {
+            tokio::time::advance(Duration::from_secs(60)).await;
+            watches.read(&fleet, nothing_acts)[&name]
+        };
+        assert_eq!(shown(false).await, 0);
+        assert_eq!(shown(true).await, 60_000, "until then it was counted");
+        assert_eq!(shown(true).await, 60_000);
+        assert_eq!(shown(false).await, 60_000, "it was reconciled in this minute");
+        assert_eq!(shown(false).await, 120_000);
     }
 
     #[tokio::test(start_paused = true)]

@@ -119,12 +119,12 @@ impl Engine {
     /// Raises the term, and makes history and schema id when they are missing: a leader's first act.
     ///
     /// # Errors
-    /// [`Error::LowerTerm`], [`Error::RestoredStore`], [`Error::LockBusy`], [`Error::OtherSchema`], [`Error::OtherTerm`].
-    pub async fn claim(&self, term: &Term) -> Result<SchemaId, Error> {
+    /// [`Error::LowerTerm`], [`Error::RestoredStore`], [`Error::LockBusy`], [`Error::OtherSchema`], [`Error::OtherTerm`],
+    /// [`Error::Cancelled`].
+    pub async fn claim(&self, term: &Term, cancel: &CancellationToken) -> Result<SchemaId, Error> {
         let (watch, _) = watch::channel(PhaseProgress::default());
         let (leader, stored) =
-            Leader::take(&self.url, &self.expected, term, &ProgressSender(&watch), &CancellationToken::new())
-                .await?;
+            Leader::take(&self.url, &self.expected, term, &ProgressSender(&watch), cancel).await?;
         leader.session.close().await;
         Ok(SchemaId(stored.schema_id))
     }
@@ -387,7 +387,7 @@ mod tests {
         assert!(set.is_err(), "a directory that is missing is an error, not an empty set");
         let (watch, _) = watch::channel(PhaseProgress::default());
         let (term, cancel) = (Term { revision: 1, id: "t".into() }, CancellationToken::new());
-        sendable(engine.claim(&term));
+        sendable(engine.claim(&term, &cancel));
         let check = |set: &MigrationSet| {
             let proof = ContractProof { certificate: String::new(), digest: String::new() };
             let yes = || -> BoxFuture<'static, Result<(), String>> { Box::pin(async { Ok(()) }) };

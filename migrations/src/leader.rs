@@ -39,9 +39,12 @@ const UNANSWERED: &str = "the database, which does not answer on another connect
 /// A stopped leader keeps its rows locked no longer than this. A limit on statements or, since PostgreSQL 17, on
 /// transactions that was meant for a service must not end a validation or a build that blocks no session. Rows that a
 /// policy hides would be left as they are, or be missing in what others are filled from: a statement that would not see
-/// them fails.
+/// them fails. The server ends a session that its leader has left over a network that was cut: it holds the lock, and the next
+/// attempt is of the same term.
 const LIMITS: &str = "SET idle_in_transaction_session_timeout = '5s'; SET statement_timeout = 0; SET row_security = off; \
-     SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'";
+     SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3; \
+     SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'; \
+     SELECT set_config(name, '60000', false) FROM pg_settings WHERE name = 'tcp_user_timeout'";
 
 /// Where the runtime's thread is held, the simulation ends the session of a stopped leader, by the clock that is paused.
 const HELD_LIMITS: &str = "SET idle_in_transaction_session_timeout = 0; SET row_security = off";

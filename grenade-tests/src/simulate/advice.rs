@@ -179,7 +179,9 @@ pub(super) async fn restored(world: &mut World, current: &Current, what: &str) {
     let schema = world.scenario.owned_schema(world.scenario.upgrades[current.plan].service);
     let Some(schema) = schema else { return };
     if done.is_ok() {
-        world.databases[schema].stays_older();
+        if let Err(error) = world.databases[schema].stays_older() {
+            world.testbed.log(format!("the newest database cannot be kept: {error}"));
+        }
     } else {
         let (now, database) = (world.testbed.now(), &mut world.databases[schema]);
         if database.is_named_in(what).await {

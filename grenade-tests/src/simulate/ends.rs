@@ -240,15 +240,15 @@ mod tests {
 
     /// People start the upgrade again while the agent of that instance is still cut off.
     #[test]
-    fn undone_form_is_missing_until_it_is_made_again() {
+    fn undone_form_is_missing_until_it_is_filled_again() {
         let is_late = |again: &[Phase]| {
             let phases = [&rolled_back(PhaseName::Roll)[..], again].concat();
             after(&phases).is_late(AT, 2, 60_000)
         };
-        let again = [Phase::Preflight, Phase::Stage, Phase::Expand];
+        let again = [Phase::Preflight, Phase::Stage, Phase::Expand, Phase::Migrate];
         assert!((0..=again.len()).all(|reached| is_late(&again[..reached])));
-        for made in [Phase::Migrate, Phase::Roll { wave: 0 }] {
-            let again = [&again[..], &[made]].concat();
+        for before in [&again[..3], &again[..]] {
+            let again = [before, &[Phase::Roll { wave: 0 }]].concat();
             assert!(!is_late(&again), "{again:?}");
         }
         assert!(!after(&again).is_late(AT, 2, 60_000), "nothing was undone");

@@ -201,12 +201,11 @@ impl Seen {
     pub(super) fn is_refused(&self, service: &ServiceName, node: &NodeId, report: &Report) -> bool {
         let known = self.instances.get(&(service.clone(), node.clone()));
         let was_refused = known.is_some_and(|instance| instance.is_refused);
-        let is_outside = |version| {
-            // Another one may have been set since its agent read it.
-            let window = self.windows_set.get(&(service.clone(), report.window.0));
-            window.is_some_and(|window| !window.admits(version))
-        };
-        let is_followed = self.windows.get(service).is_some_and(|window| follows_needs(&window.body));
+        // Another one may have been set since its agent read it. Where a lost store had set that, the current one counts.
+        let named = self.windows_set.get(&(service.clone(), report.window.0));
+        let current = self.windows.get(service).map(|window| &window.body);
+        let is_outside = |version| named.is_some_and(|window| !window.admits(version));
+        let is_followed = named.or(current).is_some_and(follows_needs);
         (is_hidden(report) || is_followed) && (was_refused || report.version.is_some_and(is_outside))
     }
 

@@ -13,9 +13,9 @@ mod story {
         let database = database.seeded(10).await;
         let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
         let (watch, cancel) = (watcher(), patient());
-        let id = engine.claim(&term(7)).await.unwrap();
+        let id = engine.claim(&term(7), &patient()).await.unwrap();
         for error in [
-            engine.claim(&term(6)).await.map(|_| ()).unwrap_err(),
+            engine.claim(&term(6), &patient()).await.map(|_| ()).unwrap_err(),
             engine.expand(&set, &term(6), &watch, &cancel).await.map(|_| ()).unwrap_err(),
             engine.undo(&set, &term(6), &watch, &cancel).await.map(|_| ()).unwrap_err(),
         ] {
@@ -26,7 +26,7 @@ mod story {
         assert!(client.try_run("SELECT visibility FROM images").await.is_err());
         assert_eq!(engine.identity().await.unwrap().term, Some(term(7)));
         assert_eq!(
-            engine.claim(&term(9)).await.unwrap(),
+            engine.claim(&term(9), &patient()).await.unwrap(),
             id,
             "the schema's id does not change with its leaders"
         );
@@ -41,7 +41,7 @@ mod story {
         assert!(matches!(&error, Error::OtherSchema { found: None, .. }) && !error.retryable(), "{error}");
         assert!(client.try_run("SELECT 1 FROM tidegate_schema").await.is_err(), "no table was made");
 
-        let there = database.engine().await.claim(&term(7)).await.unwrap();
+        let there = database.engine().await.claim(&term(7), &patient()).await.unwrap();
         for error in [
             engine.expand(&set, &term(9), &watch, &cancel).await.unwrap_err(),
             engine.undo(&set, &term(9), &watch, &cancel).await.unwrap_err(),
@@ -64,15 +64,15 @@ mod story {
             engine.last_obeyed(seen)
         };
         let engine = looked().await;
-        database.engine().await.claim(&term(3)).await.unwrap();
-        let error = engine.claim(&term(7)).await.unwrap_err();
+        database.engine().await.claim(&term(3), &patient()).await.unwrap();
+        let error = engine.claim(&term(7), &patient()).await.unwrap_err();
         assert!(
             matches!(&error, Error::OtherTerm { seen: None, found } if *found == Some(term(3))),
             "{error}"
         );
 
         let engine = looked().await;
-        database.engine().await.claim(&term(5)).await.unwrap();
+        database.engine().await.claim(&term(5), &patient()).await.unwrap();
         for error in [
             engine.expand(&set, &term(7), &watch, &cancel).await.unwrap_err(),
             engine.undo(&set, &term(7), &watch, &cancel).await.unwrap_err(),
@@ -84,15 +84,15 @@ mod story {
         assert!(client.try_run("SELECT visibility FROM images").await.is_err());
 
         let engine = looked().await;
-        engine.claim(&term(7)).await.unwrap();
+        engine.claim(&term(7), &patient()).await.unwrap();
         engine.expand(&set, &term(7), &watch, &cancel).await.unwrap();
     }
 
     pub(super) async fn the_same_revision_with_another_id_is_a_restored_store(database: Database) {
         let engine = database.engine().await;
-        engine.claim(&term(7)).await.unwrap();
+        engine.claim(&term(7), &patient()).await.unwrap();
         let other = Term { revision: 7, id: "another".into() };
-        let error = engine.claim(&other).await.unwrap_err();
+        let error = engine.claim(&other, &patient()).await.unwrap_err();
         assert!(matches!(&error, Error::RestoredStore { stored, .. } if *stored == term(7)), "{error}");
         assert_eq!(engine.identity().await.unwrap().term, Some(term(7)));
     }
@@ -114,7 +114,7 @@ mod story {
         let database = database.seeded(10).await;
         let (engine, mut client) = (database.engine().await, database.client().await);
         assert_eq!(engine.identity().await.unwrap().id, None);
-        let id = database.engine().await.claim(&term(7)).await.unwrap();
+        let id = database.engine().await.claim(&term(7), &patient()).await.unwrap();
         let (status, identity) = engine.state(&sample(), RowCount::Open).await.unwrap();
         assert_eq!((identity.id, identity.term), (Some(id), Some(term(7))));
         assert_eq!(status.next, Some(Phase::Expand));
@@ -129,12 +129,12 @@ mod story {
 async fn real_postgres_history_of_a_later_schema_is_not_its_own() {
     let database = Database::postgres().await;
     let (of_public, mut client) = (database.engine().await, database.client().await);
-    let public = of_public.claim(&term(7)).await.unwrap();
+    let public = of_public.claim(&term(7), &patient()).await.unwrap();
     client.run("CREATE SCHEMA pantry").await;
     let url: DatabaseUrl = format!("{}?options[search_path]=pantry,public", database.text).parse().unwrap();
     let engine = Engine::connect(&url).await.unwrap();
     assert_eq!(engine.identity().await.unwrap().id, None);
-    let own = engine.claim(&term(9)).await.unwrap();
+    let own = engine.claim(&term(9), &patient()).await.unwrap();
     assert_ne!(own, public);
     let seen = engine.identity().await.unwrap();
     assert_eq!((seen.id, seen.term), (Some(own), Some(term(9))));

@@ -15,7 +15,7 @@ mod real_postgres {
         let database = Database::postgres().await.seeded(100).await;
         let (engine, set) = (database.engine().await, sample());
         let (mut sitter, mut reader) = (database.client().await, database.client().await);
-        engine.claim(&term(1)).await.unwrap();
+        engine.claim(&term(1), &patient()).await.unwrap();
         sitter.run("SET application_name = 'report-job'; BEGIN; SELECT count(*) FROM images").await;
         let held = format!("held by session {} (report-job, user postgres", sitter.number(PID).await);
         let watch = watcher();
@@ -245,6 +245,29 @@ mod real_postgres {
         verb.await.unwrap().unwrap();
     }
 
+    /// Over a socket of the same machine no such setting has an effect: only that it was made is seen.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn session_of_a_leader_has_limits_on_its_network() {
+        let database = Database::postgres().await;
+        let (engine, mut client) = (database.engine().await, database.client().await);
+        engine.claim(&term(1), &patient()).await.unwrap();
+        client
+            .run(
+                "CREATE TABLE made (setting TEXT);
+                 CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                     INSERT INTO made SELECT name FROM pg_settings WHERE name LIKE 'tcp%' AND source = 'session';
+                     RETURN NEW;
+                 END $$;
+                 CREATE TRIGGER keep BEFORE UPDATE ON tidegate_schema FOR EACH ROW EXECUTE FUNCTION keep()",
+            )
+            .await;
+        engine.claim(&term(2), &patient()).await.unwrap();
+        let made = client.texts("SELECT setting FROM made ORDER BY setting").await;
+        let all =
+            ["tcp_keepalives_count", "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_user_timeout"];
+        assert_eq!(made, all);
+    }
+
     /// A validation reads the whole table, and what is locked before it in its transaction stays locked meanwhile.
     #[tokio::test(flavor = "multi_thread")]
     async fn validation_runs_under_no_lock_of_its_neighbours() {
@@ -287,18 +310,18 @@ mod real_postgres {
     async fn a_busy_lock_names_its_holder_and_an_equal_term_is_let_be() {
         let database = Database::postgres().await.seeded(10).await;
         let engine = database.engine().await;
-        engine.claim(&term(5)).await.unwrap();
+        engine.claim(&term(5), &patient()).await.unwrap();
         let mut holder = database.client().await;
         holder
             .run("SET application_name = 'tidegate/5/schema'; SELECT pg_advisory_lock(1953064037, hashtext(current_schema()) & 2147483647)")
             .await;
         let pid = holder.number("SELECT pg_backend_pid()::bigint").await;
-        let error = engine.claim(&term(5)).await.unwrap_err();
+        let error = engine.claim(&term(5), &patient()).await.unwrap_err();
         let Error::LockBusy { holder: Some(named) } = &error else { panic!("{error}") };
         assert_eq!((named.pid, named.application_name.as_str()), (pid, "tidegate/5/schema"));
         assert!(error.retryable());
         holder.run("SELECT 1").await;
-        engine.claim(&term(6)).await.unwrap();
+        engine.claim(&term(6), &patient()).await.unwrap();
         assert!(holder.try_run("SELECT 1").await.is_err(), "a lower term's session was ended");
     }
 

@@ -323,7 +323,7 @@ mod story {
         let before = engine.status(&upgrade).await.unwrap();
         assert_eq!(before.migrations[0].expand, PhaseState::Done, "looking works before the first claim");
         assert!(client.try_run("SELECT owner FROM tidegate_history").await.is_err(), "and changes nothing");
-        engine.claim(&term(2)).await.unwrap();
+        engine.claim(&term(2), &patient()).await.unwrap();
         engine.expand(&upgrade, &term(2), &watch, &cancel).await.unwrap();
         let owners = "SELECT DISTINCT coalesce(owner, '-') FROM tidegate_history ORDER BY 1";
         assert_eq!(client.texts(owners).await, ["-", "u1"]);

@@ -16,7 +16,7 @@ mod story {
         let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
         assert_eq!(engine.status(&set).await.unwrap().next, Some(Phase::Expand));
         assert_eq!(engine.identity().await.unwrap().id, None);
-        let id = engine.claim(&term(1)).await.unwrap();
+        let id = engine.claim(&term(1), &patient()).await.unwrap();
         let identity = engine.identity().await.unwrap();
         assert_eq!((identity.id, identity.term), (Some(id), Some(term(1))));
 

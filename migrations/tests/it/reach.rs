@@ -21,7 +21,7 @@ async fn a_file_that_is_no_database_is_refused() {
         .unwrap();
     let engine = Engine::connect(&format!("sqlite:{}", path.display()).parse().unwrap()).await;
     let error = match engine {
-        Ok(engine) => engine.claim(&term(1)).await.unwrap_err(),
+        Ok(engine) => engine.claim(&term(1), &patient()).await.unwrap_err(),
         Err(error) => error,
     };
     assert!(error.to_string().contains("not a database") && !error.retryable(), "{error}");
@@ -37,7 +37,7 @@ async fn look_after_the_file_was_replaced_reads_the_new_one() {
     }
     let engine = Engine::connect(&url(&path)).await.unwrap();
     assert!(engine.identity().await.unwrap().id.is_none());
-    Engine::connect(&url(&newer)).await.unwrap().claim(&term(1)).await.unwrap();
+    Engine::connect(&url(&newer)).await.unwrap().claim(&term(1), &patient()).await.unwrap();
     std::fs::rename(&newer, &path).unwrap();
     assert!(engine.identity().await.unwrap().id.is_some(), "its idle session has the former file open");
 }

@@ -135,15 +135,22 @@ async fn deletion_through_a_table_that_goes_is_refused() {
 /// It is cancelled while it waits for the lock of the file.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_job_does_not_claim_the_database() {
-    let database = Database::sqlite().await.seeded(10).await;
-    let (engine, mut writer, cancel) = (database.engine().await, database.client().await, patient());
-    writer.run("BEGIN IMMEDIATE").await;
-    let token = cancel.clone();
-    let verb = tokio::spawn(async move { engine.expand(&sample(), &term(1), &watcher(), &token).await });
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    cancel.cancel();
-    writer.run("COMMIT").await;
-    let error = verb.await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::Cancelled), "{error}");
-    assert!(writer.try_run("SELECT 1 FROM tidegate_schema").await.is_err(), "no table was made");
+    for claims_alone in [false, true] {
+        let database = Database::sqlite().await.seeded(10).await;
+        let (engine, mut writer, cancel) = (database.engine().await, database.client().await, patient());
+        writer.run("BEGIN IMMEDIATE").await;
+        let token = cancel.clone();
+        let verb = tokio::spawn(async move {
+            match claims_alone {
+                true => engine.claim(&term(1), &token).await.map(drop),
+                false => engine.expand(&sample(), &term(1), &watcher(), &token).await.map(drop),
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        cancel.cancel();
+        writer.run("COMMIT").await;
+        let error = verb.await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Cancelled), "{error}");
+        assert!(writer.try_run("SELECT 1 FROM tidegate_schema").await.is_err(), "no table was made");
+    }
 }

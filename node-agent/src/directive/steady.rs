@@ -40,12 +40,16 @@ impl Steady {
     }
 
     /// A look begins. Where something else, such as a slow store or disk, kept the agent from looking for longer than a dip
-    /// lasts, and than two of its pauses of `pause`, it begins from nothing: a break may not have been seen.
-    pub(crate) fn begins_look(&mut self, now: Instant, pause: Duration) {
+    /// lasts, and than two of its pauses of `pause`, it begins from nothing: a break may not have been seen. Returns whether it
+    /// was good until then.
+    pub(crate) fn begins_look(&mut self, now: Instant, pause: Duration) -> bool {
         let away = self.looked_at.map(|at| now.saturating_duration_since(at));
-        if away.is_some_and(|away| away > DIP.max(pause * 2)) {
+        let was_good = self.lasts(now).is_some();
+        let begins_again = away.is_some_and(|away| away > DIP.max(pause * 2));
+        if begins_again {
             self.forget();
         }
+        begins_again && was_good
     }
 
     /// A look has ended.
@@ -95,7 +99,9 @@ mod tests {
             steady.take_in(true, begun);
             steady.ends_look(begun);
             let now = begun + Duration::from_millis(away);
-            steady.begins_look(now, Duration::from_millis(pause));
+            let was_good = steady.begins_look(now, Duration::from_millis(pause));
+            assert_eq!(was_good, steady.lasts(now).is_none(), "what was good is said where it is forgotten");
+            assert!(!steady.begins_look(now, Duration::from_millis(pause)), "that is said once");
             steady.take_in(true, now);
             steady.lasts(now).map(|time| time.as_millis())
         };

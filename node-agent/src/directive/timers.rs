@@ -36,7 +36,7 @@ pub(crate) struct Timers {
     /// Since when the disable-file is as it is.
     file_since: Instant,
     /// When something else than the service kept it out, in the last look that shows that: a person, a store that was away or
-    /// did not admit it, or an overdue lease.
+    /// did not admit it, an overdue lease, or its agent, which did not look while it was well.
     pub kept_out_at: Option<Instant>,
     /// Whether it was seen ready since it was shown.
     ready_since_enabled: bool,

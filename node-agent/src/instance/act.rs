@@ -330,11 +330,13 @@ mod tests {
         let (room, cancel) = (tempfile::tempdir().unwrap(), CancellationToken::new());
         let (mut instance, _link) = opened(room.path(), &cancel).await;
         instance.timers = Timers::new(Instant::now(), false);
-        for _ in 0..2 {
+        for is_late in [false, true] {
             let now = Instant::now();
             instance.observer.keep(Seen { now, ..Story::serving().seen });
             instance.look().await.unwrap();
             assert_eq!(instance.timers.steady.lasts(now), Some(Duration::ZERO));
+            let is_kept_out = instance.timers.kept_out_at.is_some();
+            assert_eq!(is_kept_out, is_late, "the deadline of its verification does not count that");
             tokio::time::sleep(Duration::from_millis(700)).await;
         }
         cancel.cancel();

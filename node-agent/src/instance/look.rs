@@ -32,7 +32,10 @@ impl Instance {
         self.writer.write_before_look(&self.journal).await?;
         let store = self.look_at_the_store().await?;
         let now = Instant::now();
-        self.timers.steady.begins_look(now, self.service.fast_interval);
+        if self.timers.steady.begins_look(now, self.service.fast_interval) {
+            // It is the agent that kept it from being verified, which is no failure of it.
+            self.timers.kept_out_at = Some(now);
+        }
         let look = self.observer.look(&self.journal.phase, now).await;
         self.timers.steady.ends_look(Instant::now());
         self.store.link.hangs(&self.service.name, look.hangs(&self.journal));

@@ -90,12 +90,21 @@ fn known_to_run(instance: &Instance) -> ServiceVersion {
 /// The floor of a service as far as it is evidence of what runs. A plan to reconcile sets it also over an instance that it
 /// disregards, whether that claims anything or not, and which may run a lower version.
 pub(crate) fn proven(fleet: &Fleet, service: &ServiceFleet, window: &Window) -> ServiceVersion {
+    set_over(fleet, service, window).map(known_to_run).fold(window.floor, ServiceVersion::min)
+}
+
+/// The disregarded instances over which a plan to reconcile has set a window, without those that were admitted since.
+pub(crate) fn set_over<'a>(
+    fleet: &'a Fleet,
+    service: &'a ServiceFleet,
+    window: &Window,
+) -> impl Iterator<Item = &'a Instance> {
     let by = fleet.reconciliation().filter(|_| window.set_by.as_str() == BY_RECONCILIATION);
-    let Some(by) = by else { return window.floor };
-    let named = by.disregarded.get(service.name()).into_iter().flat_map(|nodes| nodes.keys());
-    let instances = named.filter_map(|node| service.get(node));
-    let disregarded = instances.filter(|instance| instance.counts() && !is_admitted_since(instance, by.at));
-    disregarded.map(known_to_run).fold(window.floor, ServiceVersion::min)
+    by.into_iter().flat_map(move |by| {
+        let named = by.disregarded.get(service.name()).into_iter().flat_map(|nodes| nodes.keys());
+        let instances = named.filter_map(move |node| service.get(node));
+        instances.filter(move |instance| instance.counts() && !is_admitted_since(instance, by.at))
+    })
 }
 
 /// Whether every instance is known to be at the version or above it, and there is one.

@@ -11,6 +11,7 @@ use tidegate_planner::SchemaFacts;
 use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
 use tidegate_proto::{Revision, SchemaName, ServiceName, ServiceVersion, UpgradeId, mutant};
+use tokio_util::sync::CancellationToken;
 
 /// What a spec's database shows before an upgrade begins.
 pub(crate) struct Preview {
@@ -55,22 +56,24 @@ pub(crate) async fn bind(
 ) -> Result<Option<SchemaBinding>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(context, upgrade, spec, schema, None).await?;
-    claim(context, leadership, &bound, spec, schema).await.map(Some)
+    // The operator who starts an upgrade waits for the answer.
+    claim(context, leadership, &bound, spec, schema, &CancellationToken::new()).await.map(Some)
 }
 
-/// Raises the database's term to ours and makes its history and id where they are missing.
+/// Raises the database's term to ours and makes its history and id where they are missing, unless it is cancelled before.
 pub(super) async fn claim(
     context: &Context,
     leadership: &Leadership,
     bound: &Bound,
     spec: &Spec,
     schema: &SpecSchema,
+    cancel: &CancellationToken,
 ) -> Result<SchemaBinding, Unbound> {
     // What it obeyed last is asked before it is made to obey us.
     let (seen, obeyed) = bound.facts_and_term(RowCount::Uncounted).await?;
     known(context, schema, &seen)?;
     let engine = bound.engine.clone().last_obeyed(obeyed);
-    let id = engine.claim(&term_of(context, leadership)?).await?;
+    let id = engine.claim(&term_of(context, leadership)?, cancel).await?;
     binding(bound, &id, spec)
 }
 

@@ -76,7 +76,7 @@ async fn attempt(
 ) -> Result<SchemaFacts, String> {
     let upgrade = upgrade_of(context, id).ok_or("the upgrade is gone")?;
     if job == SchemaJob::Bind {
-        return bind(context, leadership, id, &upgrade.spec).await.map_err(|e| e.in_words());
+        return bind(context, leadership, id, &upgrade.spec, cancel).await.map_err(|e| e.in_words());
     }
     // What is seen from here on is seen for the decision before which the upgrade is now.
     let bound = match found(context, id, &upgrade).await? {
@@ -191,6 +191,7 @@ async fn bind(
     leadership: &Leadership,
     id: &UpgradeId,
     spec: &Spec,
+    cancel: &CancellationToken,
 ) -> Result<SchemaFacts, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(SchemaFacts::default()) };
     // Drift, and a history that cannot be read, are said before it is claimed.
@@ -204,7 +205,7 @@ async fn bind(
     if !obstacles.is_empty() {
         return Ok(SchemaFacts { obstacles, ..seen });
     }
-    let found = bind::claim(context, leadership, &bound, spec, schema).await?;
+    let found = bind::claim(context, leadership, &bound, spec, schema, cancel).await?;
     let facts = bound.of_schema(id, &found).facts(RowCount::Uncounted).await?;
     Ok(SchemaFacts { found: Some(found), ..facts })
 }

@@ -13,6 +13,8 @@ pub(super) struct Kept {
     unfilled: BTreeSet<String>,
     /// The schema that it holds.
     schema: Option<String>,
+    /// People went on with the copy that took its place: they find it again by the name of its schema only.
+    is_left: bool,
 }
 
 /// What a database has, or those had whose place an older one took.
@@ -93,10 +95,8 @@ impl Database {
         had.form.extend(self.form().await.unwrap_or_default());
         had.filled.extend(self.filled().await.unwrap_or_default());
         had.filled.extend(self.unfilled.iter().cloned());
-        if let Some(newest) = self.newest.take_if(|_| keeps) {
-            let number = self.next_number();
-            self.engine.set_newest_aside(number)?;
-            self.replaced.insert(number, newest);
+        if keeps {
+            self.set_newest_aside(false)?;
         }
         self.engine.put_copy(keeps)?;
         if keeps {
@@ -112,13 +112,26 @@ impl Database {
         Ok(true)
     }
 
-    /// Nothing looks any more for the one that the copy replaced.
-    pub(crate) fn stays_older(&mut self) {
-        self.newest = None;
+    /// Nothing looks any more for the one that the copy replaced, unless a restored store names its schema.
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    pub(crate) fn stays_older(&mut self) -> io::Result<()> {
+        self.set_newest_aside(true)
+    }
+
+    /// Keeps the one that the copy replaced with those that were replaced before.
+    fn set_newest_aside(&mut self, is_left: bool) -> io::Result<()> {
+        if let Some(newest) = self.newest.take() {
+            let number = self.next_number();
+            self.engine.set_newest_aside(number)?;
+            self.replaced.insert(number, Kept { is_left, ..newest });
+        }
+        Ok(())
     }
 
     /// Puts the one back that the copy replaced, and keeps the copy. Where the copy went on meanwhile, it is the older
-    /// one; whether there was one.
+    /// one; whether there was one. It stays aside where an upgrade has ended on the copy.
     ///
     /// # Errors
     /// What the system or the server says.
@@ -127,7 +140,10 @@ impl Database {
         if self.is_away() {
             return Ok(false);
         }
-        let Some(newest) = self.newest.take().filter(|_| self.older) else { return Ok(false) };
+        if !self.older {
+            self.set_newest_aside(true)?;
+        }
+        let Some(newest) = self.newest.take() else { return Ok(false) };
         let number = self.next_number();
         let replaced = self.as_kept(Had::default()).await;
         self.replaced.insert(number, replaced);
@@ -151,10 +167,9 @@ impl Database {
         let is_named = |kept: &Kept| {
             kept.schema.as_ref().is_some_and(|schema| started_on(what).contains(schema.as_str()))
         };
-        let named = self.replaced.iter().rev().find(|(_, kept)| is_named(kept));
-        let Some(number) = named.or_else(|| self.replaced.last_key_value()).map(|(number, _)| *number) else {
-            return Ok(false);
-        };
+        let last = |is: &dyn Fn(&Kept) -> bool| self.replaced.iter().rev().find(|(_, kept)| is(kept));
+        let found = last(&is_named).or_else(|| last(&|kept: &Kept| !kept.is_left));
+        let Some(number) = found.map(|(number, _)| *number) else { return Ok(false) };
         let Some(replaced) = self.replaced.remove(&number) else { return Ok(false) };
         self.take_place(|engine| engine.put_replaced(number), replaced, now).await?;
         Ok(true)
@@ -191,7 +206,7 @@ impl Database {
     /// What is kept of it once another one takes its place.
     async fn as_kept(&mut self, had: Had) -> Kept {
         let (rows, unfilled) = (self.rows.clone(), self.unfilled.clone());
-        Kept { rows, had, unfilled, schema: self.schema_id().await }
+        Kept { rows, had, unfilled, schema: self.schema_id().await, is_left: false }
     }
 
     /// Whether a text says that an upgrade was started on the schema that it holds.

@@ -109,6 +109,29 @@ async fn copy_that_nothing_went_on_with_is_not_kept() {
     assert!(database.has_form(2).await.unwrap(), "the one that the upgrade expanded is lost");
 }
 
+/// People went on with the copy, as after a rollback. The store is restored to an upgrade that was started on the first one.
+#[tokio::test]
+async fn database_that_people_left_is_found_by_its_name() {
+    for ended in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut database = with_a_copy(directory.path()).await;
+        database.run("CREATE TABLE tidegate_schema (schema_id TEXT)").await.unwrap();
+        database.run("INSERT INTO tidegate_schema VALUES ('of-the-first')").await.unwrap();
+        go_on(&mut database, EXPAND).await;
+        assert!(database.put_copy_back(1).await.unwrap());
+        if ended {
+            database.upgrade_ended(2, Some(1)).await;
+        } else {
+            database.stays_older().unwrap();
+        }
+        assert!(!database.put_newest_back(3).await.unwrap(), "it is left");
+        assert!(!database.put_right_one_back("", 4).await.unwrap(), "nothing names it");
+        let says = "holds schema other, and the upgrade was started on of-the-first: it was restored";
+        assert!(database.put_right_one_back(says, 5).await.unwrap(), "it is lost");
+        assert!(database.has_form(2).await.unwrap() && database.is_named_in(says).await);
+    }
+}
+
 #[tokio::test]
 async fn copy_that_lacks_what_the_first_had_is_older_still() {
     let directory = tempfile::tempdir().unwrap();

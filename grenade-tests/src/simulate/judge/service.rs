@@ -69,8 +69,8 @@ pub(in crate::simulate) struct ServiceFacts {
     /// The lowest version that uses the form which the last rollback of an upgrade of its schema undid, and what counted when
     /// that ended.
     pub undone: Option<(u32, Counted)>,
-    /// The same version from when a rollback begins until an upgrade of its schema has made a form, and whether the rollback has
-    /// ended.
+    /// The same version from when a rollback begins until an upgrade of its schema has made a form and filled what it fills
+    /// before a roll, and whether the rollback has ended.
     pub undoing: Option<(u32, bool)>,
     /// Drains that break rule 1 if the database still lacked the form, each with its time and what to say of it.
     pub drained_on_lack: Vec<(u64, String)>,
@@ -97,8 +97,8 @@ impl ServiceFacts {
                 self.undoing = Some((needs, true));
                 self.undone = Some((needs, counted));
             }
-            // The form is missing until it is made again.
-            PhaseName::Preflight | PhaseName::Stage | PhaseName::Expand => {}
+            // The form is missing until it is made again, and then rows that were there before lack it until they are filled.
+            PhaseName::Preflight | PhaseName::Stage | PhaseName::Expand | PhaseName::Migrate => {}
             _ => self.undoing = None,
         }
     }

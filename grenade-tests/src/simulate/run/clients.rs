@@ -19,7 +19,7 @@ impl Run {
             // Each version that is in rotation, and whether only instances run it that came after a rollback, or unknown, or
             // that are taken for the former version.
             let mut versions: BTreeMap<u32, bool> = BTreeMap::new();
-            {
+            let is_undone = {
                 let state = self.world.testbed.state();
                 let facts = &state.facts;
                 let is_judged =
@@ -39,7 +39,8 @@ impl Run {
                         || facts.is_taken_for_former(*at, slot);
                     *versions.entry(run.is.version).or_insert(true) &= is_late;
                 }
-            }
+                facts.services[service].undoing.is_some()
+            };
             for (version, is_late) in versions {
                 let after_roll = self.world.scenario.schemas[schema].meets_unfilled(version);
                 let database = &mut self.world.databases[schema];
@@ -47,7 +48,8 @@ impl Run {
                 if is_late && database.has_form(version).await == Ok(false) {
                     continue;
                 }
-                let unfilled = after_roll || database.lacks_fill(version).await;
+                // Another attempt has made the form again, and may not have filled it yet.
+                let unfilled = after_roll || is_late && is_undone || database.lacks_fill(version).await;
                 let mut done = database.write(version).await;
                 if done.is_ok() {
                     done = database.read_all(version, unfilled).await;

@@ -168,12 +168,27 @@ mod tests {
         assert!(broke_rule_3(&reports("leaving", 4)), "there is no such window");
     }
 
-    #[test]
-    fn instance_below_a_followed_floor_may_stay_in_rotation() {
+    /// A window that follows what releases need, which is version 2.
+    fn followed() -> Write {
         let max = ServiceVersion::MAX.get();
         let window = format!(r#"{{"schema":1,"floor":2,"ceiling":{max},"set_by":"{BY_RELEASES}"}}"#);
-        let trace = silent_and_then(&[("windows/pantry", Some(window)), report("1", "in", 5)]);
+        ("windows/pantry", Some(window))
+    }
+
+    #[test]
+    fn instance_below_a_followed_floor_may_stay_in_rotation() {
+        let trace = silent_and_then(&[followed(), report("1", "in", 5)]);
         assert!(!broke_rule_3(&trace), "no gate relies on that floor");
+    }
+
+    #[test]
+    fn only_window_that_is_named_lets_one_below_it_stay() {
+        let broken = |windows: [Write; 2]| {
+            let [first, last] = windows;
+            broke_rule_3(&silent_and_then(&[first, last, report("1", "in", 5)]))
+        };
+        assert!(broken([floor(2), followed()]), "its agent had read no floor that is followed");
+        assert!(!broken([followed(), floor(2)]), "its agent has not read the last one yet");
     }
 
     #[test]

@@ -11,12 +11,12 @@
 
 use super::SchemaGate;
 use crate::contracted;
-use crate::fleet::{Fleet, ServiceFleet, Stored};
-use crate::gate::Answer;
+use crate::fleet::{Fleet, Known, Sample, ServiceFleet, Stored};
 use crate::gate::release::storage::raised_by_hand;
 use crate::gate::store::{disregarded, unknown_and_disregarded, unreadable};
 use crate::gate::version::known;
-use crate::release::floor::proven;
+use crate::gate::{Answer, VersionGate};
+use crate::release::floor::{proven, set_over};
 use crate::upgrade::View;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -116,13 +116,22 @@ fn missing(
 }
 
 /// Whether the floor of a sharing service can follow what runs, where this upgrade has set its window: an instance whose
-/// version is not known holds it. Where a reconciliation has set it, the disregarded ones over which it counts less are named.
+/// version is not known holds it. Where a reconciliation has set it, the disregarded ones over which it counts less are named,
+/// also those that are silent and claim nothing now.
 fn follows(view: &View<'_>, service: &ServiceName) -> Answer {
     let of = view.fleet.service(service).filter(|_| *service != view.spec().service);
     let Some((of, window)) = of.and_then(|of| Some((of, of.window()?))) else { return Answer::open() };
     if window.set_by != *view.id {
-        let is_less = proven(view.fleet, of, window) < window.floor;
-        return if is_less { disregarded(view.fleet, service) } else { Answer::open() };
+        if proven(view.fleet, of, window) >= window.floor {
+            return Answer::open();
+        }
+        let silent =
+            set_over(view.fleet, of, window).filter(|i| i.known() == Known::Silent && !i.contradicts);
+        let silent = Sample::counted(silent.map(|i| &i.node));
+        let name = service.clone();
+        let mut answer = Answer::of_any(silent, |nodes| VersionGate::Silent { service: name, nodes });
+        answer.and(disregarded(view.fleet, service));
+        return answer;
     }
     let mut answer = known(of);
     answer.reasons.extend(unknown_and_disregarded(view.fleet, service));

@@ -31,10 +31,9 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let last = failures::last_wave(upgrade);
     let exceptions = draft.exceptions();
     let in_doubt = faults::is_any_in_doubt(draft, service);
-    let shown = match schema::shows(draft) {
-        Shown::Yes if !shared::sees_form(draft) => Shown::Unknown,
-        shown => shown,
-    };
+    let own = schema::shows(draft);
+    let awaits_other = own == Shown::Yes && !shared::sees_form(draft);
+    let shown = if awaits_other { Shown::Unknown } else { own };
     let because = match shown {
         Shown::Lost => Some("the database no longer shows what the new version needs"),
         _ if shared::lacks_form(draft) => Some("the form that the new version uses is missing"),
@@ -81,7 +80,8 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if shown == Shown::Yes {
         settle(draft, &around, wave, last);
     }
-    let idle = !stall_scope.counts() || draft.waits_for_others();
+    // The database of another upgrade is no sooner seen by a rollback of this one.
+    let idle = !stall_scope.counts() || awaits_other || draft.waits_for_others();
     draft.checkpoint(service.done(), idle);
 }
 

@@ -228,6 +228,22 @@ fn roll_waits_until_the_database_of_its_form_is_seen() {
     }
 }
 
+/// One of its instances is unhealthy, and is not moved before that look.
+#[test]
+fn wait_for_the_database_of_its_form_is_no_stall() {
+    let mut world = in_the_roll();
+    other_is_in(&mut world, Phase::Roll { wave: 0 });
+    world.store.put(Key::Active(scheduler()), Active { upgrade: of_scheduler() });
+    world.set_unready(&node(0), true);
+    world.run();
+    let written = |world: &World| world.store.keys[&Key::Upgrade(upgrade_id())].1;
+    let before = written(&world);
+    world.stalled_ms = 5_000;
+    world.turn();
+    assert!(written(&world) > before, "the count begins again");
+    assert_eq!(world.upgrade().unwrap().stalled_ms, 0);
+}
+
 /// The job had looked at the database before it began; a look that fails, by contrast, is none.
 #[test]
 fn failed_job_on_the_database_of_its_form_holds_no_roll() {

@@ -49,11 +49,8 @@ fn silent_instance_below_a_followed_floor_holds_migrate() {
     assert!(!world.jobs.contains(&SchemaJob::Migrate));
 }
 
-/// A plan to reconcile has set the floor over an instance that it disregarded.
-#[test]
-fn disregarded_instance_below_a_reconciled_floor_holds_migrate() {
-    let mut world = nova();
-    world.until_roll();
+/// A plan to reconcile sets the floor of the scheduler over its instance, which it disregards.
+fn is_reconciled(world: &mut World) {
     let body = Window { floor: version(2), ..Window::open(BY_RECONCILIATION.parse().unwrap()) };
     world.store.put(Key::Window(scheduler()), body);
     let word = Reconciliation {
@@ -67,12 +64,33 @@ fn disregarded_instance_below_a_reconciled_floor_holds_migrate() {
         listed: Default::default(),
     };
     world.store.put(Key::Reconciliation, word);
+}
+
+#[test]
+fn disregarded_instance_below_a_reconciled_floor_holds_migrate() {
+    let mut world = nova();
+    world.until_roll();
+    is_reconciled(&mut world);
     let last = world.run();
     assert_eq!(last.waiting[&upgrade_id()], [waits_for_scheduler(1)], "version 1 serves below the floor");
     assert!(!world.jobs.contains(&SchemaJob::Migrate));
     runs(&mut world, &scheduler(), 7, 2);
     world.run();
     assert!(world.jobs.contains(&SchemaJob::Migrate), "it was admitted by this store");
+}
+
+/// It may run a lower version, and claims nothing while it does not report.
+#[test]
+fn silent_disregarded_one_below_a_floor_is_named() {
+    let mut world = nova();
+    world.until_roll();
+    is_reconciled(&mut world);
+    assert!(world.store.commit(&Commit::new().delete(Key::Report(scheduler(), node(7)))));
+    let last = world.run();
+    let nodes = Sample { first: vec![node(7)], count: 1 };
+    let silent = Reason::Version(VersionGate::Silent { service: scheduler(), nodes });
+    assert!(last.waiting[&upgrade_id()].contains(&silent), "{:?}", last.waiting);
+    assert!(!world.jobs.contains(&SchemaJob::Migrate));
 }
 
 /// The upgrade has given the service its window, so that no person raises the floor.
