@@ -9,7 +9,8 @@ use super::world::World;
 pub(super) enum Refused {
     /// It is tried again.
     Again,
-    /// Every instance runs what it goes to, and where another upgrade waits for the floor, that is committed.
+    /// Every instance runs what it goes to, and its floor is committed; where the store was lost and no other upgrade waits for
+    /// that floor, also without it.
     Done,
 }
 
@@ -18,13 +19,11 @@ pub(super) async fn refused(world: &mut World, service: usize, to: u32, why: &st
     if has_form(world, service, why).await {
         set_window(world, why).await;
     }
-    if !world.store_lost {
-        return Refused::Again;
-    }
     let (now, state) = (world.testbed.now(), world.testbed.state());
     let mut running = state.slots.iter().filter(|((of, _), _)| *of == service);
     let everywhere = running.all(|(_, slot)| slot.alive(now).is_some_and(|run| run.is.version == to));
-    let is_enough = !world.scenario.is_waited_for(service) || has_floor(&state.facts.services[service], to);
+    let is_enough = world.store_lost && !world.scenario.is_waited_for(service)
+        || has_floor(&state.facts.services[service], to);
     match everywhere && is_enough {
         true => Refused::Done,
         false => Refused::Again,

@@ -153,7 +153,7 @@ impl UpgradeSequence {
                 match lost::refused(world, plan.service, plan.from + 1, &why).await {
                     Refused::Done => {
                         forget_upgrade(world, plan.service);
-                        self.ended.push((place, "completed, and its store was lost".to_owned()));
+                        self.ended.push((place, "completed by hand, or its store was lost".to_owned()));
                         // Services that share the schema go on.
                         world.wanted.insert(place, Wanted::Done);
                         self.left.retain(|left| *left != place);

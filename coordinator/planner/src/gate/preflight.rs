@@ -188,6 +188,12 @@ fn unsettled(fleet: &Fleet, name: &ServiceName, window: &Window, spec: &Spec) ->
     if window.floor == window.ceiling && window.floor == spec.to {
         return format!("{name} is at version {} already: only that version is admitted", spec.to);
     }
+    if window.ceiling == ServiceVersion::MAX && window.floor > from {
+        return format!(
+            "{name} admits nothing below version {floor}, for a schema that it shares or for what releases need: no upgrade from {from} is possible, but one from {floor} or above",
+            floor = window.floor
+        );
+    }
     if window.floor == window.ceiling {
         return format!(
             "{name} is at version {}, not at `from` ({from}): only that version is admitted. If it has to start at {from}, as after a store was reconciled{by_hand}",

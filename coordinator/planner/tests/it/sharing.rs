@@ -373,6 +373,13 @@ fn a_window_with_a_floor_alone_leaves_the_next_hop_open() {
     }
     set_floor(&mut world, &service(), 2);
     (0..2).for_each(|n| world.publish(&node(n)));
+    let refused = world.start(spec(json!({}))).unwrap_err().message;
+    let says = |words: &str| refused.contains(words);
+    assert!(
+        says("pantry-api admits nothing below version 2") && says("but one from 2 or above"),
+        "{refused}"
+    );
+    assert!(!says("fleet window pantry-api --floor 1"), "that is refused: {refused}");
     let target = json!({"tag": release(3).tag, "sha256": release(3).sha256});
     world.start(spec(json!({"from": 2, "to": 3, "release": target, "min_in_service": 1}))).unwrap();
     world.run();
