@@ -193,11 +193,16 @@ mod real_postgres {
         client
             .run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegate/1/schema'")
             .await;
+        ends_unreachable(verb).await;
+        writer.run("ROLLBACK").await;
+        engine.migrate(&sample(), &term(1), &watcher(), &patient()).await.unwrap();
+    }
+
+    /// It ends soon, with an error after which it may be tried again.
+    async fn ends_unreachable<T: std::fmt::Debug>(verb: tokio::task::JoinHandle<Result<T, Error>>) {
         let ended = tokio::time::timeout(Duration::from_secs(60), verb).await.expect("it ends");
         let error = ended.unwrap().unwrap_err();
         assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");
-        writer.run("ROLLBACK").await;
-        engine.migrate(&sample(), &term(1), &watcher(), &patient()).await.unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -219,9 +224,7 @@ mod real_postgres {
         .await;
         vanished.cancel();
         client.run(&format!("SELECT pg_terminate_backend(pid) {counts}")).await;
-        let ended = tokio::time::timeout(Duration::from_secs(60), look).await.expect("it ends");
-        let error = ended.unwrap().unwrap_err();
-        assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");
+        ends_unreachable(look).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -244,9 +247,7 @@ mod real_postgres {
         client
             .run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegate/1/schema'")
             .await;
-        let ended = tokio::time::timeout(Duration::from_secs(60), verb).await.expect("it ends");
-        let error = ended.unwrap().unwrap_err();
-        assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");
+        ends_unreachable(verb).await;
         engine.migrate(&set, &term(1), &watcher(), &patient()).await.unwrap();
         assert_eq!(client.number("SELECT count(*) FROM images WHERE filled = 1").await, 2_000);
     }

@@ -1,4 +1,5 @@
-//! Instances that use what a rollback undoes or has undone, and of which no component could know in time.
+//! Instances that use the form which a rollback undoes or has undone, where neither a coordinator nor an agent could know of
+//! them in time.
 
 use super::Facts;
 use crate::simulate::slot::At;
