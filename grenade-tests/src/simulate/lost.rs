@@ -19,6 +19,7 @@ pub(super) async fn refused(world: &mut World, service: usize, to: u32, why: &st
     if has_form(world, service, why).await {
         set_window(world, why).await;
     }
+    world.goes_on_with.extend(release_in(why).map(|tag| (service, tag)));
     let (now, state) = (world.testbed.now(), world.testbed.state());
     let mut running = state.slots.iter().filter(|((of, _), _)| *of == service);
     let everywhere = running.all(|(_, slot)| slot.alive(now).is_some_and(|run| run.is.version == to));
@@ -54,6 +55,12 @@ async fn has_form(world: &mut World, service: usize, why: &str) -> bool {
 fn form_in(why: &str) -> Option<u32> {
     let (_, version) = why.split_once("the database has what version ")?;
     version.split_once(' ')?.0.parse().ok()
+}
+
+/// The release that a refusal names as that of an upgrade which was cut off.
+fn release_in(why: &str) -> Option<String> {
+    let (_, named) = why.split_once("with the release that it had: start it with ")?;
+    Some(named.split([' ', ';', ',']).next()?.to_owned())
 }
 
 /// Sets the window as the refusal says: `tidegate fleet window …`.
@@ -94,6 +101,19 @@ mod tests {
                     --ceiling 3 --why …` ends the hop; otherwise start a release of version 2 there";
         assert_eq!(form_in(ends), Some(3));
         assert_eq!(form_in("`tidegate fleet window pantry --floor 3 --ceiling 3` ends the hop"), None);
+    }
+
+    #[test]
+    fn release_of_a_cut_off_upgrade_is_read_from_the_refusal() {
+        let why = |ends: &str| {
+            format!(
+                "at `to` (2), but not running the release larder-2-mended, on n00: an upgrade that was cut off goes on \
+                 with the release that it had: {ends}; larder: version 2 is not staged on n01"
+            )
+        };
+        assert_eq!(release_in(&why("start it with larder-2")).as_deref(), Some("larder-2"));
+        assert_eq!(release_in(&why("start it with larder-2 (sha256 00ff)")).as_deref(), Some("larder-2"));
+        assert_eq!(release_in(&why("of larder-2, larder-2b choose one, start it on each")), None);
     }
 
     #[test]

@@ -6,12 +6,17 @@ use super::world::{World, schema_name, tag, variable};
 use serde_json::json;
 use tidegate_proto::Digest;
 
-/// The spec of an upgrade; from the second attempt on with a corrected release.
+/// The spec of an upgrade, with its first release or with a corrected one; where it was cut off, with that which runs.
 pub(super) fn spec(world: &World, plan: &UpgradePlan, corrected: bool) -> serde_json::Value {
     let service = &world.scenario.services[plan.service];
     let to = plan.from + 1;
     let first = tag(&service.name, to);
-    let tag = if corrected { format!("{first}-mended") } else { first };
+    let mended = format!("{first}-mended");
+    let tag = match world.goes_on_with.get(&plan.service) {
+        Some(tag) if [&first, &mended].contains(&tag) => tag.clone(),
+        _ if corrected => mended,
+        _ => first,
+    };
     let span = |ms: u64| format!("{ms}ms");
     let mut spec = json!({
         "service": service.name,

@@ -188,6 +188,7 @@ impl UpgradeSequence {
 
     /// An upgrade is started, on the database that there is now.
     fn has_begun(&mut self, world: &mut World, plan: &UpgradePlan, current: Current) {
+        world.goes_on_with.remove(&plan.service);
         world.testbed.state().facts.services[plan.service].begins(plan);
         if let Some(schema) = world.scenario.owned_schema(plan.service) {
             world.databases[schema].is_started_on();

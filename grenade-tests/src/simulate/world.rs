@@ -63,6 +63,8 @@ pub(super) struct World {
     pub given_up: BTreeSet<usize>,
     /// Upgrades, by their place, that services which share the schema may follow.
     pub wanted: BTreeMap<usize, Wanted>,
+    /// The release with which the next upgrade of a service is to go on, where one was cut off.
+    pub goes_on_with: BTreeMap<usize, String>,
     /// Nodes that are switched off for good, as far as people know.
     pub left: BTreeSet<usize>,
     /// Nodes without power: nothing is started there.
@@ -168,6 +170,7 @@ impl World {
             byzantine: BTreeSet::new(),
             given_up: BTreeSet::new(),
             wanted: BTreeMap::new(),
+            goes_on_with: BTreeMap::new(),
             left: BTreeSet::new(),
             off: BTreeSet::new(),
             without_journal: BTreeSet::new(),

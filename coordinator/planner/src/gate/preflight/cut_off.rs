@@ -5,6 +5,7 @@
 use super::finding::{Finding, blocker, ended_by, has_form, named_by, once_over, warning};
 use crate::fleet::{Fleet, Instance, Known, ServiceFleet};
 use crate::gate::Sample;
+use std::collections::BTreeSet;
 use tidegate_proto::mutant;
 use tidegate_proto::spec::Spec;
 
@@ -51,12 +52,14 @@ pub(super) fn findings(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Ve
             named_by(name, to)
         ))];
     }
-    let others = Sample::counted(ahead().filter(|instance| !runs_release(instance, spec)).map(|i| &i.node));
+    let others: Vec<&Instance> = ahead().filter(|instance| !runs_release(instance, spec)).collect();
     if !others.is_empty() {
         return vec![blocker(format!(
-            "{name}: at `to` ({to}), but not running the release {}, on {others}: an upgrade that was cut off goes on with \
-             the release that it had",
-            spec.release.tag
+            "{name}: at `to` ({to}), but not running the release {}, on {}: an upgrade that was cut off goes on with the \
+             release that it had: {}",
+            spec.release.tag,
+            Sample::counted(others.iter().map(|instance| &instance.node)),
+            ended_with(ahead(), spec)
         ))];
     }
     let unexpanded = match &spec.schema {
@@ -72,6 +75,25 @@ pub(super) fn findings(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Ve
         service.len(),
         spec.release.tag
     ))]
+}
+
+/// With which release the hop goes on: the one that runs at `to`; of several, a person chooses.
+fn ended_with<'a>(ahead: impl Iterator<Item = &'a Instance>, spec: &Spec) -> String {
+    let reports = ahead.filter_map(|instance| instance.report.as_ref());
+    let running: BTreeSet<_> = reports.map(|report| (&report.release, report.release_digest)).collect();
+    let named = running.iter().filter_map(|(tag, digest)| Some((tag.as_ref()?, digest)));
+    let named = named.map(|(tag, digest)| match digest.filter(|_| *tag == spec.release.tag) {
+        Some(digest) => format!("{tag} (sha256 {digest})"),
+        None => tag.to_string(),
+    });
+    match &named.collect::<Vec<_>>()[..] {
+        [only] => format!("start it with {only}"),
+        several => format!(
+            "of {} choose one, start it on each instance at `to` ({}), and the upgrade with it",
+            several.join(", "),
+            spec.to
+        ),
+    }
 }
 
 fn runs_release(instance: &Instance, spec: &Spec) -> bool {
