@@ -9,7 +9,7 @@ use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::spec::Spec;
+use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::{Key, NodeId, Release, Revision, ServiceVersion, mutant};
 
 /// The directive for one instance.
@@ -67,21 +67,37 @@ impl<'a> Order<'a> {
     /// was to be replaced with a release which is not wanted any more, and was not heard since, gets the first of those that are.
     pub(super) fn restate(
         service: &ServiceFleet,
-        spec: &Spec,
+        upgrade: &Upgrade,
         instance: &'a Instance,
         releases: &[Release],
     ) -> Self {
+        if let Some(order) = Self::turned(upgrade, instance) {
+            return order;
+        }
         let stands = instance.directive.as_ref().filter(|_| instance.is_still_out_by_order());
         match stands.filter(|directive| directive.disposition.takes_out()) {
             Some(directive) => Self {
                 instance,
                 disposition: listed(&directive.disposition, releases),
-                presumes_out: directive.presumes_out || must_presume_out(service, spec, instance),
+                presumes_out: directive.presumes_out || must_presume_out(service, &upgrade.spec, instance),
                 as_budgeted: true,
                 as_reported: true,
             },
             None => Self::serve(instance),
         }
+    }
+
+    /// Of one that a rollback finds under a replacement with another release than the former one: no order of the roll is given
+    /// once more. It may be in rotation by now: then its agent declines this one, and it is taken out within the budget.
+    fn turned(upgrade: &Upgrade, instance: &'a Instance) -> Option<Self> {
+        let (Phase::RollingBack { .. }, Some(former)) = (&upgrade.phase, &upgrade.former) else {
+            return None;
+        };
+        let stands = instance.directive.as_ref().filter(|_| instance.is_still_out_by_order())?;
+        let Disposition::Replace { release } = &stands.disposition else { return None };
+        let order =
+            || Self { as_reported: true, ..Self::replace_what_is_out(instance, former.release.clone()) };
+        (*release != former.release).then(order)
     }
 
     fn budgeted(instance: &'a Instance, disposition: Disposition) -> Self {
@@ -110,9 +126,9 @@ impl Draft<'_> {
         // What contradicts the store may obey an order a second time.
         let is_heard = |i: &&Instance| !i.contradicts && i.can_be_ordered() && !may_be_taken_out_again(i);
         let instances = service.misdirected().each.filter(is_heard);
-        let (instances, spec) = (instances.take(BATCH * 20), self.spec());
+        let (instances, upgrade) = (instances.take(BATCH * 20), self.upgrade);
         let orders: Vec<_> =
-            instances.map(|instance| Order::restate(service, spec, instance, releases)).collect();
+            instances.map(|instance| Order::restate(service, upgrade, instance, releases)).collect();
         self.order(&orders, releases, "releases for", because);
     }
 

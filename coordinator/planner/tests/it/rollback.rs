@@ -217,3 +217,60 @@ fn waiting_rollback_stores_its_time_once_a_minute() {
         assert!(checkpoint(&world, 60_000).is_some(), "{step:?}: the next leader goes on from there");
     }
 }
+
+/// The second instance has fallen silent under its order of the roll, which names the new release alone since the old code is
+/// removed. Then the upgrade is rolled back.
+fn rolled_back_over_a_silent_one(has_schema: bool, is_gone: bool) -> World {
+    let mut world = World::at_version_1(3);
+    if has_schema {
+        let schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
+        world.start_with_schema(spec(schema), MigrateOrder::BeforeRoll);
+    } else {
+        world.start(spec(json!({}))).unwrap();
+    }
+    world.until("the old code is removed", |world| world.phase() == Phase::Remove);
+    world.fall_silent(1);
+    world.turn();
+    assert!(is_ordered_to_run(&world, &node(1), 2));
+    if is_gone {
+        world.decommission(1);
+    }
+    world.roll_back();
+    world
+}
+
+/// Its admission comes back in a step of the rollback, before its report does.
+#[test]
+fn no_rollback_step_gives_an_order_of_the_roll_once_more() {
+    for step in [RollbackStep::Restage, RollbackStep::Move, RollbackStep::Lower, RollbackStep::Undo] {
+        let mut world = rolled_back_over_a_silent_one(step == RollbackStep::Undo, true);
+        let is_there =
+            |world: &World| matches!(world.phase(), Phase::RollingBack { step: now, .. } if now == step);
+        world.until("the step has begun", is_there);
+        world.agents.get_mut(&node(1)).unwrap().release = release(1);
+        assert!(world.admit(&node(1)));
+        world.turn();
+        assert!(is_ordered_to_run(&world, &node(1), 1), "{step:?}");
+        world.return_with(&node(1), 1);
+        let last = world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{step:?}: {:?}", last.waiting);
+        assert_eq!(world.versions(), [1; 3], "{step:?}");
+    }
+}
+
+/// It serves the new release while it is silent, and its agent reads the order of the rollback once it is back.
+#[test]
+fn instance_serving_unseen_is_not_taken_out_by_a_rollback() {
+    let mut world = rolled_back_over_a_silent_one(false, false);
+    world.turn();
+    assert!(is_ordered_to_run(&world, &node(1), 1));
+    world.agents.get_mut(&node(1)).unwrap().alive = true;
+    world.publish(&node(1));
+    world.agent_step(&node(1));
+    let report = &world.agents[&node(1)].report;
+    assert!(report.declined && report.rotation == Rotation::In, "{report:?}");
+    world.min_seen_in_service = usize::MAX;
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", last.waiting);
+    assert_eq!((world.versions(), world.min_seen_in_service), (vec![1; 3], 2), "one at a time");
+}
