@@ -1,9 +1,8 @@
 //! Who holds what a step waits for: named, so that a person knows whom to ask or what to end.
 
-use crate::database::{DatabaseUrl, Failure, Kind, Session, Value};
+use crate::database::{Failure, Kind, Session, Value};
 use crate::error::Error;
 use crate::unit::quoted;
-use tokio_util::sync::CancellationToken;
 
 /// The most sessions that are named at once.
 const NAMED: usize = 3;
@@ -41,53 +40,32 @@ pub(crate) async fn holders(session: &mut Session, tables: &[String]) -> Result<
     Ok(named(&prepared, &sessions))
 }
 
-/// A look at the sessions that another one waits for, from a connection of its own.
-pub(crate) struct BlockerProbe {
-    session: Session,
-    waiting: i64,
+/// The sessions and prepared transactions whose locks, rows or snapshots the session with this number waits for now, asked in
+/// another one; none also where they cannot be listed.
+///
+/// # Errors
+/// The connection has ended.
+pub(crate) async fn blockers(session: &mut Session, waiting: i64) -> Result<Option<String>, Failure> {
+    match listed(session, waiting).await {
+        Err(failure) if failure.kind == Kind::Statement => Ok(None),
+        answer => answer,
+    }
 }
 
-impl BlockerProbe {
-    /// None where it cannot connect: the wait goes on, and is reported without names.
-    pub(crate) async fn of(url: &DatabaseUrl, waiting: i64) -> Option<BlockerProbe> {
-        let session = Session::connect(url, "tidegate/sessions", &CancellationToken::new()).await;
-        session.ok().map(|session| BlockerProbe { session, waiting })
-    }
-
-    /// Whether the server has the session that waits.
-    pub(crate) async fn is_there(&mut self) -> Result<bool, Failure> {
-        let sql = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1::int";
-        let rows = self.session.read(sql, &[self.waiting.into()]).await?;
-        Ok(rows.first().and_then(|row| row.first()) != Some(&Value::Int(0)))
-    }
-
-    /// The sessions and prepared transactions whose locks, rows or snapshots it waits for now; none also where they cannot be
-    /// listed.
-    ///
-    /// # Errors
-    /// The connection has ended.
-    pub(crate) async fn blockers(&mut self) -> Result<Option<String>, Failure> {
-        match self.listed().await {
-            Err(failure) if failure.kind == Kind::Statement => Ok(None),
-            answer => answer,
-        }
-    }
-
-    async fn listed(&mut self) -> Result<Option<String>, Failure> {
-        let sessions = format!(
-            "SELECT {SESSION_COLUMNS} WHERE a.pid = ANY (pg_blocking_pids($1::int)) ORDER BY a.xact_start NULLS LAST LIMIT {NAMED}"
-        );
-        let prepared = format!(
-            "{PREPARED} (SELECT h.virtualtransaction FROM pg_locks w JOIN pg_locks h ON h.locktype = w.locktype \
-             AND h.database IS NOT DISTINCT FROM w.database AND h.relation IS NOT DISTINCT FROM w.relation \
-             AND h.transactionid IS NOT DISTINCT FROM w.transactionid \
-             WHERE w.pid = $1::int AND NOT w.granted AND h.granted AND h.pid IS NULL) \
-             ORDER BY x.prepared LIMIT {NAMED}"
-        );
-        let prepared = self.session.read(&prepared, &[self.waiting.into()]).await?;
-        let sessions = self.session.read(&sessions, &[self.waiting.into()]).await?;
-        Ok(named(&prepared, &sessions))
-    }
+async fn listed(session: &mut Session, waiting: i64) -> Result<Option<String>, Failure> {
+    let sessions = format!(
+        "SELECT {SESSION_COLUMNS} WHERE a.pid = ANY (pg_blocking_pids($1::int)) ORDER BY a.xact_start NULLS LAST LIMIT {NAMED}"
+    );
+    let prepared = format!(
+        "{PREPARED} (SELECT h.virtualtransaction FROM pg_locks w JOIN pg_locks h ON h.locktype = w.locktype \
+         AND h.database IS NOT DISTINCT FROM w.database AND h.relation IS NOT DISTINCT FROM w.relation \
+         AND h.transactionid IS NOT DISTINCT FROM w.transactionid \
+         WHERE w.pid = $1::int AND NOT w.granted AND h.granted AND h.pid IS NULL) \
+         ORDER BY x.prepared LIMIT {NAMED}"
+    );
+    let prepared = session.read(&prepared, &[waiting.into()]).await?;
+    let sessions = session.read(&sessions, &[waiting.into()]).await?;
+    Ok(named(&prepared, &sessions))
 }
 
 /// `prepared transaction 'x' (user app, 35 s old; ROLLBACK PREPARED 'x' ends it)` and

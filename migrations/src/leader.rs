@@ -1,9 +1,9 @@
 //! The one session that may change a schema: it holds the lock, and its term is checked in every
 //! transaction.
 
-use crate::blocker::{self, BlockerProbe};
+use crate::blocker;
 use crate::crash;
-use crate::database::{DatabaseUrl, Dialect, Kind, Session, Value};
+use crate::database::{DatabaseUrl, Dialect, Session, Value};
 use crate::error::{Error, Holder};
 use crate::held::is_held;
 use crate::history::{self, Layout, Stored};
@@ -27,15 +27,6 @@ const LOCK_POLL: Duration = Duration::from_millis(250);
 /// How long a lock held by an equal or higher term is asked for before the verb answers.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a statement that takes long is looked at from outside. Most end before the first look.
-const BLOCKERS_POLL: Duration = Duration::from_secs(1);
-
-/// How long such a look may take before it counts as unanswered.
-const LOOK_LIMIT: Duration = Duration::from_secs(5);
-
-/// What a long statement waits for where no second connection can be made.
-const UNANSWERED: &str = "the database, which does not answer on another connection";
-
 /// A stopped leader keeps its rows locked no longer than this. A limit on statements or, since PostgreSQL 17, on
 /// transactions that was meant for a service must not end a validation or a build that blocks no session. Rows that a
 /// policy hides would be left as they are, or be missing in what others are filled from: a statement that would not see
@@ -53,10 +44,8 @@ const HELD_LIMITS: &str = "SET idle_in_transaction_session_timeout = 0; SET row_
 pub(crate) struct Leader {
     pub session: Session,
     pub term: Term,
-    pub url: DatabaseUrl,
     pub cancel: CancellationToken,
     pub progress: watch::Sender<PhaseProgress>,
-    pid: Option<i64>,
 }
 
 impl Leader {
@@ -70,14 +59,8 @@ impl Leader {
     ) -> Result<(Leader, Stored), Error> {
         let session =
             Session::connect(url, &term.session_name(), cancel).await.map_err(|f| Error::of(f, "connect"))?;
-        let mut leader = Leader {
-            session,
-            term: term.clone(),
-            url: url.clone(),
-            cancel: cancel.clone(),
-            progress: progress.0.clone(),
-            pid: None,
-        };
+        let mut leader =
+            Leader { session, term: term.clone(), cancel: cancel.clone(), progress: progress.0.clone() };
         if leader.session.dialect() == Dialect::Postgres {
             leader.lock(progress).await?;
         }
@@ -134,26 +117,21 @@ impl Leader {
     /// A statement that may take long, outside a transaction; ended in the database when the caller cancels.
     pub(crate) async fn long(&mut self, sql: &str) -> Result<(), Error> {
         self.is_wanted()?;
-        let (cancel, url, pid) = (self.cancel.clone(), self.url.clone(), self.pid);
-        let progress = self.progress.clone();
-        let mut work = Box::pin(self.session.run_unwatched(sql));
+        let (cancel, watch) = (self.cancel.clone(), self.session.watch().cloned());
+        let progress = ProgressSender(&self.progress);
+        let on_wait = |reason: Option<String>| progress.waiting(reason);
+        let mut work = Box::pin(self.session.run_long(sql, &on_wait));
         tokio::select! {
             done = &mut work => {
-                ProgressSender(&progress).waiting(None);
+                progress.waiting(None);
                 return done.map_err(|f| Error::of(f, sql));
             }
             () = cancel.cancelled() => {}
-            () = report_blockers(&url, pid, &progress) => {
-                drop(work);
-                self.session.leave();
-                let message = "the server does not have the session of a long statement any more".to_owned();
-                return Err(Error::Unreachable { message, source: None });
-            }
         }
         // Asked again and again: the first word may come before the statement has begun.
         loop {
-            if let Some(pid) = pid {
-                interrupt(&url, pid).await;
+            if let Some(watch) = &watch {
+                watch.interrupt().await;
             }
             tokio::select! {
                 done = &mut work => return done.map_err(|f| Error::of(f, sql)),
@@ -213,12 +191,11 @@ impl Leader {
         let say = |sql: &'static str| move |f| Error::of(f, sql);
         let limits = if is_held() { HELD_LIMITS } else { LIMITS };
         self.session.run(limits).await.map_err(say(limits))?;
-        let who = "SELECT pg_backend_pid()::bigint, (hashtext(current_schema()) & 2147483647)::bigint";
-        let rows = self.session.read(who, &[]).await.map_err(say(who))?;
-        let (Some(pid), Some(object)) = (int(&rows, 0), int(&rows, 1)) else {
+        let key = "SELECT (hashtext(current_schema()) & 2147483647)::bigint";
+        let rows = self.session.read(key, &[]).await.map_err(say(key))?;
+        let Some(object) = int(&rows, 0) else {
             return Err(Error::History { found: "no schema is current; the search_path names none".into() });
         };
-        self.pid = Some(pid);
         let since = Instant::now();
         let ask = "SELECT pg_try_advisory_lock($1::int, $2::int)";
         loop {
@@ -302,57 +279,4 @@ fn still_obeyed(expected: &Expected, stored: &Term) -> Result<(), Error> {
 
 fn int(rows: &[Vec<Value>], at: usize) -> Option<i64> {
     rows.first()?.get(at)?.int()
-}
-
-/// Reports, for as long as a statement runs, which sessions it waits for. Returns once the server does not have its session
-/// any more: a host that vanished says so on another connection at best.
-async fn report_blockers(url: &DatabaseUrl, pid: Option<i64>, progress: &watch::Sender<PhaseProgress>) {
-    let Some(pid) = pid else { return std::future::pending().await };
-    let mut probe = None;
-    loop {
-        tokio::time::sleep(BLOCKERS_POLL).await;
-        if probe.is_none() {
-            probe = BlockerProbe::of(url, pid).await;
-        }
-        let Some(asked) = &mut probe else {
-            ProgressSender(progress).waiting(Some(UNANSWERED.to_owned()));
-            continue;
-        };
-        if is_held() {
-            ProgressSender(progress).waiting(asked.blockers().await.unwrap_or(None));
-            continue;
-        }
-        match tokio::time::timeout(LOOK_LIMIT, asked.is_there()).await {
-            Ok(Ok(false)) => return,
-            Ok(Ok(true)) => {}
-            Ok(Err(_)) | Err(_) => {
-                probe = None;
-                continue;
-            }
-        }
-        match tokio::time::timeout(LOOK_LIMIT, asked.blockers()).await {
-            Ok(Ok(blockers)) => ProgressSender(progress).waiting(blockers),
-            Ok(Err(_)) | Err(_) => probe = None,
-        }
-    }
-}
-
-/// Cancels another session's statement, from a session of its own.
-async fn interrupt(url: &DatabaseUrl, pid: i64) {
-    let patient = CancellationToken::new();
-    let sql = "SELECT pg_cancel_backend($1::int)";
-    let asked = match Session::connect(url, "tidegate/cancel", &patient).await {
-        Ok(mut session) => {
-            let asked = session.read(sql, &[pid.into()]).await;
-            session.close().await;
-            asked.map(|_| ())
-        }
-        Err(failure) => Err(failure),
-    };
-    match asked {
-        Err(failure) if failure.kind != Kind::Statement => {
-            tracing::warn!(%failure, pid, "could not cancel a long statement");
-        }
-        _ => {}
-    }
 }

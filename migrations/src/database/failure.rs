@@ -56,6 +56,12 @@ impl Failure {
         };
         Failure { kind, message, source: Some(Box::new(error)) }
     }
+
+    /// Whether the database itself said so: it could be reached.
+    pub(super) fn is_answer(&self) -> bool {
+        let error = self.source.as_ref().and_then(|source| source.downcast_ref::<sqlx::Error>());
+        matches!(error, Some(sqlx::Error::Database(_)))
+    }
 }
 
 /// SQLSTATE classes and codes: PostgreSQL 17 manual, appendix A.

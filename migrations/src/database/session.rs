@@ -1,7 +1,7 @@
 //! A session: one connection, its statements, and its end when the caller cancels.
 
 use super::url::Target;
-use super::watch::Watch;
+use super::watch::{OnWait, Watch};
 use super::{DatabaseUrl, Dialect, Failure, Kind, postgres, sqlite};
 use crate::held::{OpenSession, goes_on, held, is_held, lock_limit};
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub(crate) struct Session {
     connection: Connection,
     /// Under which it is connected.
     name: String,
-    /// How the server is asked for it from outside; none on SQLite, and where the runtime's thread is held.
+    /// How the server is asked for it from outside; none on SQLite.
     watch: Option<Watch>,
     /// The file of a SQLite database.
     file: Option<sqlite::FoundFile>,
@@ -87,11 +87,8 @@ impl Session {
             Ok(match &url.target {
                 Target::Postgres(options) => {
                     let mut connection = postgres::connect(options, name).await?;
-                    let watch = match is_held() {
-                        true => None,
-                        false => Some(Watch::of(&mut connection, options).await?),
-                    };
-                    (Connection::Postgres(connection, OpenSession::one()), watch)
+                    let watch = Watch::of(&mut connection, url).await?;
+                    (Connection::Postgres(connection, OpenSession::one()), Some(watch))
                 }
                 Target::Sqlite(options) => (Connection::Sqlite(sqlite::connect(options).await?), None),
             })
@@ -114,6 +111,11 @@ impl Session {
         }
     }
 
+    /// How it is looked at from outside; none on SQLite.
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        self.watch.as_ref()
+    }
+
     /// Fails where another database took the place of this one, and the session still reads the former: SQLite keeps a
     /// file open that was replaced. A server ends the sessions of a database that it replaces.
     pub(crate) fn is_current(&self) -> Result<(), Failure> {
@@ -122,25 +124,24 @@ impl Session {
 
     /// Runs statements without parameters, several if need be; inside a transaction if one is open.
     pub(crate) async fn run(&mut self, sql: &str) -> Result<(), Failure> {
-        self.run_as(sql, true).await
+        self.run_as(sql, None).await
     }
 
-    /// The same for a caller that looks at the session from outside by itself.
-    pub(crate) async fn run_unwatched(&mut self, sql: &str) -> Result<(), Failure> {
-        self.run_as(sql, false).await
+    /// The same for statements that may take long: reports what they wait for.
+    pub(crate) async fn run_long(&mut self, sql: &str, on_wait: OnWait<'_>) -> Result<(), Failure> {
+        self.run_as(sql, Some(on_wait)).await
     }
 
-    async fn run_as(&mut self, sql: &str, is_watched: bool) -> Result<(), Failure> {
+    async fn run_as(&mut self, sql: &str, on_wait: Option<OnWait<'_>>) -> Result<(), Failure> {
         let cancel = self.cancel.clone();
         goes_on(&self.name).await;
-        let watch = self.watch.as_ref().filter(|_| is_watched);
         let answer = async {
             match &mut self.connection {
                 Connection::Postgres(c, _) => postgres::run(c, sql).await,
                 Connection::Sqlite(c) => sqlite::run(c, sql).await,
             }
         };
-        within(&cancel, &mut self.left, watch, answer).await
+        within(&cancel, &mut self.left, self.watch.as_ref(), on_wait, answer).await
     }
 
     /// Runs one statement with parameters `$1`…; answers how many rows it changed.
@@ -153,7 +154,7 @@ impl Session {
                 Connection::Sqlite(c) => sqlite::change(c, sql, values).await,
             }
         };
-        within(&cancel, &mut self.left, self.watch.as_ref(), answer).await
+        within(&cancel, &mut self.left, self.watch.as_ref(), None, answer).await
     }
 
     /// Runs one query with parameters `$1`…; answers its rows.
@@ -166,7 +167,7 @@ impl Session {
                 Connection::Sqlite(c) => sqlite::read(c, sql, values).await,
             }
         };
-        within(&cancel, &mut self.left, self.watch.as_ref(), answer).await
+        within(&cancel, &mut self.left, self.watch.as_ref(), None, answer).await
     }
 
     /// Opens a transaction that may write, and that waits for a lock no longer than `most`: one round trip. SQLite
@@ -194,11 +195,6 @@ impl Session {
         }
     }
 
-    /// Nothing more is said on it: no answer will come on its connection.
-    pub(crate) fn leave(&mut self) {
-        self.left = true;
-    }
-
     /// Says good-bye; locks of the session are free when this returns.
     pub(crate) async fn close(self) {
         if self.left {
@@ -220,6 +216,7 @@ async fn within<T>(
     cancel: &CancellationToken,
     left: &mut bool,
     watch: Option<&Watch>,
+    on_wait: Option<OnWait<'_>>,
     answer: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     if *left {
@@ -232,9 +229,9 @@ async fn within<T>(
     };
     let lost = async {
         match watch {
-            // Boxed: each statement would be as big as a connection attempt.
-            Some(watch) => Box::pin(watch.lost()).await,
-            None => std::future::pending().await,
+            // Where the runtime's thread is held, a look shows nothing but what is reported.
+            Some(watch) if on_wait.is_some() || !is_held() => watch.lost(on_wait).await,
+            _ => std::future::pending().await,
         }
     };
     tokio::select! {

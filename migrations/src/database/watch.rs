@@ -1,52 +1,102 @@
-//! Whether a server still has a session that waits for its answer. A host that vanished closes no connection, and the driver
-//! sets no keep-alive: that no answer will come shows on another connection.
+//! Whether a server still has a session that waits for its answer, and what that waits for. A host that vanished closes no
+//! connection, and the driver sets no keep-alive: that no answer will come shows on another connection.
 
-use super::{Dialect, Failure, Kind};
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection, Postgres};
+use super::{DatabaseUrl, Failure, Kind, Session, Value, postgres};
+use crate::blocker;
+use crate::held::is_held;
+use futures::future::BoxFuture;
+use sqlx::PgConnection;
 use std::time::Duration;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// How long a statement takes before its session is looked at, and how often then. Most end before.
 const EVERY: Duration = Duration::from_secs(5);
 
+/// The same for a statement of which it is reported what it waits for.
+const EVERY_REPORT: Duration = Duration::from_secs(1);
+
 /// How long such a look may take before it counts as unanswered.
 const LOOK_LIMIT: Duration = Duration::from_secs(5);
 
-/// For how long no look is answered before the statement counts as lost. What it did is rolled back or in the history, so it
-/// costs no more than another attempt.
+/// For how long no look is answered before the statement counts as lost. What it did is rolled back, or the next attempt
+/// sees it: that attempt is all that this costs.
 const SILENT: Duration = Duration::from_secs(60);
 
+/// What a statement waits for where no second connection can be made.
+const UNANSWERED: &str = "the database, which does not answer on another connection";
+
+/// When a session began, in microseconds; null where the server does not show it to us.
+const BEGAN: &str = "(extract(epoch FROM a.backend_start) * 1000000)::bigint";
+
+/// Called with what a statement waits for.
+pub(crate) type OnWait<'a> = &'a (dyn Fn(Option<String>) + Sync);
+
 /// A look at a session from outside.
-pub(super) struct Watch {
-    options: PgConnectOptions,
-    pid: i32,
+#[derive(Clone)]
+pub(crate) struct Watch {
+    url: DatabaseUrl,
+    pid: i64,
+    /// A server gives the number of a session that has ended to another one; null = the number decides.
+    began: Value,
 }
 
 impl Watch {
-    pub(super) async fn of(
-        connection: &mut PgConnection,
-        options: &PgConnectOptions,
-    ) -> Result<Self, Failure> {
-        let pid = sqlx::query_scalar::<Postgres, i32>("SELECT pg_backend_pid()").persistent(false);
-        let pid = pid.fetch_one(connection).await.map_err(|error| Failure::of(Dialect::Postgres, error))?;
-        Ok(Self { options: options.clone().application_name("tidegate/sessions"), pid })
+    pub(super) async fn of(connection: &mut PgConnection, url: &DatabaseUrl) -> Result<Self, Failure> {
+        let sql = format!(
+            "SELECT pg_backend_pid()::bigint, (SELECT {BEGAN} FROM pg_stat_get_activity(pg_backend_pid()) a)"
+        );
+        let rows = postgres::read(connection, &sql, &[]).await?;
+        let Some([Value::Int(pid), began]) = rows.first().map(Vec::as_slice) else {
+            return Err(Failure::new(Kind::Statement, "the server does not give the number of the session"));
+        };
+        Ok(Self { url: url.clone(), pid: *pid, began: began.clone() })
     }
 
-    /// Returns once no answer will come in the session, and why; never while the server has it.
-    pub(super) async fn lost(&self) -> Failure {
-        let mut answered = Instant::now();
+    /// Returns once no answer will come in the session, and why; never while the server has it. Boxed: each statement would
+    /// be as big as a connection attempt.
+    pub(super) fn lost<'a>(&'a self, on_wait: Option<OnWait<'a>>) -> BoxFuture<'a, Failure> {
+        Box::pin(self.looks(on_wait))
+    }
+
+    /// Cancels the statement that runs in the session, from a session of its own.
+    pub(crate) async fn interrupt(&self) {
+        let asked = match Session::connect(&self.url, "tidegate/cancel", &CancellationToken::new()).await {
+            Ok(mut session) => {
+                let asked = self.ask(&mut session, "pg_cancel_backend(a.pid)").await;
+                session.close().await;
+                asked.map(|_| ())
+            }
+            Err(failure) => Err(failure),
+        };
+        match asked {
+            Err(failure) if failure.kind != Kind::Statement => {
+                tracing::warn!(%failure, pid = self.pid, "could not cancel a long statement");
+            }
+            _ => {}
+        }
+    }
+
+    async fn looks(&self, on_wait: Option<OnWait<'_>>) -> Failure {
+        let every = if on_wait.is_some() { EVERY_REPORT } else { EVERY };
+        let (mut other, mut answered) = (None, Instant::now());
         loop {
-            tokio::time::sleep(EVERY).await;
-            let why = match tokio::time::timeout(LOOK_LIMIT, self.is_there()).await {
-                Ok(Ok(false)) => "the server does not have the session of a statement any more".to_owned(),
-                // It is there, even if it only says that it takes no further session.
-                Ok(Ok(true) | Err(sqlx::Error::Database(_))) => {
+            tokio::time::sleep(every).await;
+            let why = match self.look(&mut other, on_wait).await {
+                Ok(true) => {
                     answered = Instant::now();
                     continue;
                 }
-                Ok(Err(_)) | Err(_) if answered.elapsed() < SILENT => continue,
-                Ok(Err(_)) | Err(_) => {
+                Ok(false) => "the server does not have the session of a statement any more".to_owned(),
+                Err(failure) => {
+                    other = None;
+                    // It is there, even if it only says that it takes no further session.
+                    if failure.is_answer() {
+                        answered = Instant::now();
+                    }
+                    if answered.elapsed() < SILENT {
+                        continue;
+                    }
                     format!(
                         "no answer to a statement, and none on other connections in {} s",
                         SILENT.as_secs()
@@ -57,30 +107,77 @@ impl Watch {
         }
     }
 
-    async fn is_there(&self) -> Result<bool, sqlx::Error> {
-        let mut session = PgConnection::connect_with(&self.options).await?;
-        let sql = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1";
-        let count = sqlx::query_scalar::<Postgres, i64>(sql).persistent(false).bind(self.pid);
-        let count = count.fetch_one(&mut session).await?;
-        session.close().await?;
-        Ok(count > 0)
+    /// Whether the server has the session, asked in the `other` one, which is connected where there is none. Reports what the
+    /// session waits for.
+    async fn look(&self, other: &mut Option<Session>, on_wait: Option<OnWait<'_>>) -> Result<bool, Failure> {
+        let session = match other {
+            Some(session) => session,
+            None => match Session::connect(&self.url, "tidegate/sessions", &CancellationToken::new()).await {
+                Ok(session) => other.insert(session),
+                Err(failure) => {
+                    if let Some(on_wait) = on_wait {
+                        on_wait(Some(UNANSWERED.to_owned()));
+                    }
+                    return Err(failure);
+                }
+            },
+        };
+        // Where the runtime's thread is held, the statement was answered before the first look.
+        if !is_held() && in_time(self.ask(session, "a.pid")).await?.is_empty() {
+            return Ok(false);
+        }
+        if let Some(on_wait) = on_wait {
+            match in_time(blocker::blockers(session, self.pid)).await {
+                Ok(blockers) => on_wait(blockers),
+                Err(_) => *other = None,
+            }
+        }
+        Ok(true)
     }
+
+    /// Asks for `what` of the session; no row where the server does not have it.
+    async fn ask(&self, session: &mut Session, what: &str) -> Result<Vec<Vec<Value>>, Failure> {
+        let sql = format!(
+            "SELECT {what} FROM pg_stat_get_activity($1::int) a WHERE ({BEGAN} = $2::bigint) IS NOT FALSE"
+        );
+        session.read(&sql, &[self.pid.into(), self.began.clone()]).await
+    }
+}
+
+async fn in_time<T>(answer: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::time::timeout(LOOK_LIMIT, answer).await.unwrap_or_else(|_| {
+        Err(Failure::new(Kind::Unreachable, format!("no answer in {} s", LOOK_LIMIT.as_secs())))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
+    use std::sync::Mutex;
+
+    /// Fails as a session of a server that accepts connections and says nothing on them.
+    async fn lost_in_silence(on_wait: Option<OnWait<'_>>) {
+        let directory = tempfile::tempdir().unwrap();
+        let _silent = UnixListener::bind(directory.path().join(".s.PGSQL.5432")).unwrap();
+        let host = directory.path().display().to_string().replace('/', "%2F");
+        let url = format!("postgres://u@{host}:5432/d").parse().unwrap();
+        let (watch, began) = (Watch { url, pid: 1, began: Value::Null }, Instant::now());
+        let failure = watch.lost(on_wait).await;
+        assert_eq!(failure.kind, Kind::Unreachable, "{failure}");
+        assert!(began.elapsed() >= SILENT, "{:?}", began.elapsed());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn session_is_lost_where_no_look_is_answered() {
-        let directory = tempfile::tempdir().unwrap();
-        // It accepts connections and says nothing on them.
-        let _silent = UnixListener::bind(directory.path().join(".s.PGSQL.5432")).unwrap();
-        let options = PgConnectOptions::new_without_pgpass().socket(directory.path()).port(5432);
-        let (watch, began) = (Watch { options, pid: 1 }, Instant::now());
-        let failure = watch.lost().await;
-        assert_eq!(failure.kind, Kind::Unreachable, "{failure}");
-        assert!(began.elapsed() >= SILENT, "{:?}", began.elapsed());
+        lost_in_silence(None).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn long_statement_names_the_silence_and_is_lost() {
+        let waits = Mutex::new(Vec::new());
+        lost_in_silence(Some(&|reason: Option<String>| waits.lock().unwrap().push(reason))).await;
+        let waits = waits.into_inner().unwrap();
+        assert!(!waits.is_empty() && waits.iter().all(|w| w.as_deref() == Some(UNANSWERED)), "{waits:?}");
     }
 }

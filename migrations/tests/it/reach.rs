@@ -198,6 +198,36 @@ mod real_postgres {
         engine.migrate(&sample(), &term(1), &watcher(), &patient()).await.unwrap();
     }
 
+    /// A server gives the number of a session that has ended to another one, which began later.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn build_ends_where_another_session_has_its_number() {
+        let database = Database::postgres().await.seeded(100).await;
+        let (engine, mut writer, mut client) =
+            (database.engine().await, database.client().await, database.client().await);
+        engine.expand(&sample(), &term(1), &watcher(), &patient()).await.unwrap();
+        client
+            .run(
+                "CREATE TABLE later (span interval NOT NULL); INSERT INTO later VALUES ('0 s');
+                 CREATE FUNCTION pg_stat_get_activity(int) RETURNS TABLE (pid int, backend_start timestamptz)
+                 LANGUAGE sql AS 'SELECT a.pid, a.backend_start + l.span
+                 FROM pg_catalog.pg_stat_get_activity($1) a, later l'",
+            )
+            .await;
+        let url = format!("{}?options[search_path]=public,pg_catalog", database.text).parse().unwrap();
+        let misled = Engine::connect(&url).await.unwrap();
+        writer.run("BEGIN; LOCK TABLE images IN ROW EXCLUSIVE MODE").await;
+        let blocker = format!("session {} (", writer.number("SELECT pg_backend_pid()::bigint").await);
+        let watch = watcher();
+        let mut progress = watch.subscribe();
+        let verb = tokio::spawn(async move { misled.migrate(&sample(), &term(1), &watch, &patient()).await });
+        let named = progress.wait_for(|p| p.waiting.as_ref().is_some_and(|w| w.contains(&blocker)));
+        tokio::time::timeout(Duration::from_secs(20), named).await.expect("it names who blocks it").unwrap();
+        client.run("UPDATE later SET span = '1 s'").await;
+        ends_unreachable(verb).await;
+        writer.run("ROLLBACK").await;
+        engine.migrate(&sample(), &term(1), &watcher(), &patient()).await.unwrap();
+    }
+
     /// It ends soon, with an error after which it may be tried again.
     async fn ends_unreachable<T: std::fmt::Debug>(verb: tokio::task::JoinHandle<Result<T, Error>>) {
         let ended = tokio::time::timeout(Duration::from_secs(60), verb).await.expect("it ends");
