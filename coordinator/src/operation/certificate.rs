@@ -6,7 +6,7 @@ use tidegate_proto::key::Kind;
 use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::wire::v1::{CertificatePart, UpgradeCertificateRequest};
-use tidegate_proto::{Key, UpgradeId, Value};
+use tidegate_proto::{Digest, Key, UpgradeId, Value};
 use tidegate_store::{Entry, Scope};
 
 /// The certificate of an upgrade, in its parts.
@@ -15,9 +15,14 @@ pub async fn upgrade_certificate(
     asked: &UpgradeCertificateRequest,
 ) -> Result<Vec<CertificatePart>, OperationError> {
     let id: UpgradeId = parse(&asked.id)?;
-    if let Some(why) = has_none(find(&context.mirror.view().fleet, &id)?) {
-        return Err(OperationError::NotFound(format!("upgrade {id} has no certificate: {why}")));
-    }
+    let entered = {
+        let view = context.mirror.view();
+        let upgrade = find(&view.fleet, &id)?;
+        if let Some(why) = has_none(upgrade) {
+            return Err(OperationError::NotFound(format!("upgrade {id} has no certificate: {why}")));
+        }
+        entered_with(upgrade)
+    };
     let scope = Scope::Within(Kind::Certificate, id.to_string());
     let found = context.store.list(&scope).await.map_err(store_error("read the certificate"))?;
     if found.entries.is_empty() {
@@ -25,6 +30,7 @@ pub async fn upgrade_certificate(
         return Err(OperationError::NotFound(lost));
     }
     let pages = pages(&id, found.entries)?;
+    is_entered(&id, entered, &pages)?;
     Ok(pages.into_iter().map(|page| CertificatePart { text: page.text }).collect())
 }
 
@@ -55,6 +61,32 @@ fn pages(id: &UpgradeId, entries: Vec<Entry>) -> Result<Vec<CertificatePage>, Op
             refused(&Key::Certificate(id.clone(), all), "was added after the certificate was stored")
         }
         _ => Ok(pages),
+    }
+}
+
+/// Whether the pages are the certificate with which contract was entered, where that is known: each page alone may have been
+/// stored again with a digest of its own.
+fn is_entered(
+    id: &UpgradeId,
+    entered: Option<Digest>,
+    pages: &[CertificatePage],
+) -> Result<(), OperationError> {
+    let Some(entered) = entered else { return Ok(()) };
+    let text: String = pages.iter().map(|page| page.text.as_str()).collect();
+    let stored = Digest::of(text.as_bytes());
+    match stored == entered {
+        true => Ok(()),
+        false => Err(OperationError::Refused(format!(
+            "the stored certificate of upgrade {id} has digest {stored}, and contract was entered with {entered}"
+        ))),
+    }
+}
+
+/// The digest of the certificate with which contract was entered; none where an earlier version completed the upgrade.
+fn entered_with(upgrade: &Upgrade) -> Option<Digest> {
+    match &upgrade.phase {
+        Phase::Contract { certificate } => Some(*certificate),
+        _ => upgrade.certificate,
     }
 }
 
@@ -118,5 +150,17 @@ mod tests {
         // Pages of a former version have no seal.
         let unsealed = found(|all| all.iter_mut().for_each(|entry| alter(entry, |page| page.seal = None)));
         assert_eq!(unsealed.as_deref(), Ok("{\"a\":[1,2]}3"));
+    }
+
+    #[test]
+    fn page_sealed_again_is_not_what_contract_was_entered_with() {
+        let sealed = |text: &str| [CertificatePage::sealed(text.to_owned(), 1)];
+        let entered = Digest::of(b"{\"pending\":0}");
+        let checked = |entered: Option<Digest>, text: &str| is_entered(&id(), entered, &sealed(text));
+        assert!(checked(Some(entered), "{\"pending\":0}").is_ok());
+        let why = checked(Some(entered), "{\"pending\":1}").unwrap_err().to_string();
+        assert!(why.starts_with("the stored certificate of upgrade u1 has digest "), "{why}");
+        assert!(why.ends_with(&format!("contract was entered with {entered}")), "{why}");
+        assert!(checked(None, "{\"pending\":1}").is_ok(), "an earlier version completed the upgrade");
     }
 }

@@ -20,7 +20,7 @@ pub async fn upgrade_status(
     let completed =
         reply.upgrade.as_ref().is_some_and(|upgrade| upgrade.phase == PhaseName::Completed.word());
     if completed && reply.schema.is_some() {
-        // The record names it while contract runs; after that only the certificate itself does.
+        // What is stored is checked, also where the record of an earlier version does not name the certificate.
         let asked = UpgradeCertificateRequest { id: asked.id.clone() };
         let text: String =
             upgrade_certificate(context, &asked).await?.into_iter().map(|page| page.text).collect();

@@ -136,6 +136,7 @@ fn upgrade(size: usize) -> Upgrade {
         approvals: BTreeMap::new(),
         former: Some(Former { release: release(1), window: None, window_set_by: None }),
         schema: None,
+        certificate: None,
         waves: Some(Division { pages: size.div_ceil(PAGE_MEMBERS) as u32, sizes: vec![1, size as u32 - 1] }),
         failed: BTreeMap::new(),
         skipped: BTreeMap::new(),

@@ -2,6 +2,7 @@
 
 use super::judge::ServiceFacts;
 use super::operator::{Command, Operator, understood, within};
+use super::testbed::Testbed;
 use super::world::World;
 
 /// What comes of a start that was refused.
@@ -20,11 +21,16 @@ pub(super) async fn refused(world: &mut World, service: usize, to: u32, why: &st
         set_window(world, why).await;
     }
     world.goes_on_with.extend(release_in(why).map(|tag| (service, tag)));
-    let (now, state) = (world.testbed.now(), world.testbed.state());
+    let needs_floor = !world.store_lost || world.scenario.is_waited_for(service);
+    by_what_runs(&world.testbed, service, to, needs_floor)
+}
+
+/// How it goes on, by what runs and what is committed.
+fn by_what_runs(testbed: &Testbed, service: usize, to: u32, needs_floor: bool) -> Refused {
+    let (now, state) = (testbed.now(), testbed.state());
     let mut running = state.slots.iter().filter(|((of, _), _)| *of == service);
     let everywhere = running.all(|(_, slot)| slot.alive(now).is_some_and(|run| run.is.version == to));
-    let is_enough = world.store_lost && !world.scenario.is_waited_for(service)
-        || has_floor(&state.facts.services[service], to);
+    let is_enough = !needs_floor || has_floor(&state.facts.services[service], to);
     match everywhere && is_enough {
         true => Refused::Done,
         false => Refused::Again,
@@ -81,6 +87,10 @@ fn window_in(why: &str, store_lost: bool) -> Option<Command> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event_log::EventLog;
+    use super::super::judge::Facts;
+    use super::super::names::Names;
+    use super::super::slot::Behaviour;
     use super::*;
 
     #[test]
@@ -132,5 +142,31 @@ mod tests {
         assert!(!has_floor(&after(&[(0, 2, 2)], true), 2), "the store that had it was lost");
         assert!(has_floor(&after(&[(0, 1, 2), (1, 2, 2)], false), 2), "a person ended the hop");
         assert!(has_floor(&after(&[(0, 2, u32::MAX)], false), 2), "it is bounded from below alone");
+    }
+
+    /// What comes of a refused start to version 2 on two nodes that run these versions.
+    fn outcome(versions: [u32; 2], floor: u32, needs_floor: bool, change: fn(&Testbed)) -> Refused {
+        let names =
+            Names { services: vec!["pantry".to_owned()], nodes: ["n00", "n01"].map(str::to_owned).to_vec() };
+        let releases = [1, 2].map(|version| (format!("pantry-{version}"), Behaviour::good(version, 0)));
+        let service = ServiceFacts { windows: vec![(0, floor, 2)], ..ServiceFacts::default() };
+        let facts = Facts { services: vec![service], ..Facts::default() };
+        let testbed = Testbed::new(names, releases.into(), EventLog::new(false), facts);
+        for (node, version) in versions.into_iter().enumerate() {
+            testbed.start((0, node), &format!("pantry-{version}"));
+        }
+        change(&testbed);
+        by_what_runs(&testbed, 0, 2, needs_floor)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refused_start_is_done_once_all_run_its_version() {
+        assert_eq!(outcome([2, 2], 2, true, |_| ()), Refused::Done);
+        assert_eq!(outcome([2, 2], 1, false, |_| ()), Refused::Done, "the store that had its floor was lost");
+        assert_eq!(outcome([2, 2], 1, true, |_| ()), Refused::Again, "no floor is committed");
+        assert_eq!(outcome([1, 2], 2, true, |_| ()), Refused::Again, "one runs the former version");
+        assert_eq!(outcome([1, 2], 1, false, |_| ()), Refused::Again, "one runs the former version");
+        let ended = |testbed: &Testbed| testbed.crash((0, 1));
+        assert_eq!(outcome([2, 2], 2, true, ended), Refused::Again, "nothing runs on one node");
     }
 }

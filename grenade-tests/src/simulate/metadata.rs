@@ -23,8 +23,26 @@ use tidegate_proto::{GroupName, Value};
 /// How often they look, in milliseconds.
 const LOOK: u64 = 1_000;
 
-/// So long after everything else is over, every node shows what it should, in milliseconds.
+/// So long after everything else is over, the next document is set, or every node shows what it should, in milliseconds.
 const PATIENCE: u64 = 300_000;
+
+/// Since when people wait for one document, while nothing else goes on.
+#[derive(Debug, Default)]
+struct Waiting {
+    since: Option<u64>,
+}
+
+impl Waiting {
+    /// They look. The time begins again with each document that was set.
+    fn looked(&mut self, rests: bool, is_set: bool, now: u64) {
+        self.since = rests.then(|| self.since.filter(|_| !is_set).unwrap_or(now));
+    }
+
+    /// Whether that is too long.
+    fn is_over(&self, now: u64) -> bool {
+        self.since.is_some_and(|since| now >= since + PATIENCE)
+    }
+}
 
 /// Who sets the documents.
 #[derive(Debug)]
@@ -32,7 +50,7 @@ pub(super) struct MetadataPeople {
     plan: MetadataPlan,
     left: VecDeque<(u64, DocumentUpdate)>,
     looked_at: u64,
-    rests_since: Option<u64>,
+    waiting: Waiting,
     /// Everything was set, and every node was seen to show what it should.
     pub over: bool,
 }
@@ -42,7 +60,7 @@ impl MetadataPeople {
     pub(super) fn of(world: &World) -> Option<Self> {
         let plan = world.scenario.metadata.clone()?;
         let left = (1..).zip(plan.updates.iter().cloned()).collect();
-        Some(Self { plan, left, looked_at: 0, rests_since: None, over: false })
+        Some(Self { plan, left, looked_at: 0, waiting: Waiting::default(), over: false })
     }
 
     /// What they do now. `rests` says that no upgrade and no fault goes on.
@@ -52,21 +70,21 @@ impl MetadataPeople {
             return;
         }
         self.looked_at = now;
-        self.rests_since = rests.then(|| self.rests_since.unwrap_or(now));
-        if self.left.front().is_some_and(|(_, update)| rests || update.at <= now)
-            && let Some((number, update)) = self.left.pop_front()
-            && !self.set(world, number, &update).await
-        {
-            self.left.push_front((number, update));
+        let mut is_set = false;
+        if let Some((number, update)) = self.left.pop_front_if(|(_, update)| rests || update.at <= now) {
+            is_set = self.set(world, number, &update).await;
+            if !is_set {
+                self.left.push_front((number, update));
+            }
         }
+        self.waiting.looked(rests, is_set, now);
         if !rests {
             return;
         }
         let wrong = self.shows_another(world);
-        let waits = self.rests_since.is_some_and(|since| now < since + PATIENCE);
         match wrong {
             None if self.left.is_empty() => self.over = true,
-            _ if waits => {}
+            _ if !self.waiting.is_over(now) => {}
             wrong => {
                 let wrong = wrong.unwrap_or_else(|| "a document could not be set".to_owned());
                 world.testbed.state().facts.breach(now, 0, format!("metadata group {GROUP}: {wrong}"));
@@ -179,5 +197,25 @@ impl Seen {
             }
         }
         seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_have_patience_for_each_document() {
+        let mut waiting = Waiting::default();
+        waiting.looked(false, true, 1_000);
+        assert!(!waiting.is_over(1_000 + 2 * PATIENCE), "an upgrade goes on");
+        waiting.looked(true, false, 10_000);
+        let set_at = 9_000 + PATIENCE;
+        waiting.looked(true, true, set_at);
+        assert!(!waiting.is_over(10_000 + PATIENCE), "another document was set since");
+        waiting.looked(true, false, set_at + LOOK);
+        assert!(!waiting.is_over(set_at + PATIENCE - 1) && waiting.is_over(set_at + PATIENCE));
+        waiting.looked(false, false, set_at + PATIENCE);
+        assert!(!waiting.is_over(set_at + PATIENCE), "a fault begins");
     }
 }

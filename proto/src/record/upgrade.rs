@@ -32,6 +32,9 @@ pub struct Upgrade {
     /// The schema change that goes with it.
     #[serde(default, rename = "schema_change")]
     pub schema: Option<SchemaBinding>,
+    /// The digest of the certificate on which contract ran, once it has ended; none in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Digest>,
     /// How the fleet was divided; known once the roll begins.
     pub waves: Option<Division>,
     /// Instances that failed in their wave, as earlier versions kept them; now each has a record of its own

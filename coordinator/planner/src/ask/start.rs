@@ -61,6 +61,7 @@ pub fn start(fleet: &Fleet, moment: &Moment, request: StartRequest) -> Result<Co
         approvals: BTreeMap::new(),
         former: None,
         schema,
+        certificate: None,
         waves: None,
         failed: BTreeMap::new(),
         skipped: BTreeMap::new(),

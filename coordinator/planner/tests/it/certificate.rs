@@ -60,6 +60,16 @@ fn when_everything_is_so_it_is_made_and_true() {
 }
 
 #[test]
+fn completed_upgrade_names_the_certificate_of_its_contract() {
+    let mut world = ready();
+    world.certify().unwrap();
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    let named = world.upgrade().unwrap().certificate;
+    assert_eq!(named, world.certificate.map(|certificate| certificate.digest()));
+}
+
+#[test]
 fn parts_of_earlier_attempt_are_removed_before_next() {
     let mut world = ready();
     let pages: Vec<Key> = (0..200).map(|page| Key::Certificate(upgrade_id(), page)).collect();

@@ -90,6 +90,7 @@ mod tests {
             approvals: BTreeMap::new(),
             former: None,
             schema: None,
+            certificate: None,
             waves: None,
             failed: BTreeMap::new(),
             skipped: BTreeMap::new(),

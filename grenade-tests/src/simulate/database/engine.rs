@@ -70,11 +70,11 @@ pub(super) trait Engine {
     /// What the system or the server says.
     fn put_newest(&mut self, number: usize) -> io::Result<()>;
 
-    /// Puts the one back that is kept under a number.
+    /// Puts the one back that is kept under a number, and keeps what was there under another one.
     ///
     /// # Errors
     /// What the system or the server says.
-    fn put_replaced(&mut self, number: usize) -> io::Result<()>;
+    fn put_replaced(&mut self, number: usize, aside: usize) -> io::Result<()>;
 }
 
 /// A table or a subquery, with the expressions of a name and a text.

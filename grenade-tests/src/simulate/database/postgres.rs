@@ -103,6 +103,13 @@ impl PostgresDatabase {
         server::administer(&format!("ALTER DATABASE {from} RENAME TO {to}"))
     }
 
+    /// Puts a kept one in its place, and keeps what was there under a number.
+    fn take_place(&mut self, kept: &str, number: usize) -> io::Result<()> {
+        self.end_sessions()?;
+        Self::rename(&self.name, &self.kept(&format!("replaced{number}")))?;
+        Self::rename(&self.kept(kept), &self.name)
+    }
+
     /// Runs a program of PostgreSQL with the copy; it is another client.
     fn with_copy(&self, program: &str, arguments: &[&str]) -> io::Result<()> {
         let file: &OsStr = self.copy.as_ref();
@@ -217,13 +224,10 @@ impl Engine for PostgresDatabase {
     }
 
     fn put_newest(&mut self, number: usize) -> io::Result<()> {
-        self.end_sessions()?;
-        Self::rename(&self.name, &self.kept(&format!("replaced{number}")))?;
-        Self::rename(&self.kept("newest"), &self.name)
+        self.take_place("newest", number)
     }
 
-    fn put_replaced(&mut self, number: usize) -> io::Result<()> {
-        self.end_sessions()?;
-        Self::rename(&self.kept(&format!("replaced{number}")), &self.name)
+    fn put_replaced(&mut self, number: usize, aside: usize) -> io::Result<()> {
+        self.take_place(&format!("replaced{number}"), aside)
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct Kept {
     unfilled: BTreeSet<String>,
     /// The schema that it holds.
     schema: Option<String>,
-    /// People went on with the copy that took its place: they find it again by the name of its schema only.
+    /// People went on with the one that took its place: they find it again by the name of its schema only.
     is_left: bool,
 }
 
@@ -153,7 +153,7 @@ impl Database {
 
     /// Finds the one that an upgrade was started on: the one that the copy replaced, or else a copy, where the store was
     /// lost meanwhile and the upgrade was started again on the copy. Of several, the one whose schema a text names; whether
-    /// there was one.
+    /// there was one. Another upgrade may have been started on what is there: it stays aside.
     ///
     /// # Errors
     /// What the system or the server says.
@@ -170,8 +170,12 @@ impl Database {
         let last = |is: &dyn Fn(&Kept) -> bool| self.replaced.iter().rev().find(|(_, kept)| is(kept));
         let found = last(&is_named).or_else(|| last(&|kept: &Kept| !kept.is_left));
         let Some(number) = found.map(|(number, _)| *number) else { return Ok(false) };
+        // Chosen first: it must not be the number of the one that is put back.
+        let aside = self.next_number();
         let Some(replaced) = self.replaced.remove(&number) else { return Ok(false) };
-        self.take_place(|engine| engine.put_replaced(number), replaced, now).await?;
+        let current = self.as_kept(self.had.clone()).await;
+        self.replaced.insert(aside, Kept { is_left: true, ..current });
+        self.take_place(|engine| engine.put_replaced(number, aside), replaced, now).await?;
         Ok(true)
     }
 

@@ -38,9 +38,10 @@ impl SqliteFile {
         Ok(self.connection.insert(connection))
     }
 
-    /// Puts a file that was kept in its place.
-    fn take_place(&mut self, kept: &str) -> io::Result<()> {
+    /// Puts a file that was kept in its place, and keeps what was there under a number.
+    fn take_place(&mut self, kept: &str, number: usize) -> io::Result<()> {
         self.connection = None;
+        std::fs::copy(&self.path, self.path.with_extension(format!("replaced{number}")))?;
         std::fs::rename(self.path.with_extension(kept), &self.path)
     }
 }
@@ -128,12 +129,10 @@ impl Engine for SqliteFile {
     }
 
     fn put_newest(&mut self, number: usize) -> io::Result<()> {
-        self.connection = None;
-        std::fs::copy(&self.path, self.path.with_extension(format!("replaced{number}")))?;
-        self.take_place("newest")
+        self.take_place("newest", number)
     }
 
-    fn put_replaced(&mut self, number: usize) -> io::Result<()> {
-        self.take_place(&format!("replaced{number}"))
+    fn put_replaced(&mut self, number: usize, aside: usize) -> io::Result<()> {
+        self.take_place(&format!("replaced{number}"), aside)
     }
 }

@@ -132,6 +132,29 @@ async fn database_that_people_left_is_found_by_its_name() {
     }
 }
 
+/// The store is restored to an upgrade that was started on the first one, and then to one that was started on the copy.
+#[tokio::test]
+async fn database_that_the_named_one_replaced_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut database = with_a_copy(directory.path()).await;
+    database.run("CREATE TABLE tidegate_schema (schema_id TEXT)").await.unwrap();
+    database.keep_copy().unwrap();
+    database.run("INSERT INTO tidegate_schema VALUES ('of-the-first')").await.unwrap();
+    go_on(&mut database, EXPAND).await;
+    assert!(database.put_copy_back(1).await.unwrap());
+    database.run("INSERT INTO tidegate_schema VALUES ('of-the-copy')").await.unwrap();
+    database.stays_older().unwrap();
+    for (now, id, is_expanded) in
+        [(2, "of-the-first", true), (3, "of-the-copy", false), (4, "of-the-first", true)]
+    {
+        let says = format!("holds schema other, and the upgrade was started on {id}: it was restored");
+        assert!(database.put_right_one_back(&says, now).await.unwrap(), "{id} is lost");
+        assert_eq!(database.has_form(2).await, Ok(is_expanded), "{id}");
+        assert!(database.is_named_in(&says).await, "{id}");
+        assert!(!database.put_right_one_back("", now).await.unwrap(), "nothing names the other one");
+    }
+}
+
 #[tokio::test]
 async fn copy_that_lacks_what_the_first_had_is_older_still() {
     let directory = tempfile::tempdir().unwrap();

@@ -29,7 +29,7 @@ pub(super) fn contract(draft: &mut Draft<'_>, certificate: Digest) {
     // Instances may be waited for after contract, and the database may be replaced in that time.
     if serving && at_new && has_its_window(draft) && schema::is_seen_at_the_end(draft) {
         let because = "the database's history shows every contract step, and every instance was seen at the new version, in rotation, healthy";
-        draft.advance(Move::Contracted, Commit::new(), |_| (), because);
+        draft.advance(Move::Contracted, Commit::new(), |body| body.certificate = Some(certificate), because);
     }
 }
 

@@ -56,11 +56,12 @@ pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &
         needs_look: shown == Shown::Unknown || !form.is_open,
     };
     let under_way = move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
-    // A look ends the job of the phase, which may look for longer than a look holds: none where capacity holds the instance.
-    if under_way.awaits_look && shown == Shown::Unknown {
-        schema::look(draft);
-    }
     if under_way.awaits_look {
+        // A look ends the job of the phase, which may look for longer than a look holds: none where capacity holds the
+        // instance.
+        if shown == Shown::Unknown {
+            schema::look(draft);
+        }
         draft.passes(form);
     }
     // Who could not stage it is not begun with; only a person's retry has its agent try again.
