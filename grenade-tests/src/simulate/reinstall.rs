@@ -5,6 +5,7 @@ use super::scenario::UpgradePlan;
 use super::slot::{At, Behaviour, Slot};
 use super::world::World;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// What an answer says that a person may do about an instance which does not run the release before an upgrade, or whose claim
@@ -71,6 +72,27 @@ impl World {
         }
     }
 
+    /// Where a reason says of instances whose claim was disregarded that no plan includes what runs there, because it is outside
+    /// the new window, an operator installs them again with the lowest version inside it that runs elsewhere.
+    pub(super) fn install_inside(&mut self, reason: &str) {
+        let Some((service, admitted, named)) = outside_the_new_window(reason) else { return };
+        let Some(service) = self.testbed.names().service(service) else { return };
+        let Some(release) = self.testbed.built_again(service, &admitted) else { return };
+        let wrong: Vec<usize> = {
+            let (now, state) = (self.testbed.now(), self.testbed.state());
+            let names = &self.testbed.names().nodes;
+            let nodes = self.scenario.services[service].nodes.iter().copied();
+            let nodes = nodes
+                .filter(|node| self.agents[*node].is_some() && named.contains(names[*node].as_str()))
+                .filter_map(|node| Some((node, state.slots.get(&(service, node))?)));
+            let nodes = nodes.filter(|(_, slot)| is_kept_outside(slot, &admitted, now));
+            nodes.map(|(node, _)| node).collect()
+        };
+        for node in wrong {
+            self.install_again((service, node), &release);
+        }
+    }
+
     /// A service of a node is installed again: nothing of it is left, neither its process nor the journal of its agent. The
     /// machine is booted, with what else runs on it: in one boot of the machine the agent names what answers the version of the
     /// last admission by that admission, and what was admitted may have answered another version than its own.
@@ -112,10 +134,30 @@ fn is_to_be_replaced(slot: &Slot, former: &str, releases: &BTreeMap<String, Beha
     !slot.serves && slot.hooks.is_empty() && installed.is_some_and(is_wrong)
 }
 
+/// The service, the window and the instances of a reason which says that a plan cannot include these, because of what runs
+/// there.
+fn outside_the_new_window(reason: &str) -> Option<(&str, RangeInclusive<u32>, &str)> {
+    let (claims, outside) = reason.split_once(", which is refused while version ")?;
+    let (service, _) = claims.split_once(": the claims of these instances ")?;
+    let (_, window) = outside.split_once(", outside the new window [")?;
+    let (window, named) = window.split_once("]: ")?;
+    let (floor, ceiling) = window.split_once(", ")?;
+    Some((service, floor.parse().ok()?..=ceiling.parse().ok()?, named))
+}
+
+/// Whether what runs is out of rotation at a version that a window does not admit, and no hook moves it.
+fn is_kept_outside(slot: &Slot, admitted: &RangeInclusive<u32>, now: u64) -> bool {
+    let is_outside = slot.alive(now).is_some_and(|run| !admitted.contains(&run.is.version));
+    is_outside && !slot.serves && slot.hooks.is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::simulate::slot::{HookRun, Running};
+    use tidegate_planner::Reason;
+    use tidegate_planner::gate::{Inclusion, Sample, StoreGate, VersionGate};
+    use tidegate_proto::{ServiceName, ServiceVersion};
 
     #[test]
     fn newcomer_that_never_answers_has_no_former_release() {
@@ -155,5 +197,36 @@ mod tests {
             slot.hooks.insert("moving", HookRun { id: 1, name: "start".to_owned() });
         };
         assert!(!replaced("pantry-2", "pantry-1", hook), "its agent moves it");
+    }
+    #[test]
+    fn window_of_what_no_plan_includes_is_read_from_the_reason() {
+        let nodes = || Sample { first: vec!["n03".parse().unwrap()], count: 1 };
+        let service = || -> ServiceName { "pantry".parse().unwrap() };
+        let version = |number: i64| ServiceVersion::new(number).unwrap();
+        let said = |inclusion: Inclusion| {
+            Reason::Store(StoreGate::Disregarded { service: service(), nodes: nodes(), inclusion })
+                .to_string()
+        };
+        let (version, floor, ceiling) = (version(1), version(2), version(3));
+        let outside = said(Inclusion::Outside { version, floor, ceiling, rolled_back: false });
+        assert_eq!(outside_the_new_window(&outside), Some(("pantry", 2..=3, "n03")));
+        assert_eq!(outside_the_new_window(&said(Inclusion::Open)), None, "a plan includes it");
+        let unknown = Reason::Version(VersionGate::VersionUnknown { service: service(), nodes: nodes() });
+        assert_eq!(outside_the_new_window(&unknown.to_string()), None, "it says nothing of a plan");
+    }
+
+    #[test]
+    fn only_what_is_out_of_rotation_outside_a_window_is_replaced() {
+        let replaced = |version: u32, change: fn(&mut Slot)| {
+            let is = Behaviour::good(version, 600);
+            let run = Running { tag: "pantry".to_owned(), is, since: 0, pid: 1, put_back: false };
+            let mut slot = Slot { running: Some(run), ..Slot::default() };
+            change(&mut slot);
+            is_kept_outside(&slot, &(2..=3), 9_000)
+        };
+        assert!(replaced(1, |_| ()) && replaced(4, |_| ()));
+        assert!(!replaced(2, |_| ()), "a plan includes it");
+        assert!(!replaced(1, |slot| slot.serves = true), "it is in rotation");
+        assert!(!replaced(1, |slot| slot.running = None), "nothing runs");
     }
 }

@@ -93,6 +93,10 @@ pub(super) async fn follow_reasons(
         if advised(world, current, &reason.kind, &command).await {
             break;
         }
+        // What is not gone is not decommissioned: a version that a plan can include is started there.
+        if matches!(command, Command::Decommission(_)) && now >= current.since + MISFORTUNE {
+            world.install_inside(&reason.blocked_on);
+        }
     }
 }
 

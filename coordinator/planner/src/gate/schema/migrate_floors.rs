@@ -23,6 +23,7 @@ use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
+use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, mutant};
 
@@ -82,7 +83,7 @@ pub(crate) fn reached(view: &View<'_>, own: Option<ServiceVersion>) -> Result<Co
                 Some(why) => unreadable(&key, why),
                 None => missing(view, service, floor, *needs).into(),
             }));
-            answer.and(follows(view, service));
+            answer.and(follows(view, service, *needs));
         }
         // The transaction that raises the own floor compares its window itself.
         if raised.is_none() && !mutant::is("migrate-floors-are-not-compared") {
@@ -117,24 +118,37 @@ fn missing(
 
 /// Whether the floor of a sharing service can follow what runs, where this upgrade has set its window: an instance whose
 /// version is not known holds it. Where a reconciliation has set it, the disregarded ones over which it counts less are named,
-/// also those that are silent and claim nothing now.
-fn follows(view: &View<'_>, service: &ServiceName) -> Answer {
+/// also those that claim nothing now.
+fn follows(view: &View<'_>, service: &ServiceName, needs: ServiceVersion) -> Answer {
     let of = view.fleet.service(service).filter(|_| *service != view.spec().service);
     let Some((of, window)) = of.and_then(|of| Some((of, of.window()?))) else { return Answer::open() };
     if window.set_by != *view.id {
         if proven(view.fleet, of, window) >= window.floor {
             return Answer::open();
         }
-        let silent =
-            set_over(view.fleet, of, window).filter(|i| i.known() == Known::Silent && !i.contradicts);
-        let silent = Sample::counted(silent.map(|i| &i.node));
-        let name = service.clone();
-        let mut answer = Answer::of_any(silent, |nodes| VersionGate::Silent { service: name, nodes });
+        let mut answer = runs_over(view.fleet, of, window, needs);
         answer.and(disregarded(view.fleet, service));
         return answer;
     }
     let mut answer = known(of);
     answer.reasons.extend(unknown_and_disregarded(view.fleet, service));
+    answer
+}
+
+/// Whether each disregarded instance over which a reconciliation has set a floor is known to run the required version. One that
+/// contradicts the store is named with its claim.
+fn runs_over(fleet: &Fleet, of: &ServiceFleet, window: &Window, needs: ServiceVersion) -> Answer {
+    let name = || of.name().clone();
+    let those = |is_it: &dyn Fn(Known) -> bool| {
+        let each = set_over(fleet, of, window).filter(|i| !i.contradicts && is_it(i.known()));
+        Sample::counted(each.map(|i| &i.node))
+    };
+    let silent = those(&|known| known == Known::Silent);
+    let unknown = those(&|known| known == Known::Unknown);
+    let below = those(&|known| matches!(known, Known::At(version) if version < needs));
+    let mut answer = Answer::of_any(silent, |nodes| VersionGate::Silent { service: name(), nodes });
+    answer.and(Answer::of_any(unknown, |nodes| VersionGate::VersionUnknown { service: name(), nodes }));
+    answer.and(Answer::of_any(below, |nodes| VersionGate::Behind { service: name(), nodes, needs }));
     answer
 }
 

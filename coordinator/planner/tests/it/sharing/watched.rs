@@ -72,7 +72,9 @@ fn disregarded_instance_below_a_reconciled_floor_holds_migrate() {
     world.until_roll();
     is_reconciled(&mut world);
     let last = world.run();
-    assert_eq!(last.waiting[&upgrade_id()], [waits_for_scheduler(1)], "version 1 serves below the floor");
+    let nodes = Sample { first: vec![node(7)], count: 1 };
+    let behind = Reason::Version(VersionGate::Behind { service: scheduler(), nodes, needs: version(2) });
+    assert_eq!(last.waiting[&upgrade_id()], [waits_for_scheduler(1), behind], "it serves below the floor");
     assert!(!world.jobs.contains(&SchemaJob::Migrate));
     runs(&mut world, &scheduler(), 7, 2);
     world.run();
