@@ -52,12 +52,19 @@ pub struct Trace {
     pub seen_at: BTreeMap<i64, u64>,
     /// When a leader was stopped and when it went on, in milliseconds, one after the other: it led all that time.
     pub stops: Vec<(u64, u64)>,
+    /// When requests of coordinators were late or lost, in milliseconds, one time after the other: it goes on where it ends at
+    /// `u64::MAX`.
+    pub delays: Vec<(u64, u64)>,
     /// Of a copy that took the place of another store: the revision at which it was made, and when it did, in milliseconds.
     pub copied: Option<(i64, u64)>,
 }
 
 /// How much later than the auditor a coordinator that is not stopped may see a revision, in milliseconds.
 const LATE: u64 = 2_000;
+
+/// The same while requests are late, and until those that were sent then have arrived: the commits of a turn follow each
+/// other, and each rests on what was seen before the first.
+const DELAYED: u64 = 6_000;
 
 /// Why a history could not be had.
 #[derive(Debug, Error)]
@@ -178,6 +185,16 @@ impl Trace {
         self.without_journal.push((instance, at));
     }
 
+    /// From now on requests of coordinators are late or lost, or are not any more.
+    pub(crate) fn note_network(&mut self, is_bad: bool, now: u64) {
+        let goes_on = self.delays.last_mut().filter(|(_, ended)| *ended == u64::MAX);
+        match (goes_on, is_bad) {
+            (None, true) => self.delays.push((now, u64::MAX)),
+            (Some((_, ended)), false) => *ended = now,
+            _ => {}
+        }
+    }
+
     /// The last revision that wrote something.
     fn last(&self) -> i64 {
         self.revisions.last().map_or(0, |revision| revision.number)
@@ -188,6 +205,7 @@ impl Trace {
     pub(crate) fn take_over_processes(&mut self, later: &Self) {
         self.restarts.clone_from(&later.restarts);
         self.stops.clone_from(&later.stops);
+        self.delays.clone_from(&later.delays);
         let since = later.without_journal.iter().skip(self.without_journal.len());
         // They were after all that is kept, whatever the revision in the other store.
         self.without_journal.extend(since.map(|(instance, _)| (instance.clone(), i64::MAX)));
@@ -215,8 +233,10 @@ impl Trace {
 
     /// How much later than the auditor a coordinator may see what there is now, in milliseconds.
     fn late_at(&self, now: u64) -> u64 {
+        let is_delayed = |(began, ended): &(u64, u64)| *began <= now && now < ended.saturating_add(DELAYED);
+        let usual = if self.delays.iter().any(is_delayed) { DELAYED } else { LATE };
         let before = self.stops.iter().rev().filter(|(_, ended)| *ended <= now);
-        before.fold(LATE, |late, (began, ended)| match ended + late > now {
+        before.fold(usual, |late, (began, ended)| match ended + late > now {
             true => late + (ended - began),
             false => late,
         })
@@ -290,6 +310,25 @@ mod tests {
         assert_eq!(known_after(&[(5_000, 8_000)]), 8, "it has had its two seconds since then");
         assert_eq!(known_after(&[(9_000, 11_000)]), 8, "the stop ends later");
         assert_eq!(known_after(&[(4_500, 6_500), (7_500, 9_500)]), 4, "half a second, one, and half of one");
+    }
+
+    /// Several commits of one turn arrive late, one after the other.
+    #[test]
+    fn leader_in_a_bad_network_knows_what_it_had_seen_before() {
+        let known_after = |began: u64, ended: Option<u64>| {
+            let mut later = Trace::default();
+            later.note_network(true, began);
+            later.note_network(true, began + 1);
+            ended.into_iter().for_each(|ended| later.note_network(false, ended));
+            let seen_at = (1..=12).zip((1..=12).map(|n| n * 1_000)).collect();
+            let mut trace = Trace { seen_at, ..Trace::default() };
+            trace.take_over_processes(&later);
+            trace.known_at(10)
+        };
+        assert_eq!(known_after(9_000, None), 4);
+        assert_eq!(known_after(1_000, Some(4_001)), 4, "what was sent then may have been under way");
+        assert_eq!(known_after(1_000, Some(4_000)), 8, "it has arrived");
+        assert_eq!(known_after(10_001, None), 8, "it is good still");
     }
 
     #[test]

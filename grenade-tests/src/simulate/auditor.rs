@@ -196,6 +196,11 @@ impl Auditor {
         self.trace().stops.push((began, ended));
     }
 
+    /// From now on requests of coordinators are late or lost, or are not any more.
+    pub(super) fn note_network(&self, is_bad: bool, now: u64) {
+        self.trace().note_network(is_bad, now);
+    }
+
     /// In this revision something else wrote in place of an agent.
     pub(super) fn note_lie(&self, revision: i64) {
         self.trace().lies.insert(revision);

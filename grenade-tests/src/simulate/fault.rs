@@ -15,7 +15,6 @@ pub(super) use undo::Undo;
 
 use super::database::set_slow;
 use super::judge::OLD;
-use super::line::Weather;
 use super::operators;
 use super::scenario::What;
 use super::slot::At;
@@ -130,7 +129,7 @@ pub(super) async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> 
     };
     world.testbed.log(format!("it is over: {what}"));
     match undo {
-        Undo::Weather => network::each_line(world, |line| line.set_weather(Weather::default())),
+        Undo::Weather => network::restore(world),
         Undo::AgentLine(n) => network::reconnect_agent(world, *n),
         Undo::CoordinatorLine(n) => world.coordinators[*n].iter().for_each(|one| one.line.set_cut(false)),
         Undo::StartCoordinator(n) => world.start_coordinator(*n).await?,

@@ -35,8 +35,8 @@ use tidegate_proto::record::upgrade::PhaseName;
 /// noticed, and a change of leaders.
 pub(super) const OLD: u64 = 15_000;
 
-/// The longest delay until a coordinator sees a change, in milliseconds.
-const LAG: u64 = 2_000;
+/// The longest delay until a coordinator sees a change, in milliseconds: an agent rests for up to 2.5 s between two looks.
+const LAG: u64 = 3_000;
 
 /// No stop lasts longer, in milliseconds.
 const STOP_LASTS: u64 = 5_000;

@@ -13,7 +13,13 @@ pub(super) fn each_line(world: &World, change: impl Fn(&Line)) {
 pub(super) fn degrade(world: &World) -> Vec<Undo> {
     let weather = Weather { lost_requests: 5, lost_answers: 5, late: 30, late_ms: 1500 };
     each_line(world, |line| line.set_weather(weather));
+    world.auditor.note_network(true, world.testbed.now());
     vec![Undo::Weather]
+}
+
+pub(super) fn restore(world: &World) {
+    each_line(world, |line| line.set_weather(Weather::default()));
+    world.auditor.note_network(false, world.testbed.now());
 }
 
 pub(super) fn cut_agent(world: &World, node: usize) -> Vec<Undo> {

@@ -50,7 +50,11 @@ pub(super) fn stall_agent(world: &World, node: usize) -> Vec<Undo> {
     vec![Undo::ThawAgent(node)]
 }
 
+/// Where another process was started meanwhile, or an earlier fault of this kind has ended, it was not stopped until now.
 pub(super) fn resume_agent(world: &World, node: usize) {
+    if world.agents[node].as_ref().is_some_and(|agent| agent.gate.is_open()) {
+        return;
+    }
     let now = world.testbed.now();
     world.testbed.state().facts.agents_stalled.insert(node, now);
     world.agents[node].iter().for_each(|agent| agent.gate.set(Passage::Open));

@@ -5,6 +5,10 @@ use super::{Facts, OLD, SEEN};
 use crate::simulate::agent::AGAIN;
 use std::collections::BTreeMap;
 
+/// After so many milliseconds an agent has hidden what stayed in rotation outside the window and fails: its longest rest between
+/// two looks (2.5 s), three looks at what hangs (3.5 s) and a write to a slow disk. Balancers see a return up to 1 s later.
+const FAILURE_SEEN: u64 = 8_000;
+
 impl Facts {
     /// An instance is in again, or may be, without its agent: a person removed the disable-file, or nothing heeds it.
     pub(in crate::simulate) fn shown_again(&mut self, now: u64, at: At) {
@@ -59,26 +63,30 @@ impl Facts {
     /// the removal, or once its health URL answers 200 after that. An agent that has seen it puts its file, and one that starts
     /// a release looks right before that.
     pub(super) fn is_change_unseen(&self, at: At, now: u64) -> bool {
-        let changes = [&self.file_removed, &self.failed_outside];
-        changes.into_iter().filter_map(|of| of.get(&at)).any(|since| self.is_unseen(at, *since, now))
+        let changes = [(&self.file_removed, SEEN), (&self.failed_outside, FAILURE_SEEN)];
+        let is_unseen = |(of, limit): (&BTreeMap<At, u64>, u64)| {
+            of.get(&at).is_some_and(|since| self.is_unseen(at, (*since, limit), now))
+        };
+        changes.into_iter().any(is_unseen)
     }
 
-    /// Whether an agent may not have seen yet what happened then. Time in which it can put no file does not count, nor does the
-    /// lease that a second agent leaves where it is ended with its file: the node's own agent does not run beside that.
-    fn is_unseen(&self, at: At, since: u64, now: u64) -> bool {
+    /// Whether an agent that needs so long may not have seen yet what happened then. Time in which it can put no file does not
+    /// count, nor does the lease that a second agent leaves where it is ended with its file: the node's own agent does not run
+    /// beside that.
+    fn is_unseen(&self, at: At, (since, limit): (u64, u64), now: u64) -> bool {
         let ended = self.second_ended.get(&at.1).filter(|ended| **ended == since);
         let held = ended.map_or(0, |ended| ended.saturating_add(OLD));
-        now < self.hides_from(at, since).saturating_add(SEEN).max(held)
+        now < self.hides_from(at, since).saturating_add(limit).max(held)
     }
 
     /// From now on the agent of a node does not run, is stopped or has a full disk. What it has had time to see before is not
     /// excused by that.
     pub(in crate::simulate) fn forget_seen(&mut self, node: usize, now: u64) {
-        let seen = |of: &BTreeMap<At, u64>| -> Vec<At> {
-            let is_seen = |at: At, since: u64| at.1 == node && !self.is_unseen(at, since, now);
+        let seen = |of: &BTreeMap<At, u64>, limit: u64| -> Vec<At> {
+            let is_seen = |at: At, since: u64| at.1 == node && !self.is_unseen(at, (since, limit), now);
             of.iter().filter(|(at, since)| is_seen(**at, **since)).map(|(at, _)| *at).collect()
         };
-        let (removed, failed) = (seen(&self.file_removed), seen(&self.failed_outside));
+        let (removed, failed) = (seen(&self.file_removed, SEEN), seen(&self.failed_outside, FAILURE_SEEN));
         self.file_removed.retain(|at, _| !removed.contains(at));
         self.failed_outside.retain(|at, _| !failed.contains(at));
         let is_hidden_by_now = |at: At, shown: u64| now >= self.hides_from(at, shown).saturating_add(OLD);
@@ -254,12 +262,12 @@ mod tests {
             judged.came_in(now, PLACE, (2, None), "pantry/n0");
             judged.breaches.first().map(|breach| breach.rule)
         };
-        assert_eq!(broken(59_999 + SEEN, |_| ()), None);
-        assert_eq!(broken(60_000 + SEEN, |_| ()), Some(2), "its agent has had time to hide it");
+        assert_eq!(broken(59_999 + FAILURE_SEEN, |_| ()), None, "it may have hung in each look");
+        assert_eq!(broken(60_000 + FAILURE_SEEN, |_| ()), Some(2), "its agent has had time to hide it");
         assert_eq!(broken(61_000, |judged| judged.started(PLACE, 2)), Some(2), "another process answers");
-        let ended = |judged: &mut Facts| judged.agent_ended(PLACE.1, 59_999 + SEEN);
+        let ended = |judged: &mut Facts| judged.agent_ended(PLACE.1, 59_999 + FAILURE_SEEN);
         assert_eq!(broken(80_000, ended), None, "its agent does not run");
-        let ended_late = |judged: &mut Facts| judged.agent_ended(PLACE.1, 60_000 + SEEN);
+        let ended_late = |judged: &mut Facts| judged.agent_ended(PLACE.1, 60_000 + FAILURE_SEEN);
         assert_eq!(broken(80_000, ended_late), Some(2), "its agent had time to hide it");
         let was_inside = |judged: &mut Facts| {
             judged.services[0].windows = vec![(0, 1, 2)];

@@ -100,7 +100,7 @@ fn outage_counts_once_it_must_be_known() {
 
 #[test]
 fn one_that_recovers_is_drained_as_unhealthy_only_at_once() {
-    let cases = [(10_000, 61_000, vec![]), (10_000, 63_000, vec![4]), (59_000, 61_000, vec![4])];
+    let cases = [(10_000, 62_500, vec![]), (10_000, 63_000, vec![4]), (59_000, 61_000, vec![4])];
     for (since, ordered_at, broken) in cases {
         let out_before = Some((since, Cause::Misfortune("nothing runs")));
         let place = Slot { came_at: 60_000, out_before, ..out(63_100, Cause::Order) };

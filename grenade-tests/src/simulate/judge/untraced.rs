@@ -15,11 +15,13 @@ impl Facts {
         self.agents_away.insert(node, u64::MAX);
     }
 
-    /// The agent of a node is started.
+    /// The agent of a node is started: where the process before it was stopped, that is over.
     pub(in crate::simulate) fn agent_started(&mut self, node: usize, now: u64) {
         self.reconnected(node, now);
-        if let Some(until) = self.agents_away.get_mut(&node) {
-            *until = now.min(*until);
+        for of_nodes in [&mut self.agents_away, &mut self.agents_stalled] {
+            if let Some(until) = of_nodes.get_mut(&node) {
+                *until = now.min(*until);
+            }
         }
     }
 
@@ -149,6 +151,20 @@ mod tests {
             judged.silent.decommissioned(PLACE);
         };
         assert_eq!(broken(Some(u64::MAX), decommissioned), Some(2), "the store has its decommission");
+    }
+
+    /// Its agent is ended while it is stopped, and another process of it is started.
+    #[test]
+    fn stop_of_an_agent_is_over_once_another_is_started() {
+        let is_kept = |started_at: u64| {
+            let mut judged = facts(|_| ());
+            judged.agents_stalled.insert(PLACE.1, u64::MAX);
+            judged.agent_ended(PLACE.1, 20_000);
+            judged.agent_started(PLACE.1, started_at);
+            judged.is_kept_from_reporting(PLACE, 60_000)
+        };
+        assert!(is_kept(60_001 - SEEN), "it cannot have reported yet");
+        assert!(!is_kept(60_000 - SEEN), "it was never stopped");
     }
 
     /// The disk of a new node is full while its release hangs, and its agent ends at each start. A rollback moves the window.
