@@ -241,14 +241,14 @@ fn meets_unfilled(upgrade: &Upgrade, binding: &SchemaBinding, service: &ServiceN
 fn is_lost(upgrade: &Upgrade, facts: &SchemaFacts) -> bool {
     let phase = upgrade.phase.name();
     let fills_first = upgrade.schema.as_ref().is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
-    let lacks_fill = |filled: bool| phase == PhaseName::Remove && fills_first && !filled;
-    let is_there = lost_baseline(upgrade, facts).is_none() && lost_job(upgrade, facts).is_none();
-    let shows = match facts.looked_for {
-        Some(_) => is_there && !lacks_fill(facts.filled),
-        // A job begins only where the rest is there.
-        None => facts.filled_before_job.is_some_and(|filled| !lacks_fill(filled)),
+    // A job has looked after the last look that is known, and begins only where the rest is there.
+    let filled = facts.filled_before_job.unwrap_or(facts.filled);
+    let lacks_fill = phase == PhaseName::Remove && fills_first && !filled;
+    let is_there = match facts.looked_for {
+        Some(_) => lost_baseline(upgrade, facts).is_none() && lost_job(upgrade, facts).is_none(),
+        None => facts.filled_before_job.is_some(),
     };
-    builds_on(phase) && facts.was_seen() && !shows
+    builds_on(phase) && facts.was_seen() && (lacks_fill || !is_there)
 }
 
 /// Whether the database of each active upgrade that has made the form which the new version uses was seen: until then it may
