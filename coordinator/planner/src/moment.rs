@@ -134,6 +134,14 @@ pub struct SchemaFacts {
     pub refused_start: Option<ServiceName>,
 }
 
+impl SchemaFacts {
+    /// Whether the last attempt to look at the database has shown what it holds. A job that does not succeed has looked before
+    /// it began.
+    pub(crate) fn was_seen(&self) -> bool {
+        self.looked_for.is_some() || self.unclaimed || self.filled_before_job.is_some()
+    }
+}
+
 /// One instant of planning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment {

@@ -16,6 +16,8 @@ pub(super) struct Sessions {
     since: BTreeMap<String, u64>,
     /// How many steps of contract there were at the last look.
     steps: Option<u64>,
+    /// When another database had taken the place of the one that was there last, at the last look.
+    replaced_at: Option<u64>,
     /// Whether a program of the first version is said to be connected all the time: also of a database that lists none.
     falsified: bool,
     /// Whether a program that says another version also gives that to the database.
@@ -48,9 +50,16 @@ impl Sessions {
     }
 
     /// The history has so many steps of contract now: which program below version `needs` was connected while another one
-    /// was committed, and for how long; none where a statement may have taken longer since `calm`.
-    fn committed(&mut self, steps: u64, needs: u32, (now, calm): (u64, u64)) -> Option<(&str, u64)> {
-        let before = self.steps.replace(steps)?;
+    /// was committed, and for how long; none where a statement may have taken longer since `calm`, or where the history is that
+    /// of another database, which came at `replaced_at`.
+    fn committed(
+        &mut self,
+        (steps, replaced_at): (u64, Option<u64>),
+        needs: u32,
+        (now, calm): (u64, u64),
+    ) -> Option<(&str, u64)> {
+        let is_same = std::mem::replace(&mut self.replaced_at, replaced_at) == replaced_at;
+        let before = self.steps.replace(steps).filter(|_| is_same)?;
         if steps <= before || now < calm + ASKED {
             return None;
         }
@@ -76,7 +85,8 @@ pub(super) async fn judge(world: &mut World, plan: &UpgradePlan, calm: u64) {
         return;
     }
     let Some(steps) = database.contract_steps().await else { return };
-    let found = world.sessions[schema].committed(steps, plan.from + 1, (now, calm));
+    let seen = (steps, database.replaced_at);
+    let found = world.sessions[schema].committed(seen, plan.from + 1, (now, calm));
     if let Some((name, ms)) = found {
         let text = format!("a step of contract was committed while {name} had been connected for {ms} ms");
         world.testbed.state().facts.breach(now, 1, text);
@@ -92,12 +102,29 @@ mod tests {
         let mut sessions = Sessions::default();
         let names = ["pantry/1/n00".to_owned(), "pantry/2/n01".to_owned()];
         sessions.are(&names.clone().into(), 1_000);
-        assert_eq!(sessions.committed(1, 2, (1_000, 0)), None, "nothing was seen before");
-        assert_eq!(sessions.committed(2, 2, (2_000, 0)), None, "it was asked before the session came");
-        assert_eq!(sessions.committed(2, 2, (9_000, 0)), None, "no further step");
-        assert_eq!(sessions.committed(3, 2, (9_000, 8_000)), None, "it was asked before a stop");
-        assert_eq!(sessions.committed(4, 2, (9_000, 0)), Some(("pantry/1/n00", 8_000)));
+        assert_eq!(sessions.committed((1, None), 2, (1_000, 0)), None, "nothing was seen before");
+        assert_eq!(
+            sessions.committed((2, None), 2, (2_000, 0)),
+            None,
+            "it was asked before the session came"
+        );
+        assert_eq!(sessions.committed((2, None), 2, (9_000, 0)), None, "no further step");
+        assert_eq!(sessions.committed((3, None), 2, (9_000, 8_000)), None, "it was asked before a stop");
+        assert_eq!(sessions.committed((4, None), 2, (9_000, 0)), Some(("pantry/1/n00", 8_000)));
         sessions.are(&names[1..].iter().cloned().collect(), 9_000);
-        assert_eq!(sessions.committed(5, 2, (20_000, 0)), None, "all are new");
+        assert_eq!(sessions.committed((5, None), 2, (20_000, 0)), None, "all are new");
+    }
+
+    /// A copy took the place of the database after its contract had ended, and is replaced by it again.
+    #[test]
+    fn steps_of_a_database_that_returns_are_not_committed_now() {
+        let mut sessions = Sessions::default();
+        sessions.are(&["pantry/1/n00".to_owned()].into(), 1_000);
+        let mut found =
+            |steps, replaced_at, now| sessions.committed((steps, replaced_at), 2, (now, 0)).is_some();
+        assert!(!found(2, None, 8_000));
+        assert!(!found(0, Some(9_000), 9_010), "the copy lacks them");
+        assert!(!found(2, Some(12_000), 12_010), "they were committed long ago");
+        assert!(found(3, Some(12_000), 13_000), "this one is committed now");
     }
 }

@@ -69,11 +69,10 @@ fn is_contracted(view: &View<'_>, upgrade: &Upgrade, facts: &SchemaFacts) -> boo
 /// Whether nothing was seen of the database of an upgrade that was active when the store was reconciled with a former one:
 /// the upgrade may have entered contract since, and the restored record would not say so.
 pub(crate) fn is_unseen(fleet: &Fleet, moment: &Moment, id: &UpgradeId, upgrade: &Upgrade) -> bool {
-    let is_seen = |facts: &SchemaFacts| facts.looked_for.is_some() || facts.unclaimed;
     upgrade.schema.is_some()
         && !upgrade.phase.is_over()
         && is_of_a_former_store(fleet, upgrade)
-        && !moment.schemas.get(id).is_some_and(is_seen)
+        && !moment.schemas.get(id).is_some_and(SchemaFacts::was_seen)
 }
 
 /// Whether an upgrade was started before the store was reconciled with a former one. Its lock is written at its start only.

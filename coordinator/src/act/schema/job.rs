@@ -130,6 +130,9 @@ async fn attempt(
     if !builds_on {
         return Ok(seen);
     }
+    // What it saw stays known also where it does not get further.
+    let running = shown(&PhaseProgress::default());
+    update_facts(leadership, id, |facts| *facts = look::begun(facts, &seen, running));
     if job == SchemaJob::Expand && seen.clean && !seen.expanded {
         // Found again here: the upgrade may have waited long since it was started.
         let obstacles = bound.obstacles_once_started().await.map_err(|e| e.in_words())?;
@@ -140,24 +143,20 @@ async fn attempt(
     if job == SchemaJob::Undo {
         nothing_new_works(&bound, &upgrade).await?;
     }
-    carry_out(context, leadership, id, &bound, (job, seen.filled), cancel).await?;
+    carry_out(context, leadership, id, &bound, job, cancel).await?;
     look::looked(leadership, &upgrade, &bound).await
 }
 
-/// Carries the job out, and reports its progress; `filled` is whether the look before it showed every migrate step done.
+/// Carries the job out, and reports its progress.
 async fn carry_out(
     context: &Context,
     leadership: &Leadership,
     id: &UpgradeId,
     bound: &Bound,
-    (job, filled): (SchemaJob, bool),
+    job: SchemaJob,
     cancel: &CancellationToken,
 ) -> Result<(), String> {
     tracing::info!("begins");
-    update_facts(leadership, id, |facts| {
-        (facts.clean, facts.filled_before_job) = (false, Some(filled));
-        facts.running = Some(shown(&PhaseProgress::default()));
-    });
     let (progress, latest) = watch::channel(PhaseProgress::default());
     let term = term_of(context, leadership).map_err(|e| e.in_words())?;
     let doing = verb(context, leadership, id, bound, (job, term), &progress, cancel);

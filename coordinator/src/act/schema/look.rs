@@ -35,10 +35,25 @@ pub(super) async fn again(
     Ok(SchemaFacts { looked_for, looked_ms: leadership.leading_ms(), migrated, ..seen })
 }
 
+/// What is known as a job begins that has looked at the database: of how far that is only the fill, for services that share the
+/// schema, because the job changes it; and every contract that the look showed, which a rollback must not pass over.
+pub(super) fn begun(known: &SchemaFacts, seen: &SchemaFacts, running: String) -> SchemaFacts {
+    SchemaFacts {
+        clean: false,
+        filled_before_job: Some(seen.filled),
+        contract_begun: seen.contract_begun,
+        contracted_by: seen.contracted_by.clone(),
+        later: seen.later.clone(),
+        running: Some(running),
+        ..known.clone()
+    }
+}
+
 /// What stays known after an attempt that did not succeed, or was stopped: how far the database is has to be looked at again.
 /// That a contract has begun stays until a look shows another database: a rollback, which goes on while the database is away,
 /// and services that share the schema must not pass over it. A job that had begun has looked before: that look stays known to
-/// the rolls of services that share the schema, which a job that fails again and again would hold otherwise.
+/// the rolls of services that share the schema, and to rollbacks after a reconciliation, which a job that fails again and again
+/// would hold otherwise.
 pub(super) fn unseen(known: &SchemaFacts, trouble: Option<String>) -> SchemaFacts {
     SchemaFacts {
         trouble,
@@ -131,10 +146,13 @@ mod tests {
 
     #[test]
     fn failed_job_keeps_what_it_saw_before_it_began() {
-        let running = Some("connecting".to_owned());
-        let begun = SchemaFacts { running, filled_before_job: Some(true), ..SchemaFacts::default() };
+        let later = vec![LaterContract { migration: "0003_it".to_owned(), version: None, by: None }];
+        let seen =
+            SchemaFacts { filled: true, contract_begun: ContractBegun::Own, later, ..SchemaFacts::default() };
+        let begun = begun(&SchemaFacts::default(), &seen, "connecting".to_owned());
         let failed = unseen(&begun, Some("a row breaks a constraint".to_owned()));
         assert_eq!((failed.looked_for.as_ref(), failed.filled_before_job), (None, Some(true)));
+        assert_eq!((failed.contract_begun, &failed.later), (ContractBegun::Own, &seen.later));
         let away = unseen(&failed, Some("connection refused".to_owned()));
         assert_eq!(away.filled_before_job, None, "the look of the next attempt failed");
     }

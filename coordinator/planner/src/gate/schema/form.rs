@@ -241,20 +241,14 @@ fn meets_unfilled(upgrade: &Upgrade, binding: &SchemaBinding, service: &ServiceN
 fn is_lost(upgrade: &Upgrade, facts: &SchemaFacts) -> bool {
     let phase = upgrade.phase.name();
     let fills_first = upgrade.schema.as_ref().is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
-    let lacks_fill = |filled: bool| phase == PhaseName::Remove && fills_first && !filled;
-    let is_there = lost_baseline(upgrade, facts).is_none() && lost_job(upgrade, facts).is_none();
-    let shows = match facts.looked_for {
-        Some(_) => is_there && !lacks_fill(facts.filled),
-        // A job begins only where the rest is there.
-        None => facts.filled_before_job.is_some_and(|filled| !lacks_fill(filled)),
+    // A job has looked after the last look that is known, and begins only where the rest is there.
+    let filled = facts.filled_before_job.unwrap_or(facts.filled);
+    let lacks_fill = phase == PhaseName::Remove && fills_first && !filled;
+    let is_there = match facts.looked_for {
+        Some(_) => lost_baseline(upgrade, facts).is_none() && lost_job(upgrade, facts).is_none(),
+        None => facts.filled_before_job.is_some(),
     };
-    builds_on(phase) && was_seen(facts) && !shows
-}
-
-/// Whether the last attempt to look at a database has shown what it holds. A job that does not succeed has looked before it
-/// began.
-fn was_seen(facts: &SchemaFacts) -> bool {
-    facts.looked_for.is_some() || facts.unclaimed || facts.filled_before_job.is_some()
+    builds_on(phase) && facts.was_seen() && (lacks_fill || !is_there)
 }
 
 /// Whether the database of each active upgrade that has made the form which the new version uses was seen: until then it may
@@ -265,7 +259,7 @@ pub(crate) fn makers_are_seen(view: &View<'_>, job: &str) -> Answer {
         .fleet
         .active_upgrades()
         .filter(|(_, other)| builds_on(other.phase.name()) && begins_to_use(view.spec(), other));
-    let mut unseen = makers.filter(|(id, _)| !facts_of(id).is_some_and(was_seen));
+    let mut unseen = makers.filter(|(id, _)| !facts_of(id).is_some_and(SchemaFacts::was_seen));
     match unseen.next() {
         Some((id, _)) if !mutant::is("form-of-others-is-not-asked") => {
             Answer::from(awaits_look_of(id, facts_of(id), job))

@@ -104,6 +104,25 @@ fn paused_upgrade_of_a_restored_store_is_looked_at() {
     assert!(roll_back(&world, &world.moment()).is_ok(), "the database shows no contract");
 }
 
+/// A migrate fails again and again over one row, and each attempt has looked at the database before it began.
+#[test]
+fn job_that_fails_after_its_look_refuses_no_rollback() {
+    let mut world = all_new();
+    world.store.put(Key::Reconciliation, reconciled());
+    let refused_with = |filled_before_job: Option<bool>, contract_begun: ContractBegun| {
+        let trouble = Some("a row breaks a constraint".to_owned());
+        let facts = SchemaFacts { trouble, filled_before_job, contract_begun, ..SchemaFacts::default() };
+        let mut moment = world.moment();
+        moment.schemas.insert(upgrade_id(), facts);
+        roll_back(&world, &moment).err().map(|refused| refused.message).unwrap_or_default()
+    };
+    let away = refused_with(None, ContractBegun::No);
+    assert!(away.contains("was not seen since"), "the look failed: {away}");
+    assert_eq!(refused_with(Some(false), ContractBegun::No), "");
+    let contracted = refused_with(Some(true), ContractBegun::Own);
+    assert!(contracted.contains("upgrade u1 shows that contract has started"), "{contracted}");
+}
+
 #[test]
 fn upgrade_started_after_a_reconciliation_needs_no_look() {
     let mut world = World::at_version_1(3);

@@ -174,10 +174,14 @@ fn sharing_service_waits_for_the_first_look_at_a_database() {
         |reasons: &[Reason]| reasons.iter().any(|r| r.to_string().contains("of upgrade u0: it is being"));
     assert!(waits(&last.waiting[&upgrade_id()]), "{:?}", last.waiting);
     assert_eq!(world.versions(), [1; 3]);
-    let mut moment = world.moment();
-    moment.schemas.insert(other, SchemaFacts { unclaimed: true, ..SchemaFacts::default() });
-    let planned = plan(world.store.fleet(), &moment);
-    assert!(!waits(&planned.waiting[&upgrade_id()]), "{:?}", planned.waiting);
+    let unclaimed = SchemaFacts { unclaimed: true, ..SchemaFacts::default() };
+    let failed_after_its_look = SchemaFacts { filled_before_job: Some(true), ..SchemaFacts::default() };
+    for seen in [unclaimed, failed_after_its_look] {
+        let mut moment = world.moment();
+        moment.schemas.insert(other.clone(), seen);
+        let planned = plan(world.store.fleet(), &moment);
+        assert!(!waits(&planned.waiting[&upgrade_id()]), "{:?}", planned.waiting);
+    }
 }
 
 /// The same hop was started again in a store that does not know of the first one.

@@ -183,6 +183,9 @@ fn roll_waits_while_a_database_lacks_the_shared_form() {
         (remove(), false, unclaimed.clone(), true),
         (remove(), true, without_baseline, true),
         (remove(), true, whole.clone(), false),
+        // The fill that runs has looked since.
+        (remove(), true, SchemaFacts { filled_before_job: Some(false), ..whole.clone() }, true),
+        (remove(), true, SchemaFacts { filled_before_job: Some(true), ..unfilled.clone() }, false),
         (remove(), false, away, false),
         (roll(), true, unfilled, true),
         (roll(), true, whole, false),
