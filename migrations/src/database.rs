@@ -15,6 +15,7 @@ mod watch;
 pub(crate) use failure::{Failure, Kind};
 pub(crate) use session::{Session, Value};
 pub use url::{DatabaseUrl, InvalidUrl};
+pub(crate) use watch::OnWait;
 
 /// The SQL that is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

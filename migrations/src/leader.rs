@@ -3,7 +3,7 @@
 
 use crate::blocker;
 use crate::crash;
-use crate::database::{DatabaseUrl, Dialect, Session, Value};
+use crate::database::{DatabaseUrl, Dialect, Failure, OnWait, Session, Value};
 use crate::error::{Error, Holder};
 use crate::held::is_held;
 use crate::history::{self, Layout, Stored};
@@ -12,6 +12,7 @@ use crate::ladder::{LOCK_LIMIT, Ladder};
 use crate::mutant;
 use crate::progress::{PhaseProgress, ProgressSender};
 use crate::term::Term;
+use futures::future::BoxFuture;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -119,8 +120,7 @@ impl Leader {
         self.is_wanted()?;
         let (cancel, watch) = (self.cancel.clone(), self.session.watch().cloned());
         let progress = ProgressSender(&self.progress);
-        let on_wait = |reason: Option<String>| progress.waiting(reason);
-        let mut work = Box::pin(self.session.run_long(sql, &on_wait));
+        let mut work = Box::pin(self.session.run_long(sql, &progress));
         tokio::select! {
             done = &mut work => {
                 progress.waiting(None);
@@ -247,6 +247,20 @@ impl Leader {
         let values = [holder.pid.into(), Value::from(holder.application_name.as_str())];
         self.session.read(sql, &values).await.map_err(|f| Error::of(f, sql))?;
         Ok(())
+    }
+}
+
+impl OnWait for ProgressSender<'_> {
+    fn waits(&self, what: Option<String>) {
+        self.waiting(what);
+    }
+
+    fn ask<'a>(
+        &self,
+        other: &'a mut Session,
+        waiting: i64,
+    ) -> BoxFuture<'a, Result<Option<String>, Failure>> {
+        Box::pin(blocker::blockers(other, waiting))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A session: one connection, its statements, and its end when the caller cancels.
 
 use super::url::Target;
-use super::watch::{OnWait, Watch};
+use super::watch::{self, OnWait, Watch};
 use super::{DatabaseUrl, Dialect, Failure, Kind, postgres, sqlite};
 use crate::held::{OpenSession, goes_on, held, is_held, lock_limit};
 use std::time::Duration;
@@ -87,7 +87,8 @@ impl Session {
             Ok(match &url.target {
                 Target::Postgres(options) => {
                     let mut connection = postgres::connect(options, name).await?;
-                    let watch = Watch::of(&mut connection, url).await?;
+                    let own = postgres::read(&mut connection, &watch::own(), &[]).await?;
+                    let watch = Watch::of(&own, url)?;
                     (Connection::Postgres(connection, OpenSession::one()), Some(watch))
                 }
                 Target::Sqlite(options) => (Connection::Sqlite(sqlite::connect(options).await?), None),
@@ -128,11 +129,11 @@ impl Session {
     }
 
     /// The same for statements that may take long: reports what they wait for.
-    pub(crate) async fn run_long(&mut self, sql: &str, on_wait: OnWait<'_>) -> Result<(), Failure> {
+    pub(crate) async fn run_long(&mut self, sql: &str, on_wait: &dyn OnWait) -> Result<(), Failure> {
         self.run_as(sql, Some(on_wait)).await
     }
 
-    async fn run_as(&mut self, sql: &str, on_wait: Option<OnWait<'_>>) -> Result<(), Failure> {
+    async fn run_as(&mut self, sql: &str, on_wait: Option<&dyn OnWait>) -> Result<(), Failure> {
         let cancel = self.cancel.clone();
         goes_on(&self.name).await;
         let answer = async {
@@ -216,7 +217,7 @@ async fn within<T>(
     cancel: &CancellationToken,
     left: &mut bool,
     watch: Option<&Watch>,
-    on_wait: Option<OnWait<'_>>,
+    on_wait: Option<&dyn OnWait>,
     answer: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     if *left {

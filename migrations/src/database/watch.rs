@@ -1,11 +1,9 @@
 //! Whether a server still has a session that waits for its answer, and what that waits for. A host that vanished closes no
 //! connection, and the driver sets no keep-alive: that no answer will come shows on another connection.
 
-use super::{DatabaseUrl, Failure, Kind, Session, Value, postgres};
-use crate::blocker;
+use super::{DatabaseUrl, Failure, Kind, Session, Value};
 use crate::held::is_held;
 use futures::future::BoxFuture;
-use sqlx::PgConnection;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -29,8 +27,20 @@ const UNANSWERED: &str = "the database, which does not answer on another connect
 /// When a session began, in microseconds; null where the server does not show it to us.
 const BEGAN: &str = "(extract(epoch FROM a.backend_start) * 1000000)::bigint";
 
-/// Called with what a statement waits for.
-pub(crate) type OnWait<'a> = &'a (dyn Fn(Option<String>) + Sync);
+/// What a session asks about itself.
+pub(super) fn own() -> String {
+    format!("SELECT pg_backend_pid()::bigint, (SELECT {BEGAN} FROM pg_stat_get_activity(pg_backend_pid()) a)")
+}
+
+/// Who hears what a statement waits for.
+pub(crate) trait OnWait: Sync {
+    /// It waits for this, or for nothing that is known.
+    fn waits(&self, what: Option<String>);
+
+    /// What the session with this number waits for, asked in the `other` one.
+    fn ask<'a>(&self, other: &'a mut Session, waiting: i64)
+    -> BoxFuture<'a, Result<Option<String>, Failure>>;
+}
 
 /// A look at a session from outside.
 #[derive(Clone)]
@@ -42,20 +52,17 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(super) async fn of(connection: &mut PgConnection, url: &DatabaseUrl) -> Result<Self, Failure> {
-        let sql = format!(
-            "SELECT pg_backend_pid()::bigint, (SELECT {BEGAN} FROM pg_stat_get_activity(pg_backend_pid()) a)"
-        );
-        let rows = postgres::read(connection, &sql, &[]).await?;
-        let Some([Value::Int(pid), began]) = rows.first().map(Vec::as_slice) else {
-            return Err(Failure::new(Kind::Statement, "the server does not give the number of the session"));
-        };
-        Ok(Self { url: url.clone(), pid: *pid, began: began.clone() })
+    /// Of the session that got these rows for [`own`].
+    pub(super) fn of(rows: &[Vec<Value>], url: &DatabaseUrl) -> Result<Self, Failure> {
+        match rows.first().map(Vec::as_slice) {
+            Some([Value::Int(pid), began]) => Ok(Self { url: url.clone(), pid: *pid, began: began.clone() }),
+            _ => Err(Failure::new(Kind::Statement, "the server does not give the number of the session")),
+        }
     }
 
     /// Returns once no answer will come in the session, and why; never while the server has it. Boxed: each statement would
     /// be as big as a connection attempt.
-    pub(super) fn lost<'a>(&'a self, on_wait: Option<OnWait<'a>>) -> BoxFuture<'a, Failure> {
+    pub(super) fn lost<'a>(&'a self, on_wait: Option<&'a dyn OnWait>) -> BoxFuture<'a, Failure> {
         Box::pin(self.looks(on_wait))
     }
 
@@ -77,7 +84,7 @@ impl Watch {
         }
     }
 
-    async fn looks(&self, on_wait: Option<OnWait<'_>>) -> Failure {
+    async fn looks(&self, on_wait: Option<&dyn OnWait>) -> Failure {
         let every = if on_wait.is_some() { EVERY_REPORT } else { EVERY };
         let (mut other, mut answered) = (None, Instant::now());
         loop {
@@ -109,14 +116,14 @@ impl Watch {
 
     /// Whether the server has the session, asked in the `other` one, which is connected where there is none. Reports what the
     /// session waits for.
-    async fn look(&self, other: &mut Option<Session>, on_wait: Option<OnWait<'_>>) -> Result<bool, Failure> {
+    async fn look(&self, other: &mut Option<Session>, on_wait: Option<&dyn OnWait>) -> Result<bool, Failure> {
         let session = match other {
             Some(session) => session,
             None => match Session::connect(&self.url, "tidegate/sessions", &CancellationToken::new()).await {
                 Ok(session) => other.insert(session),
                 Err(failure) => {
                     if let Some(on_wait) = on_wait {
-                        on_wait(Some(UNANSWERED.to_owned()));
+                        on_wait.waits(Some(UNANSWERED.to_owned()));
                     }
                     return Err(failure);
                 }
@@ -127,8 +134,8 @@ impl Watch {
             return Ok(false);
         }
         if let Some(on_wait) = on_wait {
-            match in_time(blocker::blockers(session, self.pid)).await {
-                Ok(blockers) => on_wait(blockers),
+            match in_time(on_wait.ask(session, self.pid)).await {
+                Ok(blockers) => on_wait.waits(blockers),
                 Err(_) => *other = None,
             }
         }
@@ -157,7 +164,7 @@ mod tests {
     use std::sync::Mutex;
 
     /// Fails as a session of a server that accepts connections and says nothing on them.
-    async fn lost_in_silence(on_wait: Option<OnWait<'_>>) {
+    async fn lost_in_silence(on_wait: Option<&dyn OnWait>) {
         let directory = tempfile::tempdir().unwrap();
         let _silent = UnixListener::bind(directory.path().join(".s.PGSQL.5432")).unwrap();
         let host = directory.path().display().to_string().replace('/', "%2F");
@@ -173,11 +180,24 @@ mod tests {
         lost_in_silence(None).await;
     }
 
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<Option<String>>>);
+
+    impl OnWait for Heard {
+        fn waits(&self, what: Option<String>) {
+            self.0.lock().unwrap().push(what);
+        }
+
+        fn ask<'a>(&self, _: &'a mut Session, _: i64) -> BoxFuture<'a, Result<Option<String>, Failure>> {
+            Box::pin(async { Ok(None) })
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn long_statement_names_the_silence_and_is_lost() {
-        let waits = Mutex::new(Vec::new());
-        lost_in_silence(Some(&|reason: Option<String>| waits.lock().unwrap().push(reason))).await;
-        let waits = waits.into_inner().unwrap();
+        let heard = Heard::default();
+        lost_in_silence(Some(&heard)).await;
+        let waits = heard.0.into_inner().unwrap();
         assert!(!waits.is_empty() && waits.iter().all(|w| w.as_deref() == Some(UNANSWERED)), "{waits:?}");
     }
 }

@@ -116,10 +116,10 @@ fn start_with_other_release_than_cut_off_one_is_refused() {
     let found = tidegate_planner::gate::preflight::findings(world.store.fleet(), &spec(other), None);
     let blocks = |words: &str| found.iter().any(|finding| finding.blocks && finding.what.contains(words));
     assert!(blocks("not running the release pantry-2b, on"), "{found:?}");
-    assert!(blocks("goes on with the release that it had: start it with pantry-2"), "{found:?}");
-    let rebuilt = spec(json!({"release": {"tag": "pantry-2", "sha256": "1".repeat(64)}}));
+    assert!(blocks("goes on with the release that it had: start it with pantry-2.0.0"), "{found:?}");
+    let rebuilt = spec(json!({"release": {"tag": "pantry-2.0.0", "sha256": "1".repeat(64)}}));
     let found = tidegate_planner::gate::preflight::findings(world.store.fleet(), &rebuilt, None);
-    let named = found.iter().find(|finding| finding.what.contains("start it with pantry-2 (sha256 "));
+    let named = found.iter().find(|finding| finding.what.contains("start it with pantry-2.0.0 (sha256 "));
     assert!(named.is_some_and(|finding| finding.blocks), "{found:?}");
 }
 
@@ -134,12 +134,11 @@ fn of_several_releases_at_the_end_of_a_hop_one_is_chosen() {
     let found = findings(&world);
     assert!(
         found.contains(&format!(
-            "true pantry-api: at `to` (2), but not running the release pantry-2, on {ahead}:"
+            "true pantry-api: at `to` (2), but not running the release pantry-2.0.0, on {ahead}:"
         )),
         "{found}"
     );
-    let advice =
-        "of pantry-2, pantry-2b choose one, start it on each instance at `to` (2), and the upgrade with it";
+    let advice = ", pantry-2b choose one, start it on each instance at `to` (2), and the upgrade with it";
     assert!(found.contains(advice), "{found}");
 }
 

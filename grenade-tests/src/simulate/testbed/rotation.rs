@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(breaches, []);
         assert!(came_in > 5, "{came_in}");
 
-        testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Health, now + 5_000));
-        seconds_pass(&testbed, 8).await;
+        testbed.change(PLACE, |slot, now| slot.hiccups.insert(Hiccup::Health, now + 10_000));
+        seconds_pass(&testbed, 13).await;
         let rules: Vec<u8> = testbed.state().facts.breaches.iter().map(|breach| breach.rule).collect();
         assert_eq!(rules.first(), Some(&2), "balancers had taken it out");
     }
