@@ -1,15 +1,15 @@
 //! A store that was lost in the middle of a roll: reconciled, the same upgrade is started again and goes on.
 
 use crate::reconcile::{apply, blank_in_mid_roll, version, window};
-use crate::sim::{World, node, service, spec, upgrade_id};
+use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask;
 use tidegate_planner::ask::reconcile::Choices;
-use tidegate_proto::Key;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::Spec;
+use tidegate_proto::{Digest, Key, NodeId};
 
 fn reconciled() -> World {
     let mut world = blank_in_mid_roll();
@@ -132,14 +132,41 @@ fn of_several_releases_at_the_end_of_a_hop_one_is_chosen() {
     agent.report.release = Some("pantry-2b".parse().unwrap());
     world.publish(&ahead);
     let found = findings(&world);
+    let build = release(2).sha256;
     assert!(
         found.contains(&format!(
             "true pantry-api: at `to` (2), but not running the release pantry-2.0.0, on {ahead}:"
         )),
         "{found}"
     );
-    let advice = ", pantry-2b choose one, start it on each instance at `to` (2), and the upgrade with it";
-    assert!(found.contains(advice), "{found}");
+    let advice = format!(
+        "of pantry-2.0.0 (sha256 {build}), pantry-2b choose one, start it on each instance at `to` (2), and the upgrade with it"
+    );
+    assert!(found.contains(&advice), "{found}");
+}
+
+/// One agent has lost its journal: it names the release, and no digest.
+#[test]
+fn release_without_a_known_digest_is_not_named_twice() {
+    let mut world = reconciled();
+    let nodes: Vec<_> = world.agents.keys().cloned().collect();
+    let ahead = |n: &NodeId| world.agents[n].report.version == Some(version(2));
+    let ahead: Vec<_> = nodes.into_iter().filter(ahead).collect();
+    let (build, other) = (release(2).sha256, release(1).sha256);
+    let mut found = |digests: [Option<Digest>; 3]| {
+        for (n, digest) in ahead.iter().zip(digests) {
+            let report = &mut world.agents.get_mut(n).unwrap().report;
+            (report.release, report.release_digest) = (Some("pantry-2b".parse().unwrap()), digest);
+            world.publish(n);
+        }
+        findings(&world)
+    };
+    let one = found([None, Some(build), Some(build)]);
+    assert!(one.contains("the release that it had: start it with pantry-2b\n"), "{one}");
+    let two = found([None, Some(build), Some(other)]);
+    assert!(two.contains(&format!("pantry-2b (sha256 {build})")), "{two}");
+    assert!(two.contains(&format!("pantry-2b (sha256 {other})")), "{two}");
+    assert!(!two.contains("pantry-2b,"), "what is not known is no third one: {two}");
 }
 
 /// Its agent lost its journal, and its config has two releases of that version.

@@ -36,7 +36,8 @@ pub(super) async fn again(
 }
 
 /// What is known as a job begins that has looked at the database: of how far that is only the fill, for services that share the
-/// schema, because the job changes it; and every contract that the look showed, which a rollback must not pass over.
+/// schema, because the job changes it; and every contract that the look showed, which a rollback must not pass over. It begins
+/// only on a database that holds the schema, whatever took its place before.
 pub(super) fn begun(known: &SchemaFacts, seen: &SchemaFacts, running: String) -> SchemaFacts {
     SchemaFacts {
         clean: false,
@@ -44,6 +45,7 @@ pub(super) fn begun(known: &SchemaFacts, seen: &SchemaFacts, running: String) ->
         contract_begun: seen.contract_begun,
         contracted_by: seen.contracted_by.clone(),
         later: seen.later.clone(),
+        unclaimed: false,
         running: Some(running),
         ..known.clone()
     }
@@ -155,5 +157,13 @@ mod tests {
         assert_eq!((failed.contract_begun, &failed.later), (ContractBegun::Own, &seen.later));
         let away = unseen(&failed, Some("connection refused".to_owned()));
         assert_eq!(away.filled_before_job, None, "the look of the next attempt failed");
+    }
+
+    /// The database is back in the place of one that held nothing.
+    #[test]
+    fn job_that_begins_has_found_the_schema() {
+        let unclaimed = SchemaFacts { unclaimed: true, ..SchemaFacts::default() };
+        let begun = begun(&unclaimed, &SchemaFacts::default(), "connecting".to_owned());
+        assert!(!begun.unclaimed, "it would show that nothing is there to undo");
     }
 }

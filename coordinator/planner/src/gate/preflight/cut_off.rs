@@ -5,9 +5,9 @@
 use super::finding::{Finding, blocker, ended_by, has_form, named_by, once_over, warning};
 use crate::fleet::{Fleet, Instance, Known, ServiceFleet};
 use crate::gate::Sample;
-use std::collections::BTreeSet;
-use tidegate_proto::mutant;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::spec::Spec;
+use tidegate_proto::{Digest, ReleaseTag, mutant};
 
 /// Whether the service is between `from` and `to`, and no record of an upgrade says why. Which upgrade is active is not
 /// asked here.
@@ -77,14 +77,19 @@ pub(super) fn findings(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Ve
     ))]
 }
 
-/// With which release the hop goes on: the one that runs at `to`; of several, a person chooses.
+/// With which release the hop goes on: the one that runs at `to`; of several, a person chooses. An instance whose agent names
+/// no digest may run any build of that release which others name.
 fn ended_with<'a>(ahead: impl Iterator<Item = &'a Instance>, spec: &Spec) -> String {
-    let reports = ahead.filter_map(|instance| instance.report.as_ref());
-    let running: BTreeSet<_> = reports.map(|report| (&report.release, report.release_digest)).collect();
-    let named = running.iter().filter_map(|(tag, digest)| Some((tag.as_ref()?, digest)));
-    let named = named.map(|(tag, digest)| match digest.filter(|_| *tag == spec.release.tag) {
-        Some(digest) => format!("{tag} (sha256 {digest})"),
-        None => tag.to_string(),
+    let mut running: BTreeMap<&ReleaseTag, BTreeSet<Digest>> = BTreeMap::new();
+    for report in ahead.filter_map(|instance| instance.report.as_ref()) {
+        if let Some(tag) = &report.release {
+            running.entry(tag).or_default().extend(report.release_digest);
+        }
+    }
+    let named = running.into_iter().flat_map(|(tag, digests)| match digests.len() {
+        0 => vec![tag.to_string()],
+        1 if *tag != spec.release.tag => vec![tag.to_string()],
+        _ => digests.iter().map(|digest| format!("{tag} (sha256 {digest})")).collect(),
     });
     match &named.collect::<Vec<_>>()[..] {
         [only] => format!("start it with {only}"),
