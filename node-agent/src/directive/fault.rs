@@ -67,6 +67,19 @@ impl Faults {
         }
     }
 
+    /// A look begins `away` after the last one, and the agent rests for `rest` between two. Where it did not look for much
+    /// longer, as on a machine that was stopped for a while, a fault that does not count yet may have ended meanwhile: bad looks
+    /// before and after that are not one fault.
+    pub(crate) fn begins_look(&mut self, now: Instant, away: Duration, rest: Duration) {
+        if away <= LASTING.max(rest * 2) {
+            return;
+        }
+        (self.bad, self.bad_since) = (0, None);
+        if let Some(raised) = self.raised.as_mut().filter(|raised| !raised.lasting && !raised.ended) {
+            raised.over.get_or_insert(now);
+        }
+    }
+
     fn raise(&mut self, began: Instant, reason: String, ended: bool) {
         match &mut self.raised {
             // One that counts already is the same one until it is over.
@@ -153,6 +166,27 @@ mod tests {
             story.seen.ready = true;
             assert!(!reported(&mut story, &mut faults, 5).contains(['R', 'L']));
         }
+    }
+
+    /// Its agent, with the machine, is stopped for 20 s after each number of bad looks.
+    #[test]
+    fn bad_looks_before_and_after_a_stop_are_not_one_fault() {
+        let rest = Duration::from_secs(1);
+        for bad in [1, 2] {
+            let (mut story, mut faults) = (Story::serving(), Faults::default());
+            story.seen.ready = false;
+            assert!(!reported(&mut story, &mut faults, bad).contains(['R', 'L']), "after {bad}");
+            story.pass(19);
+            faults.begins_look(story.seen.now, rest * 19, rest);
+            assert!(!reported(&mut story, &mut faults, bad).contains(['R', 'L']), "after {bad}");
+            assert!(reported(&mut story, &mut faults, 5).ends_with('R'), "it goes on");
+        }
+        let (mut story, mut faults) = (Story::serving(), Faults::default());
+        story.seen.ready = false;
+        assert!(reported(&mut story, &mut faults, 5).ends_with('R'));
+        story.pass(19);
+        faults.begins_look(story.seen.now, rest * 19, rest);
+        assert!(reported(&mut story, &mut faults, 1).ends_with('L'), "it counted already");
     }
 
     #[test]

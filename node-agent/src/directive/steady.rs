@@ -43,13 +43,17 @@ impl Steady {
     /// lasts, and than two of its pauses of `pause`, it begins from nothing: a break may not have been seen. Returns whether it
     /// was good until then.
     pub(crate) fn begins_look(&mut self, now: Instant, pause: Duration) -> bool {
-        let away = self.looked_at.map(|at| now.saturating_duration_since(at));
         let was_good = self.lasts(now).is_some();
-        let begins_again = away.is_some_and(|away| away > DIP.max(pause * 2));
+        let begins_again = self.away(now) > DIP.max(pause * 2);
         if begins_again {
             self.forget();
         }
         begins_again && was_good
+    }
+
+    /// How long ago the last look ended.
+    pub(crate) fn away(&self, now: Instant) -> Duration {
+        self.looked_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
     }
 
     /// A look has ended.
