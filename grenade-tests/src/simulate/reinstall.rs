@@ -198,6 +198,7 @@ mod tests {
         };
         assert!(!replaced("pantry-2", "pantry-1", hook), "its agent moves it");
     }
+
     #[test]
     fn window_of_what_no_plan_includes_is_read_from_the_reason() {
         let nodes = || Sample { first: vec!["n03".parse().unwrap()], count: 1 };
