@@ -10,7 +10,7 @@ use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::waves::PAGE_MEMBERS;
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Commit, InstanceId, Key};
+use tidegate_proto::{Commit, InstanceId, Key, NodeId};
 
 fn asker(why: &str) -> Asker {
     Asker { who: "op".into(), why: why.into(), accepts: Default::default() }
@@ -277,11 +277,29 @@ fn failed_instance_at_new_version_is_replaced_before_wave() {
     assert_eq!(world.versions(), [2, 2]);
 }
 
+/// That newcomer.
+fn later(world: &World) -> NodeId {
+    [0, 1].map(node).into_iter().find(|n| world.agents[n].report.rotation == Rotation::Out).unwrap()
+}
+
+/// The release that its agent would start is below the window: it came back from before the last upgrade.
+#[test]
+fn refused_instance_that_is_out_is_replaced_before_its_wave() {
+    let mut world = with_a_failed_newcomer();
+    let later = later(&world);
+    let report = &mut world.agents.get_mut(&later).unwrap().report;
+    (report.version, report.release, report.release_digest) = (None, None, None);
+    report.step = Step::Refused { reason: "outside the window".into() };
+    world.publish(&later);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2, 2]);
+}
+
 #[test]
 fn instance_that_never_served_is_replaced_before_its_wave() {
     let mut world = with_a_failed_newcomer();
-    let later =
-        [0, 1].map(node).into_iter().find(|n| world.agents[n].report.rotation == Rotation::Out).unwrap();
+    let later = later(&world);
     assert!(world.store.commit(&Commit::new().delete(Key::Inventory(service(), later.clone()))));
     let report = &mut world.agents.get_mut(&later).unwrap().report;
     (report.version, report.release, report.release_digest) = (None, None, None);

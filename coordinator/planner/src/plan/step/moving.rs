@@ -9,7 +9,7 @@ use super::super::Draft;
 use super::super::order::Order;
 use super::declined::{REST, rests};
 use super::recalled::rest;
-use crate::fleet::{Instance, Known, Sample, ServiceFleet, Standing};
+use crate::fleet::{Exposure, Instance, Known, Sample, ServiceFleet, Standing};
 use crate::gate::budget::capacity::Budget;
 use crate::gate::{Answer, RollGate};
 use crate::moment::Moment;
@@ -187,10 +187,18 @@ fn needs_no_wave(instance: &Instance, moving: &Moving<'_>) -> bool {
             let release = instance.report.as_ref().and_then(|report| report.release.as_ref());
             instance.has_never_served()
                 || instance.has_nothing_to_start()
+                || is_not_started(instance)
                 || release.is_some_and(|tag| !is_former(tag))
         }
         Known::Silent => false,
     }
+}
+
+/// Whether nothing runs there because the window does not admit what its agent would start: it came back from before an
+/// earlier upgrade.
+fn is_not_started(instance: &Instance) -> bool {
+    let is_refused = instance.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
+    is_refused && instance.answers_nothing() && instance.exposure() == Exposure::Away
 }
 
 /// Whether it serves, healthy, at the target version, and only its rotation is not confirmed: a balancer that cannot be
