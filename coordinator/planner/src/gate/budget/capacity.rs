@@ -280,14 +280,14 @@ pub fn is_hidden(instance: &Instance) -> bool {
 }
 
 /// Whether an order that takes out once more what counts as out already must presume that it is: requests may reach it at
-/// any moment, and too few others are in rotation. If it is healthy, or may be, it is judged by those that are healthy;
-/// otherwise as if every unhealthy instance in rotation became healthy at once.
+/// any moment, and too few others are in rotation. If it is healthy, or may be, as one that is not heard, it is judged by
+/// those that are healthy; otherwise as if every unhealthy instance in rotation became healthy at once.
 pub fn must_presume_out(service: &ServiceFleet, spec: &Spec, instance: &Instance) -> bool {
     if is_hidden(instance) {
         return false;
     }
     let room = Budget::of(service, spec);
-    match instance.may_be_healthy() {
+    match instance.may_be_healthy() || instance.is_unheard() {
         true => room.lacks() > 0,
         false => !room.bears_unhealthy(),
     }
