@@ -143,9 +143,11 @@ fn none_flaps(
 }
 
 /// No drain of a roll is ordered on an old look at the database: it had lacked the new form for a while when the wave began.
-/// Whether that is to be looked at: the form may have come since the judge looked last.
+/// Whether that is to be looked at: the form may have come since the judge looked last. A paused upgrade orders no drain, and
+/// its database is looked at once it goes on: a person retries the instance.
 pub(super) fn drains(facts: &mut Facts, names: &Names, at: At, id: &str, now: u64) -> bool {
-    let is_roll = facts.phases.get(id).is_some_and(|(phase, _)| *phase == PhaseName::Roll);
+    let rolls = facts.phases.get(id).is_some_and(|(phase, _)| *phase == PhaseName::Roll);
+    let is_roll = rolls && !facts.paused.contains_key(id);
     let (Some(since), Some((_, began))) = (facts.services[at.0].lacks_since, facts.waves.get(id)) else {
         return false;
     };
@@ -181,6 +183,23 @@ mod tests {
     fn runs(is: Behaviour) -> Slot {
         let running = Running { tag: "pantry-2".to_owned(), is, since: 0, pid: 1, put_back: false };
         Slot { running: Some(running), ..Slot::default() }
+    }
+
+    #[test]
+    fn drain_that_a_person_retries_in_a_pause_is_of_no_wave() {
+        let is_on_an_old_look = |is_paused: bool| {
+            let service = ServiceFacts { lacks_since: Some(0), ..ServiceFacts::default() };
+            let mut facts = Facts { services: vec![service], ..Facts::default() };
+            facts.enters("u0", PhaseName::Roll, 1_000);
+            facts.waves.insert("u0".to_owned(), (0, 1_000));
+            if is_paused {
+                facts.paused.insert("u0".to_owned(), 20_000);
+            }
+            let is_old = drains(&mut facts, &names(), AT, "u0", OLD + LOOK_HOLDS + 1);
+            assert_eq!(facts.services[AT.0].drained_on_lack.len(), usize::from(is_old));
+            is_old
+        };
+        assert!(is_on_an_old_look(false) && !is_on_an_old_look(true));
     }
 
     /// The rules that are broken where an upgrade to this release ends that asks for so many milliseconds.

@@ -82,6 +82,13 @@ impl LateFailures {
         self.counts_from(node, now);
     }
 
+    /// An upgrade goes on after a pause, in which it wrote nothing down: what was reported until then counts from now on.
+    pub(super) fn goes_on(&mut self, id: &str, now: u64) {
+        let Some(target) = self.targets.get(id) else { return };
+        let of_it = self.lasting.iter_mut().filter(|(at, (version, _))| (at.0, *version) == *target);
+        of_it.for_each(|(_, (_, since))| *since = now);
+    }
+
     /// What a node reports counts from now on, or again.
     fn counts_from(&mut self, node: usize, now: u64) {
         let of_it = self.lasting.iter_mut().filter(|(at, _)| at.1 == node);
@@ -99,9 +106,10 @@ impl LateFailures {
     }
 }
 
-/// An upgrade orders an instance to drain.
+/// An instance is ordered to drain on behalf of an upgrade. A paused one orders none by itself: a person retries that instance.
 pub(super) fn judge_drain(facts: &mut Facts, names: &Names, id: &str, now: u64) {
-    if facts.phases.get(id).is_some_and(|(phase, _)| *phase == PhaseName::Roll) {
+    let rolls = facts.phases.get(id).is_some_and(|(phase, _)| *phase == PhaseName::Roll);
+    if rolls && !facts.paused.contains_key(id) {
         judge(facts, names, id, now);
     }
 }
@@ -200,6 +208,25 @@ mod tests {
         facts.enters("u0", PhaseName::Roll, 20_000);
         judge_drain(&mut facts, &names(), "u0", 20_000);
         assert_eq!(facts.breaches.len(), 1);
+    }
+
+    /// A person retries another instance, whose drain has failed, while the upgrade is paused or as it goes on.
+    #[test]
+    fn drain_that_a_person_retries_in_a_pause_is_not_judged() {
+        let broken = |resumed_at: Option<u64>| {
+            let mut facts = facts();
+            facts.enters("u0", PhaseName::Roll, 9_000);
+            facts.paused.insert("u0".to_owned(), 9_500);
+            if let Some(at) = resumed_at {
+                facts.paused.clear();
+                facts.late_failures.goes_on("u0", at);
+            }
+            judge_drain(&mut facts, &names(), "u0", 20_000);
+            facts.breaches.len()
+        };
+        assert_eq!(broken(None), 0, "the upgrade orders none");
+        assert_eq!(broken(Some(19_000)), 0, "it may not have written that down yet");
+        assert_eq!(broken(Some(18_999)), 1);
     }
 
     #[test]

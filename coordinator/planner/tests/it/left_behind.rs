@@ -93,8 +93,17 @@ fn decommissioned_before_the_rollback(order: Disposition) -> (World, usize) {
 
 /// The same, where something happens to it before it falls silent.
 fn decommissioned_after(order: Disposition, before: fn(&mut World, usize)) -> (World, usize) {
+    decommissioned_within(json!({"min_in_service": 1}), order, before)
+}
+
+/// The same within these limits.
+fn decommissioned_within(
+    limits: serde_json::Value,
+    order: Disposition,
+    before: fn(&mut World, usize),
+) -> (World, usize) {
     let mut world = World::at_version_1(3);
-    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    world.start(spec(limits)).unwrap();
     let is_new = |world: &World| world.versions().contains(&2) && world.really_in_service() == 3;
     world.until("one is new", is_new);
     let n = world.versions().iter().position(|version| *version == 2).unwrap();
@@ -185,6 +194,24 @@ fn returned_one_in_rotation_is_replaced_within_capacity() {
         world.run();
         assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3), "{order:?}");
     }
+}
+
+/// One of another zone is in rotation and not ready.
+#[test]
+fn returned_one_waits_for_another_failure_domain() {
+    let limits = json!({"min_in_service": 1, "max_unavailable": 2, "failure_domain": "zone"});
+    let order = Disposition::Replace { release: release(2) };
+    let (mut world, n) = decommissioned_within(limits, order, |_, _| ());
+    let other = node((n + 1) % 3);
+    world.set_unready(&other, true);
+    world.admit(&node(n));
+    world.publish(&node(n));
+    world.run();
+    let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap();
+    assert!(instance.has_declined() && instance.is_in_service(), "one of another zone is out");
+    world.set_unready(&other, false);
+    world.run();
+    assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3));
 }
 
 #[test]

@@ -339,6 +339,27 @@ fn restated_drain_takes_out_none_that_declines_it() {
     assert_eq!((world.phase(), world.min_seen_in_service), (Phase::Completed, 3));
 }
 
+/// Its agent was cut off before it read the order, so it may serve. Nothing runs on another one.
+#[test]
+fn restated_drain_of_a_silent_one_presumes_it_out() {
+    for presumes in [false, true] {
+        let (mut world, n, _) = with_one_to_drain();
+        let mut body = directive(&world, n).unwrap();
+        body.releases.clear();
+        world.store.put(Key::Directive(service(), node(n)), body);
+        world.fall_silent(n);
+        if presumes {
+            let dead = (n + 1) % 4;
+            let report = &mut world.agents.get_mut(&node(dead)).unwrap().report;
+            (report.version, report.health) = (None, Health::Unhealthy);
+            set_rotation(&mut world, dead, Rotation::Unknown);
+        }
+        let restated = restated(&world, n).expect("its directive lacks the releases of the roll");
+        assert!(world.store.commit(&restated));
+        assert_eq!(directive(&world, n).unwrap().presumes_out, presumes);
+    }
+}
+
 /// It was replaced in the roll, and its report cannot be read: it may be in service.
 #[test]
 fn replacement_is_not_restated_while_its_report_is_unreadable() {

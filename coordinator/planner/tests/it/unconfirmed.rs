@@ -6,7 +6,7 @@ use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{Phase, RollbackStep};
-use tidegate_proto::{Key, Revision, Value};
+use tidegate_proto::{Key, Revision, Value, Write};
 
 /// In the roll, and nothing is ordered out yet. One must stay, and one may be out.
 fn rolling(nodes: usize) -> World {
@@ -217,6 +217,29 @@ fn returning_one_declared_stopped_needs_the_budget() {
     reports(&mut world, 1 - n, Step::Serving, Rotation::Unknown, Health::Unhealthy);
     let refused = declared(&world).unwrap_err();
     assert!(refused.message.contains("leaves too few"), "{refused}");
+}
+
+/// Its drain has failed, and it is in rotation again and not ready. Nothing answers on another one.
+#[test]
+fn retried_drain_of_one_in_rotation_presumes_it_out() {
+    let presumes_out = |write: &Write| matches!(write, Write::Put(Key::Directive(..), Value::Directive(directive)) if directive.body.presumes_out);
+    for is_dead in [false, true] {
+        let mut world = World::at_version_1(3);
+        let change = json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 2});
+        world.start(spec(change)).unwrap();
+        world.until("one is to be drained", |world| (0..3).any(|n| is_drained(world, n)));
+        let n = (0..3).find(|n| is_drained(&world, *n)).unwrap();
+        let obeyed = Revision(world.store.keys[&Key::Directive(service(), node(n))].1);
+        world.agents.get_mut(&node(n)).unwrap().report.generation = obeyed;
+        let failed = Step::Failed { at: "draining".into(), reason: "requests are in flight".into() };
+        reports(&mut world, n, failed, Rotation::In, Health::Unhealthy);
+        if is_dead {
+            reports(&mut world, (n + 1) % 3, Step::Serving, Rotation::Unknown, Health::Unhealthy);
+        }
+        let asker = Asker { who: "op".into(), why: "again".into(), accepts: Default::default() };
+        let retried = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &node(n), &asker);
+        assert_eq!(retried.unwrap().writes.iter().any(presumes_out), is_dead);
+    }
 }
 
 /// The health URL of the new version fails on every node, while what is asked for readiness answers well. The rollback is

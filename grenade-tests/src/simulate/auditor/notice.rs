@@ -191,6 +191,7 @@ fn upgraded(
         line = Some(format!("{id}: paused"));
     } else if was_paused && !paused {
         facts.paused.remove(id);
+        facts.late_failures.goes_on(id, now);
         line = line.or_else(|| Some(format!("{id}: not paused")));
     }
     line

@@ -224,6 +224,11 @@ impl Budget {
         self.bears_unhealthy_in_any_domain() && !self.is_closed_by_domains()
     }
 
+    /// Whether one that is in rotation by its report, and counts as out, may be taken out once more.
+    fn bears_one_in_rotation(&self) -> bool {
+        self.reachable.inside >= self.min_in_service && self.bears_unhealthy()
+    }
+
     /// The same, whatever failure domains are out.
     pub fn bears_unhealthy_in_any_domain(&self) -> bool {
         let reachable = &self.reachable;
@@ -280,16 +285,19 @@ pub fn is_hidden(instance: &Instance) -> bool {
 }
 
 /// Whether an order that takes out once more what counts as out already must presume that it is: requests may reach it at
-/// any moment, and too few others are in rotation. If it is healthy, or may be, it is judged by those that are healthy;
-/// otherwise as if every unhealthy instance in rotation became healthy at once.
+/// any moment, and too few others are in rotation. If it is healthy, or may be, as one that is not heard, it is judged by
+/// those that are healthy; otherwise as if every unhealthy instance in rotation became healthy at once. One that is in
+/// rotation by its report answers 200: others that may be in rotation again at once do not answer for it.
 pub fn must_presume_out(service: &ServiceFleet, spec: &Spec, instance: &Instance) -> bool {
     if is_hidden(instance) {
         return false;
     }
     let room = Budget::of(service, spec);
-    match instance.may_be_healthy() {
-        true => room.lacks() > 0,
-        false => !room.bears_unhealthy(),
+    let is_in = instance.report.as_ref().is_some_and(|report| report.rotation == Rotation::In);
+    match () {
+        () if instance.may_be_healthy() || instance.is_unheard() => room.lacks() > 0,
+        () if is_in => !room.bears_one_in_rotation(),
+        () => !room.bears_unhealthy(),
     }
 }
 

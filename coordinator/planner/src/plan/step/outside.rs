@@ -157,17 +157,18 @@ pub(super) fn first_within_capacity<'a>(
     let mut budget = Budget::within(service, min, max, false);
     let label = spec.and_then(|spec| spec.failure_domain.as_deref());
     let domain = |i: &Instance| label.map(|label| i.label(label).unwrap_or_default().to_owned());
+    // One that is in service goes beside nothing else that is out; another one, beside none that gets no requests.
+    let out: BTreeSet<_> = service.out().each.filter_map(domain).collect();
     let away = service.out().each.filter(|i| i.exposure().is_away());
     let away: BTreeSet<_> = away.filter_map(domain).collect();
     // Beside one without the label, which may be in any domain, nothing else goes.
-    let fits = |i: &Instance| match domain(i) {
+    let fits = |i: &Instance, beside: &BTreeSet<String>| match domain(i) {
         None => true,
-        Some(own) => away.iter().all(|out| *out == own && !own.is_empty()),
+        Some(own) => beside.iter().all(|other| *other == own && !own.is_empty()),
     };
     leaving.find(|i| match i.is_in_service() {
-        _ if !fits(i) => false,
-        true => budget.take(i, None),
-        false => budget.take_unhealthy(i, None),
+        true => fits(i, &out) && budget.take(i, None),
+        false => fits(i, &away) && budget.take_unhealthy(i, None),
     })
 }
 
