@@ -14,7 +14,7 @@ const START_ANOTHER: [&str; 2] = ["start the release of `from` there", "]: start
 
 impl World {
     /// Where a node came back after the upgrade of a service at a version that may not run any more, or nothing runs there, or
-    /// what never answers and no component replaces, an operator reinstalls it with the lowest that runs and may run.
+    /// what no component replaces once the store is lost, an operator reinstalls it with the lowest that runs and may run.
     pub(super) fn reinstall(&mut self, service: usize) {
         let now = self.testbed.now();
         let admitted = {
@@ -32,7 +32,7 @@ impl World {
             let slots = nodes.filter_map(|node| Some((*node, state.slots.get(&(service, *node))?)));
             let stands = |slot: &Slot| slot.alive(now).is_none_or(|run| run.is.version < *admitted.start());
             let forgot = |node: &usize| state.facts.journals_lost.contains_key(node);
-            let stays = |n: &usize, slot: &Slot| self.store_lost && never_replaced(slot, forgot(n), now);
+            let stays = |n: &usize, slot: &Slot| self.store_lost && is_left(slot, forgot(n), &admitted, now);
             let slots = slots.filter(|(n, slot)| stands(slot) || stays(n, slot));
             slots.map(|(node, _)| node).collect()
         };
@@ -116,6 +116,12 @@ impl World {
     }
 }
 
+/// Whether no component replaces what runs once the store is lost: it never answers, or is out of rotation outside the window,
+/// where a plan to reconcile has disregarded it. No gate counts its version.
+fn is_left(slot: &Slot, journal_lost: bool, admitted: &RangeInclusive<u32>, now: u64) -> bool {
+    never_replaced(slot, journal_lost, now) || is_kept_outside(slot, admitted, now)
+}
+
 /// Whether what runs never answers, and no component replaces it once the store is lost: its agent has lost its journal, or
 /// the node joined with it, so that the journal has no former release.
 fn never_replaced(slot: &Slot, journal_lost: bool, now: u64) -> bool {
@@ -197,6 +203,21 @@ mod tests {
             slot.hooks.insert("moving", HookRun { id: 1, name: "start".to_owned() });
         };
         assert!(!replaced("pantry-2", "pantry-1", hook), "its agent moves it");
+    }
+
+    /// A node joined with the new version, and a plan to reconcile has disregarded it.
+    #[test]
+    fn newcomer_above_a_reconciled_window_is_replaced() {
+        let replaced = |version: u32, serves: bool| {
+            let (tag, is) = (format!("pantry-{version}"), Behaviour::good(version, 600));
+            let came_with = Some(tag.clone());
+            let run = Running { tag, is, since: 0, pid: 1, put_back: false };
+            let slot = Slot { running: Some(run), came_with, serves, ..Slot::default() };
+            is_left(&slot, false, &(2..=2), 9_000)
+        };
+        assert!(replaced(3, false));
+        assert!(!replaced(3, true), "it is in rotation");
+        assert!(!replaced(2, false), "the window admits it");
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub(super) struct SilentInstances {
     admitted: BTreeMap<At, u64>,
     /// Those that a person decommissioned, and that were not admitted since.
     decommissioned: BTreeSet<At>,
+    /// Those that have reported, and were not decommissioned since.
+    returned: BTreeSet<At>,
     /// How many admissions there were, in all stores.
     admissions: u64,
     /// Those that a store has admitted, also one that was lost.
@@ -46,6 +48,7 @@ impl SilentInstances {
     /// An instance reported, and can be read.
     pub(super) fn reported(&mut self, at: At, now: u64) {
         self.heard.insert(at);
+        self.returned.insert(at);
         if self.silent.remove(&at).is_some() {
             self.heard_again.insert(at, now);
         }
@@ -86,11 +89,17 @@ impl SilentInstances {
     pub(super) fn decommissioned(&mut self, at: At) {
         self.admitted.remove(&at);
         self.decommissioned.insert(at);
+        self.returned.remove(&at);
     }
 
     /// Whether a person decommissioned it, and it was not admitted since.
     pub(super) fn is_decommissioned(&self, at: At) -> bool {
         self.decommissioned.contains(&at)
+    }
+
+    /// Whether a person decommissioned it, and it was neither admitted nor heard since.
+    pub(super) fn is_gone(&self, at: At) -> bool {
+        self.is_decommissioned(at) && !self.returned.contains(&at)
     }
 
     /// Whether it counts: it was admitted once, and not decommissioned.
@@ -169,6 +178,22 @@ mod tests {
         silent.admitted((0, 1), 0);
         silent.reported((0, 1), 11);
         assert_eq!(silent.silent_since(0, 10), []);
+    }
+
+    #[test]
+    fn decommissioned_one_is_gone_until_it_reports() {
+        let mut silent = SilentInstances::default();
+        silent.admitted((0, 1), 0);
+        silent.reported((0, 1), 5);
+        silent.lost((0, 1), 10, false);
+        assert!(!silent.is_gone((0, 1)), "it counts");
+        silent.decommissioned((0, 1));
+        assert!(silent.is_gone((0, 1)));
+        silent.reported((0, 1), 20);
+        silent.lost((0, 1), 30, false);
+        assert!(silent.is_decommissioned((0, 1)) && !silent.is_gone((0, 1)), "its report has voided that");
+        silent.decommissioned((0, 1));
+        assert!(silent.is_gone((0, 1)), "a person decommissioned it once more");
     }
 
     #[test]

@@ -76,7 +76,8 @@ fn is_misled(testbed: &Testbed, state: &State, release: &ComputeRelease, now: u6
     of.any(|(_, slot)| slot.lied_since(now.saturating_sub(OLD), now))
 }
 
-/// A compute is shown a release: all that serves of the storage that it needs is new enough.
+/// A compute is shown a release: all that serves of the storage that it needs, as far as any component can know of it, is new
+/// enough.
 pub(super) fn shown(testbed: &Testbed, name: &str, compute: &str, revision: u64) {
     let now = testbed.now();
     let mut state = testbed.state();
@@ -96,7 +97,8 @@ pub(super) fn shown(testbed: &Testbed, name: &str, compute: &str, revision: u64)
             let mut of = state.slots.iter().filter(|((of, _), slot)| *of == place && slot.serves);
             let old = of.find_map(|(at, slot)| {
                 let run = slot.alive(now).filter(|run| run.is.version < need.get())?;
-                (!state.facts.is_unknown(*at, slot)).then_some((*at, run.is.version))
+                let is_known = !state.facts.is_unknown(*at, slot) && !state.facts.is_unheard_of(*at, now);
+                is_known.then_some((*at, run.is.version))
             })?;
             let instance = testbed.names().instance(old.0);
             Some(format!("needs {service} {need}, and {instance} serves version {}", old.1))
@@ -110,9 +112,72 @@ pub(super) fn shown(testbed: &Testbed, name: &str, compute: &str, revision: u64)
 
 #[cfg(test)]
 mod tests {
-    use super::new_pins;
+    use super::*;
+    use crate::simulate::event_log::EventLog;
+    use crate::simulate::judge::{Facts, ServiceFacts};
+    use crate::simulate::names::Names;
+    use crate::simulate::slot::{At, Behaviour};
     use serde_json::json;
-    use tidegate_proto::record::stream::Stream;
+
+    const PLACE: At = (0, 0);
+
+    /// The rules that are broken where a compute is shown a release that needs version 2, and an instance serves version 1.
+    fn broken(change: impl FnOnce(&mut Facts)) -> Vec<u8> {
+        let digest = "0".repeat(64);
+        let release = json!({
+            "revision": 1, "version": 1, "tag": "release-1", "branch": "b", "manifest": digest,
+            "digest": digest, "requires": {"pantry": 2}, "status": "deployed", "by": "op", "created_at": 0,
+        });
+        let mut facts = Facts { services: vec![ServiceFacts::default()], ..Facts::default() };
+        let key = ("compute".to_owned(), 1);
+        facts.streams.releases.insert(key, serde_json::from_value(release).unwrap());
+        change(&mut facts);
+        let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+        let releases = [("pantry-1".to_owned(), Behaviour::good(1, 0))].into();
+        let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
+        testbed.start(PLACE, "pantry-1");
+        shown(&testbed, "compute", "ep-0", 1);
+        let state = testbed.state();
+        state.facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    fn is_cut_off(facts: &mut Facts) {
+        facts.agents_cut.insert(PLACE.1, u64::MAX);
+    }
+
+    /// It joined below the floor that an upgrade then raised.
+    #[tokio::test(start_paused = true)]
+    async fn release_may_meet_what_no_component_can_know() {
+        assert_eq!(broken(|_| ()), [8]);
+        assert!(broken(is_cut_off).is_empty(), "its agent has never reported");
+        let is_admitted = |facts: &mut Facts| {
+            is_cut_off(facts);
+            facts.silent.admitted(PLACE, 0);
+        };
+        assert_eq!(broken(is_admitted), [8], "the store knows of it");
+    }
+
+    /// Its node was switched off, and is on again before the upgrade that went on without it raises the floor.
+    #[tokio::test(start_paused = true)]
+    async fn release_may_meet_what_returns_without_its_agent() {
+        let is_gone = |facts: &mut Facts| {
+            facts.silent.admitted(PLACE, 0);
+            facts.silent.decommissioned(PLACE);
+        };
+        assert_eq!(broken(is_gone), [8], "its agent can report");
+        let cases: [(fn(&mut Facts), &[u8], &str); 2] = [
+            (|_| (), &[], "its agent does not run"),
+            (|facts| facts.silent.reported(PLACE, 0), &[8], "it counts again since its report"),
+        ];
+        for (change, rules, why) in cases {
+            let with_more = |facts: &mut Facts| {
+                is_gone(facts);
+                is_cut_off(facts);
+                change(facts);
+            };
+            assert_eq!(broken(with_more), rules, "{why}");
+        }
+    }
 
     fn pinned(revision: u64) -> Stream {
         let pin = json!({"revision": revision, "who": "op", "why": "it stays", "at": 0});

@@ -113,6 +113,15 @@ fn all_at_least(service: &ServiceFleet, version: ServiceVersion) -> bool {
     spread.silent == 0 && spread.unknown == 0 && spread.min().is_some_and(|min| min >= version)
 }
 
+/// What must hold where a transaction relies on what every instance of a service runs: none was admitted since this fleet was
+/// seen, and none reports that did not. A decommissioned one counts again from its first report, under its former admission.
+pub(crate) fn none_came(fleet: &Fleet, service: &ServiceName) -> [Precondition; 2] {
+    [
+        Precondition::NonePutAfterWithin(Kind::Inventory, service.to_string(), fleet.revision()),
+        Precondition::NoneCreatedAfterWithin(Kind::Report, service.to_string(), fleet.revision()),
+    ]
+}
+
 /// The lowest floor that releases leave.
 fn needed_floor(need: Option<&Need>) -> ServiceVersion {
     need.and_then(Need::highest).map_or(ServiceVersion::ABSENT, |(_, holder)| holder.minimum)
@@ -128,10 +137,9 @@ pub(crate) fn followed(fleet: &Fleet, commit: Commit, service: &ServiceName, nee
     let key = Key::Window(service.clone());
     let now = fleet.service(service).and_then(ServiceFleet::window);
     let compared = Precondition::At(key.clone(), now.map_or(Revision::ABSENT, |now| now.at));
-    let joined = Precondition::NonePutAfterWithin(Kind::Inventory, service.to_string(), fleet.revision());
-    let evidence = (!is_only_watched(now.map(|now| &now.record.body))).then_some(joined);
-    let compares =
-        contracted::compared(fleet, Commit::new()).when.into_iter().chain([compared]).chain(evidence);
+    let evidence = (!is_only_watched(now.map(|now| &now.record.body))).then(|| none_came(fleet, service));
+    let compares = contracted::compared(fleet, Commit::new()).when.into_iter().chain([compared]);
+    let compares = compares.chain(evidence.into_iter().flatten());
     let compares = compares.filter(|compared| !commit.when.contains(compared)).collect::<Vec<_>>();
     let commit = compares.into_iter().fold(commit, Commit::when);
     match now {

@@ -87,6 +87,12 @@ impl Facts {
         self.precedes_first_window(at, now) || self.has_no_trace(at) && self.is_kept_from_reporting(at, now)
     }
 
+    /// Whether no component can know that an instance runs: nothing knows of it, or a person decommissioned it, and its agent,
+    /// which is kept from reporting, was not heard since.
+    pub(in crate::simulate) fn is_unheard_of(&self, at: At, now: u64) -> bool {
+        self.is_untraced(at, now) || self.silent.is_gone(at) && self.is_kept_from_reporting(at, now)
+    }
+
     /// Whether the agent of an instance, and every other component, knows what runs by the answer of its version URL alone: it
     /// was started outside a lost window while the store had none, and no order replaces it. A person may have reconciled the
     /// store with that answer.

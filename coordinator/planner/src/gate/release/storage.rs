@@ -8,11 +8,10 @@ use super::ReleaseGate;
 use super::evidence::is_proven;
 use crate::fleet::{Fleet, Sample, ServiceFleet};
 use crate::gate::{Reason, StoreGate, VersionGate, store};
-use crate::release::floor::{is_only_watched, proven};
+use crate::release::floor::{is_only_watched, none_came, proven};
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::EvidenceRule;
-use tidegate_proto::key::Kind;
 use tidegate_proto::record::release::ComputeRelease;
 use tidegate_proto::record::stream::StreamSettings;
 use tidegate_proto::{Key, ServiceName, ServiceVersion, mutant};
@@ -87,11 +86,8 @@ fn ready(
     };
     let same_window = Precondition::At(key, service.window_at());
     let Some(window) = service.window().filter(|window| !is_only_watched(Some(&window.record.body))) else {
-        return all_at_least(fleet, service, minimum).map(|()| {
-            let inventory =
-                Precondition::NonePutAfterWithin(Kind::Inventory, name.to_string(), fleet.revision());
-            vec![same_window, inventory]
-        });
+        return all_at_least(fleet, service, minimum)
+            .map(|()| [same_window].into_iter().chain(none_came(fleet, name)).collect());
     };
     if window.floor >= minimum {
         return match proven(fleet, service, window) >= minimum {

@@ -1,7 +1,7 @@
 //! The floor of storage that no upgrade bounds follows what compute releases need (rule 8).
 
 use super::fixture::{asker, commits, revision, stream, watched_floor};
-use crate::sim::{World, release, service, spec, upgrade_id};
+use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::gate::{VersionGate, Waits};
 use tidegate_planner::{Reason, ask};
@@ -41,6 +41,23 @@ fn window_that_moves_meanwhile_refuses_a_deploy_planned_before() {
     let planned = commits(&world);
     world.store.put(Key::Window(service()), held);
     assert!(planned.iter().all(|commit| !world.store.commit(commit)), "the window is compared");
+}
+
+/// It reports under its former admission: none is put.
+#[test]
+fn decommissioned_instance_that_reports_voids_a_deploy() {
+    let mut world = World::at_version_1(1);
+    world.join(1, 2);
+    world.fall_silent(0);
+    world.decommission(0);
+    world.create(1, json!({"requires": {"pantry-api": 2}})).unwrap();
+    let planned = commits(&world);
+    world.agents.get_mut(&node(0)).unwrap().alive = true;
+    world.publish(&node(0));
+    assert!(planned.iter().all(|commit| !world.store.commit(commit)), "it counts again");
+    let waiting = world.settle();
+    assert!(matches!(waiting[&1][0], Reason::Version(VersionGate::Behind { .. })), "{waiting:?}");
+    assert_eq!(world.deployed(), None);
 }
 
 #[test]
