@@ -49,9 +49,9 @@ impl Database {
         self.in_use = true;
     }
 
-    /// An upgrade ended: what is there is no older copy any more, unless it took its place afterwards. Where the upgrade is
-    /// not completed and `leaves` instances at a version, or services that return to it, it is older still if it never had
-    /// what that version needs: nothing that such an upgrade does gives it that.
+    /// An upgrade ended: what is there is no older copy any more, unless it took its place after this time. Where the upgrade
+    /// is not completed and `leaves` instances at a version, or services that return to it, it is older still if it never
+    /// had what that version needs: nothing that such an upgrade does gives it that.
     pub(crate) async fn upgrade_ended(&mut self, at: u64, leaves: Option<u32>) {
         let came_later = self.replaced_at.is_some_and(|replaced| replaced > at);
         let still_lacks = match leaves.filter(|_| self.older) {
