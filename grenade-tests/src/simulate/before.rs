@@ -20,8 +20,21 @@ fn was_seen(database: &Database, ended: u64, is_disturbed: bool) -> bool {
 
 /// Whether a database that took its place at this time, if it took any, was there for the look on which an upgrade ended.
 fn came_before_look(replaced_at: Option<u64>, ended: u64, is_disturbed: bool) -> bool {
+    replaced_at.is_none_or(|at| at <= shown_until(ended, is_disturbed))
+}
+
+/// What took its place by this time, and not later, was there for that look, in milliseconds.
+fn shown_until(ended: u64, is_disturbed: bool) -> u64 {
     let holds = if is_disturbed { LATE_LOOK } else { LOOK };
-    replaced_at.is_none_or(|at| at + holds < ended)
+    ended.saturating_sub(holds + 1)
+}
+
+/// Until when a database must have taken its place for the end of an upgrade to show that it is no older copy: where that
+/// is completed, a look must have shown it. What a rollback leaves is compared with what the database had.
+pub(super) fn seen_until(world: &World, current: &Current, over: &str) -> u64 {
+    let ended = ended_at(world, current);
+    let is_disturbed = world.testbed.state().facts.is_disturbed_since(ended);
+    if over == "completed" { shown_until(ended, is_disturbed) } else { ended }
 }
 
 /// When an upgrade ended, in milliseconds from the beginning.
@@ -158,5 +171,18 @@ mod tests {
             assert!(!came_before_look(Some(ended - holds), ended, is_disturbed), "{holds} ms before");
             assert!(came_before_look(Some(ended - holds - 1), ended, is_disturbed), "a look has shown it");
         }
+    }
+
+    /// A copy takes the place of the database on which an upgrade is completed, between the last look and the commit.
+    #[test]
+    fn copy_that_no_last_look_has_shown_is_older_still() {
+        let ended = 60_000;
+        for (is_disturbed, holds) in [(false, LOOK), (true, LATE_LOOK)] {
+            let seen_until = shown_until(ended, is_disturbed);
+            assert!(ended - holds > seen_until, "one that came {holds} ms before stays older");
+            assert!(came_before_look(Some(seen_until), ended, is_disturbed), "a look has shown this one");
+            assert!(!came_before_look(Some(seen_until + 1), ended, is_disturbed), "{holds} ms");
+        }
+        assert_eq!(shown_until(1_000, false), 0, "an upgrade that ended soon after the beginning");
     }
 }

@@ -4,7 +4,7 @@
 mod reasons;
 
 use super::advice::{filled_by_hand, put_back, reconciled, undo_ended_by_hand};
-use super::before::{all_filled, as_before, returns_to_form};
+use super::before::{all_filled, as_before, returns_to_form, seen_until};
 use super::current::{Current, LOOK, MISFORTUNE};
 use super::lost::{self, Refused};
 use super::operator::{Operator, within};
@@ -270,12 +270,12 @@ impl UpgradeSequence {
         let sharing = world.scenario.sharing(service);
         let is_needed = sharing.iter().any(|other| world.testbed.highest(*other) >= to);
         let returns = returns_to_form(world, &current, |other| sharing.contains(&other));
-        let ended = world.testbed.state().facts.phases.get(&current.id).map_or(0, |(_, at)| *at);
         if let Some(schema) = world.scenario.owned_schema(service)
             && (over == "completed" || !is_needed)
         {
             let leaves = (over != "completed").then_some(if returns { to } else { to - 1 });
-            world.databases[schema].upgrade_ended(ended, leaves).await;
+            let seen_until = seen_until(world, &current, over);
+            world.databases[schema].upgrade_ended(seen_until, leaves).await;
         }
         let shares = world.scenario.is_waited_for(service);
         if shares {

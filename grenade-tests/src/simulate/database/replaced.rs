@@ -13,6 +13,8 @@ pub(super) struct Kept {
     unfilled: BTreeSet<String>,
     /// The schema that it holds.
     schema: Option<String>,
+    /// How many steps of contract its history has as done.
+    contract_steps: u64,
     /// People went on with the one that took its place: they find it again by the name of its schema only.
     is_left: bool,
 }
@@ -49,9 +51,9 @@ impl Database {
         self.in_use = true;
     }
 
-    /// An upgrade ended: what is there is no older copy any more, unless it took its place afterwards. Where the upgrade is
-    /// not completed and `leaves` instances at a version, or services that return to it, it is older still if it never had
-    /// what that version needs: nothing that such an upgrade does gives it that.
+    /// An upgrade ended: what is there is no older copy any more, unless it took its place after this time. Where the upgrade
+    /// is not completed and `leaves` instances at a version, or services that return to it, it is older still if it never
+    /// had what that version needs: nothing that such an upgrade does gives it that.
     pub(crate) async fn upgrade_ended(&mut self, at: u64, leaves: Option<u32>) {
         let came_later = self.replaced_at.is_some_and(|replaced| replaced > at);
         let still_lacks = match leaves.filter(|_| self.older) {
@@ -210,7 +212,14 @@ impl Database {
     /// What is kept of it once another one takes its place.
     async fn as_kept(&mut self, had: Had) -> Kept {
         let (rows, unfilled) = (self.rows.clone(), self.unfilled.clone());
-        Kept { rows, had, unfilled, schema: self.schema_id().await, is_left: false }
+        let (schema, steps) = (self.schema_id().await, self.contract_steps().await);
+        Kept { rows, had, unfilled, schema, contract_steps: steps.unwrap_or(0), is_left: false }
+    }
+
+    /// Whether more was contracted in the one that the copy replaced than in the copy.
+    pub(crate) async fn is_newest_contracted(&mut self) -> bool {
+        let Some(steps) = self.newest.as_ref().map(|newest| newest.contract_steps) else { return false };
+        steps > self.contract_steps().await.unwrap_or(0)
     }
 
     /// Whether a text says that an upgrade was started on the schema that it holds.

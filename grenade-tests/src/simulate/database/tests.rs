@@ -109,6 +109,24 @@ async fn copy_that_nothing_went_on_with_is_not_kept() {
     assert!(database.has_form(2).await.unwrap(), "the one that the upgrade expanded is lost");
 }
 
+/// The store is restored to before the contract, and the upgrade is rolled back on the copy.
+#[tokio::test]
+async fn newest_one_is_known_to_be_contracted() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut database = with_a_copy(directory.path()).await;
+    go_on(&mut database, EXPAND).await;
+    assert!(database.put_copy_back(1).await.unwrap());
+    assert!(!database.is_newest_contracted().await, "it is expanded only");
+    assert!(database.put_newest_back(2).await.unwrap());
+    database.run("ALTER TABLE tidegate_history ADD COLUMN step INTEGER").await.unwrap();
+    let contracted = "INSERT INTO tidegate_history VALUES (2, '0002_change', 'contract', 'done', 0)";
+    database.run(contracted).await.unwrap();
+    assert!(database.put_copy_back(3).await.unwrap());
+    assert!(database.is_newest_contracted().await);
+    database.stays_older().unwrap();
+    assert!(!database.is_newest_contracted().await, "nothing looks for it");
+}
+
 /// People went on with the copy, as after a rollback. The store is restored to an upgrade that was started on the first one.
 #[tokio::test]
 async fn database_that_people_left_is_found_by_its_name() {

@@ -25,8 +25,22 @@ pub(super) async fn put_older_copy(world: &mut World, service: usize, lasts: u64
     if lasts.is_multiple_of(2) { vec![Undo::Newest(schema)] } else { Vec::new() }
 }
 
+/// Puts the one back that the copy replaced. Where the upgrade goes back to a version that cannot use what a contract has left
+/// there, as after a restore of the store to before that contract, people go on with the copy.
 pub(super) async fn put_newest_back(world: &mut World, schema: usize) {
-    if let Err(error) = world.databases[schema].put_newest_back(world.testbed.now()).await {
+    let goes_back = world.scenario.owner(schema).is_some_and(|owner| goes_back(world, owner));
+    let (now, database) = (world.testbed.now(), &mut world.databases[schema]);
+    let is_left = goes_back && database.is_newest_contracted().await;
+    let done = match is_left {
+        true => database.stays_older(),
+        false => database.put_newest_back(now).await.map(drop),
+    };
+    if let Err(error) = done {
         world.testbed.log(format!("the newest database could not be put back: {error}"));
     }
+}
+
+/// Whether a rollback of an upgrade of this service has begun, and no later one has made the form again.
+fn goes_back(world: &World, owner: usize) -> bool {
+    world.testbed.state().facts.services[owner].undoing.is_some()
 }
