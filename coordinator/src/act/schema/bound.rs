@@ -178,7 +178,8 @@ impl Bound {
             Sessions::CannotTell { reason } => Some(reason),
         };
         let own = || status.migrations.iter().filter(|m| m.own);
-        let begun = || own().filter(|m| m.contract != PhaseState::NotStarted && !m.contract_is_empty);
+        let removes = |m: &&MigrationStatus| m.contract != PhaseState::NotStarted && !m.contract_is_empty;
+        let begun = || own().filter(removes);
         let all = |done: fn(&MigrationStatus) -> bool| own().all(done);
         let facts = SchemaFacts {
             expanded: all(MigrationStatus::is_expanded),
@@ -196,6 +197,7 @@ impl Bound {
             },
             contracted_by: begun().filter_map(|m| m.contracted_by.as_deref()?.parse().ok()).collect(),
             later: status.later.iter().map(later).collect(),
+            requires: status.migrations.iter().filter(removes).filter_map(|m| of(m.version)).max(),
             unfinished: status.unfinished.clone(),
             clean: all(|m| !m.undoable),
             // A few name the kind; the history in the database names them all.
@@ -210,9 +212,13 @@ impl Bound {
 
 /// A later contract, as the planner knows it: a person has no id of an upgrade.
 fn later(found: &tidegate_migrations::LaterContract) -> LaterContract {
-    let version = found.version.and_then(|version| ServiceVersion::new(i64::from(version)).ok());
+    let version = found.version.and_then(of);
     let by = found.owner.as_deref().and_then(|owner| owner.parse().ok());
     LaterContract { migration: found.migration.clone(), version, by }
+}
+
+fn of(version: u32) -> Option<ServiceVersion> {
+    ServiceVersion::new(i64::from(version)).ok()
 }
 
 /// What this coordinator itself must have: the migrations and the database's URL.

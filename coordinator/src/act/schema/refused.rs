@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tidegate_planner::{Fleet, SchemaFacts};
 use tidegate_proto::{ServiceName, UpgradeId};
 
-/// Keeps the term that the database of a refused start obeyed. The database of an upgrade that is there is another one:
+/// Keeps the term that the database of a refused start obeyed, and what its contracts require. The database of an upgrade that is there is another one:
 /// that is looked at by its own jobs.
 pub(super) fn hear(
     context: &Context,
@@ -23,6 +23,7 @@ pub(super) fn hear(
     }
     let heard = SchemaFacts {
         obeyed: seen.obeyed.clone(),
+        requires: seen.requires.max(seen.later.iter().filter_map(|later| later.version).max()),
         refused_start: Some(service.clone()),
         ..SchemaFacts::default()
     };

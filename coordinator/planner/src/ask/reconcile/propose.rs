@@ -294,9 +294,17 @@ impl<'a> Claims<'a> {
         self.against.iter().map(witness).collect()
     }
 
-    /// A window is raised to what this plan applies, and leaves room for what runs; its ceiling falls only to that. An
-    /// earlier plan raised it to what it applied, and a rollback may have lowered it since. An instance that is out of
-    /// rotation, or refused and hidden by its agent, gets room only where its claim is applied: the former store admitted
+    /// What the contracts of a database require that the former store led: no agent may remember the floor of that time.
+    fn required(&self, service: &ServiceName) -> ServiceVersion {
+        let unknown = self.fleet.unknown_to_store(&self.moment.schemas);
+        let facts = unknown.filter_map(|(id, ..)| self.moment.schemas.get(id));
+        let of_service = facts.filter(|facts| facts.refused_start.as_ref() == Some(service));
+        of_service.filter_map(|facts| facts.requires).max().unwrap_or(ServiceVersion::ABSENT)
+    }
+
+    /// A window is raised to what this plan applies and a database requires, and leaves room for what runs; its ceiling falls
+    /// only to that. An earlier plan raised it to what it applied, and a rollback may have lowered it since. An instance that is
+    /// out of rotation, or refused and hidden by its agent, gets room only where its claim is applied: the former store admitted
     /// what it runs. One without a claim may have joined this store without a window. What no store has admitted, as where
     /// the version URL lies, gets none.
     fn window(&self, service: &ServiceName, witnesses: &[Witness]) -> WindowChange {
@@ -307,7 +315,8 @@ impl<'a> Claims<'a> {
         let claims = witnesses.iter().filter(|w| w.instance.service == *service && w.fate == Fate::Applied);
         let claims: BTreeMap<&NodeId, &Witness> = claims.map(|w| (&w.instance.node, w)).collect();
         let applied = |id: &NodeId| claims.contains_key(id);
-        let floor = claims.values().filter_map(|w| w.floor).max();
+        let floor =
+            claims.values().filter_map(|w| w.floor).max().map(|floor| floor.max(self.required(service)));
         let Some(floor) = floor.filter(|_| !mutant::is("reconciled-below-a-witness")) else {
             return WindowChange { service: service.clone(), at, now, then: now };
         };

@@ -1,9 +1,10 @@
 //! Floors that a reconciliation leaves: what agents obeyed of a former store is not lowered but by a rollback.
 
 use super::contracted::reconciled;
-use super::{apply, asker, elect, publish, testify, version, window};
+use super::{apply, asker, blank_in_mid_roll, elect, publish, testify, version, window};
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
+use tidegate_planner::SchemaFacts;
 use tidegate_planner::ask;
 use tidegate_planner::ask::reconcile::{Choices, Fate, propose};
 use tidegate_proto::record::report::Witness;
@@ -68,4 +69,27 @@ fn floor_that_a_rollback_lowered_is_not_raised_again() {
     assert_eq!(window(&world), Some((1, 1)));
     let word = world.store.fleet().reconciliation().unwrap();
     assert_eq!(word.floors[&service()], version(2), "what was covered stays covered");
+}
+
+/// No agent remembers the floor under which the former store has contracted, as where the others were installed again. The
+/// database of a start that was refused shows it.
+#[test]
+fn floor_is_not_below_what_a_database_has_contracted() {
+    let world = blank_in_mid_roll();
+    let plan = |requires| {
+        let heard = SchemaFacts {
+            obeyed: Some(("elsewhere".parse().unwrap(), Revision(900))),
+            refused_start: Some(service()),
+            requires,
+            ..SchemaFacts::default()
+        };
+        let mut moment = world.moment();
+        moment.schemas.insert("u2".parse().unwrap(), heard);
+        propose(world.store.fleet(), &moment, &Choices::default()).unwrap()
+    };
+    assert_eq!(plan(None).windows[0].then, Some((version(1), version(2))));
+    let raised = plan(Some(version(2)));
+    assert_eq!(raised.windows[0].then, Some((version(2), version(2))));
+    let refusals: Vec<_> = raised.refusals().collect();
+    assert!(refusals.len() == 1 && refusals[0].contains("runs version 1"), "{refusals:?}");
 }
