@@ -197,7 +197,12 @@ impl Bound {
             },
             contracted_by: begun().filter_map(|m| m.contracted_by.as_deref()?.parse().ok()).collect(),
             later: status.later.iter().map(later).collect(),
-            requires: status.migrations.iter().filter(removes).filter_map(|m| of(m.version)).max(),
+            requires: status
+                .migrations
+                .iter()
+                .filter(removes)
+                .filter_map(|m| service_version(m.version))
+                .max(),
             unfinished: status.unfinished.clone(),
             clean: all(|m| !m.undoable),
             // A few name the kind; the history in the database names them all.
@@ -212,12 +217,12 @@ impl Bound {
 
 /// A later contract, as the planner knows it: a person has no id of an upgrade.
 fn later(found: &tidegate_migrations::LaterContract) -> LaterContract {
-    let version = found.version.and_then(of);
+    let version = found.version.and_then(service_version);
     let by = found.owner.as_deref().and_then(|owner| owner.parse().ok());
     LaterContract { migration: found.migration.clone(), version, by }
 }
 
-fn of(version: u32) -> Option<ServiceVersion> {
+fn service_version(version: u32) -> Option<ServiceVersion> {
     ServiceVersion::new(i64::from(version)).ok()
 }
 
