@@ -218,7 +218,7 @@ impl Follower {
     /// There is no document for this node: none yet, or the first one was returned from. A document that no update of this
     /// store which has ended can have brought is of a former store, which was lost: it stays until the node is exposed. So is
     /// one that was the document of all instances, whatever its generation: a store never goes back to none from that. A file
-    /// of which the agent remembers nothing may be a person's. Answers when to try again, where that return failed.
+    /// that the agent does not remember may be a person's. Returns when to try again, where the return to none failed.
     async fn has_none(&mut self, group: &Group) -> Option<Duration> {
         let Some(kept) = self.kept.clone() else {
             let file = &self.group.file;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// How long a statement takes before its session is looked at, and how often then. Most end before.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// The same for a statement of which it is reported what it waits for.
+/// The same for a long statement: what it waits for is reported.
 const EVERY_REPORT: Duration = Duration::from_secs(1);
 
 /// How long such a look may take before it counts as unanswered.

@@ -95,9 +95,10 @@ impl<'a> Order<'a> {
         };
         let stands = instance.directive.as_ref().filter(|_| instance.is_still_out_by_order())?;
         let Disposition::Replace { release } = &stands.disposition else { return None };
-        let order =
-            || Self { as_reported: true, ..Self::replace_what_is_out(instance, former.release.clone()) };
-        (*release != former.release).then(order)
+        (*release != former.release).then(|| {
+            let turned = Self::replace_what_is_out(instance, former.release.clone());
+            Self { as_reported: true, ..turned }
+        })
     }
 
     fn budgeted(instance: &'a Instance, disposition: Disposition) -> Self {

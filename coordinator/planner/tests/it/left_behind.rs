@@ -182,36 +182,32 @@ fn decommissioned_one_at_the_former_release_goes_on() {
 #[test]
 fn returned_one_in_rotation_is_replaced_within_capacity() {
     for order in [Disposition::Replace { release: release(2) }, Disposition::Serve { returning: false }] {
-        let (mut world, n) = decommissioned_before_the_rollback(order.clone());
-        let other = node((n + 1) % 3);
-        world.set_unready(&other, true);
-        world.admit(&node(n));
-        world.publish(&node(n));
-        world.run();
-        let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap();
-        assert!(instance.has_declined() && instance.is_in_service(), "{order:?}: one is out already");
-        world.set_unready(&other, false);
-        world.run();
-        assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3), "{order:?}");
+        let (world, n) = decommissioned_before_the_rollback(order);
+        returns_and_waits_for_another(world, n);
     }
 }
 
-/// One of another zone is in rotation and not ready.
-#[test]
-fn returned_one_waits_for_another_failure_domain() {
-    let limits = json!({"min_in_service": 1, "max_unavailable": 2, "failure_domain": "zone"});
-    let order = Disposition::Replace { release: release(2) };
-    let (mut world, n) = decommissioned_within(limits, order, |_, _| ());
+/// It returns in rotation while another one is in rotation and not ready, and stays until that one is ready.
+fn returns_and_waits_for_another(mut world: World, n: usize) {
     let other = node((n + 1) % 3);
     world.set_unready(&other, true);
     world.admit(&node(n));
     world.publish(&node(n));
     world.run();
     let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap();
-    assert!(instance.has_declined() && instance.is_in_service(), "one of another zone is out");
+    assert!(instance.has_declined() && instance.is_in_service(), "{:?}", instance.directive);
     world.set_unready(&other, false);
     world.run();
     assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3));
+}
+
+/// Capacity would hold, and the other one is of another zone.
+#[test]
+fn returned_one_waits_for_another_failure_domain() {
+    let limits = json!({"min_in_service": 1, "max_unavailable": 2, "failure_domain": "zone"});
+    let order = Disposition::Replace { release: release(2) };
+    let (world, n) = decommissioned_within(limits, order, |_, _| ());
+    returns_and_waits_for_another(world, n);
 }
 
 #[test]

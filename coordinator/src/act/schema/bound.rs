@@ -180,6 +180,8 @@ impl Bound {
         let own = || status.migrations.iter().filter(|m| m.own);
         let removes = |m: &&MigrationStatus| m.contract != PhaseState::NotStarted && !m.contract_is_empty;
         let begun = || own().filter(removes);
+        let contracted = status.migrations.iter().filter(removes).filter_map(|m| service_version(m.version));
+        let later: Vec<_> = status.later.iter().map(later).collect();
         let all = |done: fn(&MigrationStatus) -> bool| own().all(done);
         let facts = SchemaFacts {
             expanded: all(MigrationStatus::is_expanded),
@@ -196,13 +198,8 @@ impl Bound {
                 (false, false) => ContractBegun::No,
             },
             contracted_by: begun().filter_map(|m| m.contracted_by.as_deref()?.parse().ok()).collect(),
-            later: status.later.iter().map(later).collect(),
-            requires: status
-                .migrations
-                .iter()
-                .filter(removes)
-                .filter_map(|m| service_version(m.version))
-                .max(),
+            requires: contracted.chain(later.iter().filter_map(|contract| contract.version)).max(),
+            later,
             unfinished: status.unfinished.clone(),
             clean: all(|m| !m.undoable),
             // A few name the kind; the history in the database names them all.

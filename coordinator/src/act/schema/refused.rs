@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use tidegate_planner::{Fleet, SchemaFacts};
 use tidegate_proto::{ServiceName, UpgradeId};
 
-/// Keeps the term that the database of a refused start obeyed, and what its contracts require. The database of an upgrade that is there is another one:
-/// that is looked at by its own jobs.
+/// Keeps the term that the database of a refused start obeyed, and what its contracts require. The database of an upgrade
+/// that is there is another one: its own jobs look at that.
 pub(super) fn hear(
     context: &Context,
     leadership: &Leadership,
@@ -23,7 +23,7 @@ pub(super) fn hear(
     }
     let heard = SchemaFacts {
         obeyed: seen.obeyed.clone(),
-        requires: seen.requires.max(seen.later.iter().filter_map(|later| later.version).max()),
+        requires: seen.requires,
         refused_start: Some(service.clone()),
         ..SchemaFacts::default()
     };

@@ -26,9 +26,9 @@ impl Facts {
 
     /// Whether nothing named an instance to the store in which the last rollback of its schema ended, and its agent, which was
     /// heard too late for that, does not take it out: it can do no more than put the disable-file beside which the instance
-    /// answers 200, or it has obeyed a store that was lost, and leaves in rotation what that had admitted. No time limits the latter:
-    /// such an agent may obey nothing before a person covers its claim, and no coordinator orders it to drain while no upgrade in the
-    /// store says how many must stay.
+    /// answers 200, or it has obeyed a store that was lost, and leaves in rotation what that had admitted. The latter has no
+    /// end in time: such an agent may obey nothing before a person covers its claim, and no coordinator orders it to drain
+    /// while no upgrade in the store says how many must stay.
     fn is_heard_in_vain(&self, at: At) -> bool {
         let service =
             self.services.get(at.0).filter(|service| service.undoing.is_some_and(|(_, is_over)| is_over));
