@@ -8,6 +8,8 @@
 //! * No floor is raised to a need while an agent of the service contradicts the store: a person decides about its claim
 //!   first. Above what that instance runs, no plan to reconcile could include it. A claim that was disregarded may be
 //!   included later: the floor is raised at most to what this instance is known to run.
+//! * Nor is one raised in a store that was reconciled with a former one while no instance of the service is known: one that
+//!   was away makes its claim when it is back.
 //! * A floor that a reconciliation set is no evidence of more than what each disregarded instance is known to run.
 
 use crate::contracted;
@@ -52,12 +54,19 @@ fn wanted(fleet: &Fleet, service: &ServiceName, need: &Need) -> Option<Window> {
     }
 }
 
-/// The highest floor to which the needs may raise that of a service: none while one of its agents contradicts the store.
+/// The highest floor to which the needs may raise that of a service: none while one of its agents contradicts the store, or
+/// may do so once it reports.
 fn highest_open(fleet: &Fleet, service: &ServiceName) -> ServiceVersion {
-    match fleet.contradicted_by().any(|(of, ..)| of == service) {
+    match fleet.contradicted_by().any(|(of, ..)| of == service) || is_yet_to_report(fleet, service) {
         true => ServiceVersion::ABSENT,
         false => run_by_disregarded(fleet, service),
     }
+}
+
+/// Whether a store that was reconciled with a former one knows no instance of a service: the former one may have.
+fn is_yet_to_report(fleet: &Fleet, service: &ServiceName) -> bool {
+    let has_instances = fleet.service(service).is_some_and(|known| !known.is_empty());
+    !has_instances && fleet.reconciliation().is_some_and(|by| by.takes_in_a_former_store())
 }
 
 /// The highest version that no disregarded instance of a service is below, as far as is known. One that fell silent makes the

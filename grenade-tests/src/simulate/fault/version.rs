@@ -66,7 +66,9 @@ pub(in crate::simulate) fn answered(world: &World, answer: &str) {
         let (now, state) = (world.testbed.now(), world.testbed.state());
         let replaced = |(at, slot): (&At, &Slot)| {
             let outside = outside_in(answer, &world.testbed.names().instance(*at))?;
-            let run = slot.alive(now).filter(|run| is_replaced(slot, run, &outside))?;
+            let facts = &state.facts.services[at.0];
+            let came_below = |run: &Running| facts.is_below_since(run.is.version) <= run.since;
+            let run = slot.alive(now).filter(|run| is_replaced(slot, run, &outside, came_below(run)))?;
             Some((*at, run.is.version, outside.admitted))
         };
         state.slots.iter().filter_map(replaced).collect()
@@ -79,12 +81,13 @@ pub(in crate::simulate) fn answered(world: &World, answer: &str) {
 }
 
 /// Whether a person starts a version inside the window in the place of one that is outside: they put that back themselves; or
-/// it runs below the floor, and its version URL has said another version before, so that the floor may have been raised above
-/// it.
-fn is_replaced(slot: &Slot, run: &Running, outside: &Outside) -> bool {
-    let has_lied = run.is.says.is_none() && slot.hiccups.contains_key(&Hiccup::Lies);
+/// it runs below the floor, and it was started once that had been raised, as on a node that was away; or its version URL has
+/// said another version before, so that the floor may have been raised above it.
+fn is_replaced(slot: &Slot, run: &Running, outside: &Outside, came_below: bool) -> bool {
+    let has_lied = slot.hiccups.contains_key(&Hiccup::Lies);
     let is_below = run.is.version == outside.version && outside.version < *outside.admitted.start();
-    !outside.names_rollback && (run.put_back || has_lied && is_below)
+    let may_be_below = run.is.says.is_none() && is_below && (has_lied || came_below);
+    !outside.names_rollback && (run.put_back || may_be_below)
 }
 
 /// What an answer says of an instance that is outside a window.
@@ -139,17 +142,19 @@ mod tests {
     }
 
     #[test]
-    fn version_below_a_floor_is_replaced_once_its_url_has_lied() {
-        let replaced = |change: fn(&mut Slot, &mut Running, &mut Outside)| {
+    fn version_below_a_floor_is_replaced_where_that_may_be() {
+        let replaced_if = |came_below: bool, change: fn(&mut Slot, &mut Running, &mut Outside)| {
             let is = Behaviour::good(4, 0);
             let mut run = Running { tag: "pantry-4".to_owned(), is, since: 0, pid: 1, put_back: false };
             let mut slot = Slot { hiccups: [(Hiccup::Lies, 9_000)].into(), ..Slot::default() };
             let mut outside = Outside { version: 4, admitted: 5..=6, names_rollback: false };
             change(&mut slot, &mut run, &mut outside);
-            is_replaced(&slot, &run, &outside)
+            is_replaced(&slot, &run, &outside, came_below)
         };
+        let replaced = |change| replaced_if(false, change);
         assert!(replaced(|_, _, _| ()));
         assert!(!replaced(|slot, _, _| slot.hiccups.clear()), "its URL has never lied");
+        assert!(replaced_if(true, |slot, _, _| slot.hiccups.clear()), "its node was away as the floor rose");
         assert!(!replaced(|_, _, outside| outside.version = 9), "its agent goes by the lie still");
         assert!(!replaced(|_, _, outside| outside.admitted = 2..=3), "it runs above the window");
         assert!(!replaced(|_, _, outside| outside.names_rollback = true), "the rollback comes first");

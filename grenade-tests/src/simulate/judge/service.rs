@@ -146,6 +146,12 @@ impl ServiceFacts {
         committed.filter(|_| !self.has_no_window).map_or(1, |(_, floor, _)| *floor)
     }
 
+    /// Since when a version has been below the floor, also that of a store that was lost; never where it is not.
+    pub(in crate::simulate) fn is_below_since(&self, version: u32) -> u64 {
+        let above = self.windows.iter().rev().take_while(|(_, floor, _)| *floor > version);
+        above.last().map_or(u64::MAX, |(since, ..)| *since)
+    }
+
     /// Of the upgrades that the store knows, this one began last.
     pub(in crate::simulate) fn is_bound_by(&mut self, plan: &UpgradePlan) {
         let limits = Limits::of(plan);
@@ -271,5 +277,16 @@ mod tests {
         assert_eq!(floors(&service), [1, 1, 2, 2, 1]);
         service.has_no_window = true;
         assert_eq!(floors(&service), [1; 5], "the store that had them is lost");
+    }
+    #[test]
+    fn version_is_below_the_floor_since_that_was_raised_last() {
+        let since = |windows: &[(u64, u32, u32)]| {
+            let windows = windows.to_vec();
+            ServiceFacts { windows, has_no_window: true, ..ServiceFacts::default() }.is_below_since(1)
+        };
+        assert_eq!(since(&[(10, 1, 2), (20, 2, 2), (30, 2, 3)]), 20, "also once the store is lost");
+        assert_eq!(since(&[(20, 2, 2), (30, 1, 2), (40, 2, 2)]), 40, "a rollback had lowered it");
+        assert_eq!(since(&[(20, 2, 2), (30, 1, 2)]), u64::MAX);
+        assert_eq!(since(&[]), u64::MAX);
     }
 }

@@ -5,6 +5,7 @@ use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::gate::{VersionGate, Waits};
 use tidegate_planner::{Reason, ask};
+use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, ServiceVersion, Value};
@@ -164,4 +165,19 @@ fn waiting_release_of_a_running_tag_raises_no_need() {
     assert_eq!((world.deployed(), world.need()), (Some(2), Some(3)), "it went out");
     world.release(2, json!({}));
     assert_eq!(world.need(), Some(3), "computes still run the tag");
+}
+
+/// A store that was reconciled before any instance reported: the former one may have known some.
+#[test]
+fn floor_is_not_raised_before_an_instance_reports() {
+    let mut world = World::at_version_1(0);
+    let word = json!({"who": "test", "why": "the disk died", "at": 0, "terms": ["elsewhere"]});
+    world.store.put(Key::Reconciliation, serde_json::from_value::<Reconciliation>(word).unwrap());
+    world.create(1, json!({"requires": {"pantry-api": 3}})).unwrap();
+    world.run_computes(&[("release-1", 1)]).unwrap();
+    world.settle();
+    assert_eq!((world.need(), watched_floor(&world)), (Some(3), None), "no plan could include version 2");
+    world.join(0, 3);
+    world.settle();
+    assert_eq!(watched_floor(&world), Some((3, true)));
 }
