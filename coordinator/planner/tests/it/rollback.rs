@@ -258,6 +258,26 @@ fn no_rollback_step_gives_an_order_of_the_roll_once_more() {
     }
 }
 
+/// A person retries it before the rollback has moved it.
+#[test]
+fn retry_in_a_rollback_orders_the_former_release() {
+    let mut world = World::at_version_1(3);
+    world.agents.values_mut().for_each(|agent| agent.broken_at = Some(2));
+    world.start(spec(json!({"failures": {"then": "pause"}}))).unwrap();
+    world.run();
+    let failed = world.failures().remove(0).0;
+    assert!(is_ordered_to_run(&world, &failed, 2), "it has failed under its order of the roll");
+    world.roll_back();
+    let asker = Asker { who: "op".into(), why: "corrected".into(), accepts: Default::default() };
+    let commit = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &failed, &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    assert!(is_ordered_to_run(&world, &failed, 1), "{:?}", world.phase());
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", last.waiting);
+    assert_eq!(world.versions(), [1; 3]);
+}
+
 /// It serves the new release while it is silent, and its agent reads the order of the rollback once it is back.
 #[test]
 fn instance_serving_unseen_is_not_taken_out_by_a_rollback() {
