@@ -28,6 +28,11 @@ pub(crate) fn turned_to<'a>(upgrade: &'a Upgrade, instance: &Instance) -> Option
     is_of_roll.then_some(&former.release)
 }
 
+/// Whether a rollback leaves an instance under its order of the roll: its node is cordoned.
+pub(crate) fn stays_under_order(upgrade: &Upgrade, instance: &Instance) -> bool {
+    instance.cordoned && instance.is_still_out_by_order() && turned_to(upgrade, instance).is_some()
+}
+
 /// The releases that it wants present on every node: both while it may still move either way, then one.
 pub(crate) fn releases(upgrade: &Upgrade) -> Vec<Release> {
     let Some(former) = &upgrade.former else { return Vec::new() };

@@ -3,7 +3,7 @@
 
 use super::directive::{self, Authority};
 use super::draft::{BATCH, BATCH_AS_REPORTED, Draft};
-use crate::fleet::{Instance, ServiceFleet, turned_to};
+use crate::fleet::{Instance, ServiceFleet, stays_under_order, turned_to};
 use crate::gate::budget::capacity::must_presume_out;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
@@ -118,10 +118,11 @@ impl Draft<'_> {
     /// Orders, for every instance whose directive does not say so yet, which releases should be present.
     pub(super) fn direct(&mut self, releases: &[Release], because: &str) {
         let Some(service) = self.service() else { return };
+        let upgrade = self.upgrade;
         // What contradicts the store may obey an order a second time.
         let is_heard = |i: &&Instance| !i.contradicts && i.can_be_ordered() && !may_be_taken_out_again(i);
         let instances = service.misdirected().each.filter(is_heard);
-        let (instances, upgrade) = (instances.take(BATCH * 20), self.upgrade);
+        let instances = instances.filter(|i| !stays_under_order(upgrade, i)).take(BATCH * 20);
         let orders: Vec<_> =
             instances.map(|instance| Order::restate(service, upgrade, instance, releases)).collect();
         self.order(&orders, releases, "releases for", because);
