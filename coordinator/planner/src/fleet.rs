@@ -30,7 +30,7 @@ pub use instance::{Exposure, Instance};
 pub use sample::Sample;
 pub use service::{Matching, ServiceFleet};
 pub use stored::Stored;
-pub(crate) use upgrade::{moved_from, releases, target};
+pub(crate) use upgrade::{moved_from, releases, stays_under_order, target, turned_to};
 pub(crate) use witness::awaits_new_directive;
 pub use witness::{Against, Contradiction};
 

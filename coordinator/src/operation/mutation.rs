@@ -152,7 +152,8 @@ async fn still_leads(leadership: &Leadership) -> Result<(), OperationError> {
     }
 }
 
-fn deposed() -> OperationError {
+/// That this coordinator leads no longer.
+pub(super) fn deposed() -> OperationError {
     OperationError::Unavailable(
         "this coordinator has just lost the leadership; nothing was changed: ask again".to_owned(),
     )

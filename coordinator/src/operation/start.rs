@@ -35,8 +35,12 @@ pub async fn start_upgrade(
     }
     let request = match &request.schema {
         Some(_) => {
-            let (schema, away) =
-                preview::unless_away(schema::bind(context, leadership, &id, &request.spec).await)?;
+            let bound = schema::bind(context, leadership, &id, &request.spec).await;
+            // The claim ends with the leadership, and another leader makes its own.
+            if bound.is_err() && leadership.lost.is_cancelled() {
+                return Err(mutation::deposed());
+            }
+            let (schema, away) = preview::unless_away(bound)?;
             findings.extend(away);
             StartRequest { schema, ..request }
         }

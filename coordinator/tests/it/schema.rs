@@ -1,9 +1,11 @@
 //! An upgrade with a schema, on SQLite, over the real binary.
 
 use crate::process::{Daemon, Said, run, tidegate};
-use crate::world::spec;
+use crate::world::{LIMIT, spec};
 use sqlx::{Connection, SqliteConnection};
 use std::path::Path;
+use std::time::{Duration, Instant};
+use tidegate_proto::{Commit, Key};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const MIGRATION: &str = r#"
@@ -234,13 +236,49 @@ async fn a_pause_stops_a_running_fill_and_resume_goes_on_from_there() {
     daemon.until("it was stopped", &explain, |_| daemon.log().contains("not done"));
     let done = filled(&url).await;
     assert!(done < ROWS, "it was over before");
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(2));
     assert_eq!(filled(&url).await, done, "a paused upgrade fills nothing");
     assert_eq!(daemon.ask(&["upgrade", "resume", "u1"]).code, 0);
-    let until = std::time::Instant::now() + crate::world::LIMIT;
+    let until = Instant::now() + LIMIT;
     while filled(&url).await <= done {
-        assert!(std::time::Instant::now() < until, "it does not go on from {done}\n{}", daemon.log());
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        assert!(Instant::now() < until, "it does not go on from {done}\n{}", daemon.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     end.cancel();
+}
+
+fn has_open(daemon: &Daemon, file: &Path) -> bool {
+    let mut open = std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().flatten();
+    open.any(|fd| std::fs::read_link(fd.path()).is_ok_and(|found| found == file))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn start_of_a_deposed_leader_claims_no_locked_database() {
+    let (place, url) = place().await;
+    let daemon = daemon(place.path(), Some(&url));
+    let _herd = daemon.herd(3).await;
+    let mut writer = SqliteConnection::connect(&url).await.unwrap();
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut writer).await.unwrap();
+    let path = daemon.file("spec.yaml", &spec(&format!("min_in_service: 1\n{SCHEMA}")));
+    let mut start = daemon.command(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
+    let started = tokio::task::spawn_blocking(move || run(&mut start));
+    // Once the daemon has the database open, its leadership of now is the one that starts the upgrade.
+    let (database, until) = (place.path().canonicalize().unwrap().join("things.db"), Instant::now() + LIMIT);
+    while !has_open(&daemon, &database) {
+        assert!(Instant::now() < until, "it does not look at the database\n{}", daemon.log());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    daemon.store().await.commit(&Commit::new().delete(Key::Leader)).await.unwrap();
+    let said = started.await.unwrap();
+    assert_eq!(
+        (said.code, said.err.contains("lost the leadership")),
+        (4, true),
+        "{said:?}\n{}",
+        daemon.log()
+    );
+    sqlx::query("ROLLBACK").execute(&mut writer).await.unwrap();
+    let claims = "SELECT count(*) FROM sqlite_master WHERE name = 'tidegate_schema'";
+    let claims: i64 = sqlx::query_scalar(claims).fetch_one(&mut writer).await.unwrap();
+    writer.close().await.unwrap();
+    assert_eq!(claims, 0, "{}", daemon.log());
 }

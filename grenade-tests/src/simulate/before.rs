@@ -29,12 +29,19 @@ fn shown_until(ended: u64, is_disturbed: bool) -> u64 {
     ended.saturating_sub(holds + 1)
 }
 
-/// Until when a database must have taken its place for the end of an upgrade to show that it is no older copy: where that
-/// is completed, a look must have shown it. What a rollback leaves is compared with what the database had.
+/// Until when a database must have taken its place for the end of an upgrade to show that it is no older copy.
 pub(super) fn seen_until(world: &World, current: &Current, over: &str) -> u64 {
     let ended = ended_at(world, current);
-    let is_disturbed = world.testbed.state().facts.is_disturbed_since(ended);
-    if over == "completed" { shown_until(ended, is_disturbed) } else { ended }
+    let others = world.scenario.sharing(world.scenario.upgrades[current.plan].service);
+    let state = world.testbed.state();
+    let goes_on = others.iter().any(|other| state.facts.services[*other].upgrading);
+    end_shows_until(over, goes_on, ended, state.facts.is_disturbed_since(ended))
+}
+
+/// The same. Where it is completed, a look must have shown it; so must one where an upgrade of a sharing service goes on, for
+/// which a rollback leaves the form. What another rollback leaves is compared with what the database had.
+fn end_shows_until(over: &str, goes_on: bool, ended: u64, is_disturbed: bool) -> u64 {
+    if over == "completed" || goes_on { shown_until(ended, is_disturbed) } else { ended }
 }
 
 /// When an upgrade ended, in milliseconds from the beginning.
@@ -184,5 +191,15 @@ mod tests {
             assert!(!came_before_look(Some(seen_until + 1), ended, is_disturbed), "{holds} ms");
         }
         assert_eq!(shown_until(1_000, false), 0, "an upgrade that ended soon after the beginning");
+    }
+
+    /// The upgrade of a sharing service goes on by what the rollback recorded of its last look.
+    #[test]
+    fn copy_after_the_look_that_left_the_form_is_older_still() {
+        let ended = 60_000;
+        let shows_until = |over, goes_on| end_shows_until(over, goes_on, ended, false);
+        assert_eq!(shows_until("rolled-back", true), shown_until(ended, false));
+        assert_eq!(shows_until("completed", false), shown_until(ended, false));
+        assert_eq!(shows_until("rolled-back", false), ended, "nothing goes by that look");
     }
 }

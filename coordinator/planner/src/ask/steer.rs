@@ -3,7 +3,7 @@
 use super::{Asker, Refusal, RollbackBar, demand_readable, demand_why, find_active, rewritten};
 use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
-use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
+use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored, releases, turned_to};
 use crate::gate::budget::capacity;
 use crate::gate::{Reason, ReleaseGate};
 use crate::moment::Moment;
@@ -223,7 +223,7 @@ pub fn retry(
     demand_orders(id, stored)?;
     let commit = taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried"));
     let Some((instance, directive)) = failed.zip(directive) else { return Ok(commit) };
-    let mut body = ordered_again(moment, instance, directive, false);
+    let mut body = ordered_again(moment, stored, instance, directive);
     let commit = match body.disposition.takes_out() {
         true => taken_out_again((fleet, moment), stored, instance, &mut body, commit)?,
         false => commit,
@@ -265,7 +265,8 @@ pub fn retry_stopped(
     };
     let commit =
         taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
-    let mut body = ordered_again(moment, instance, directive, true);
+    let mut body = ordered_again(moment, stored, instance, directive);
+    body.declared_stopped = true;
     if !body.disposition.takes_out() {
         // Its drain has failed, and it was enabled since: an instance that does not answer is drained again.
         body.disposition = Disposition::Drain;
@@ -355,10 +356,16 @@ fn under_budget(
 }
 
 /// The same directive, of the leader who writes it: one of a former term that is newer than the next term's first word
-/// would contradict this store.
-fn ordered_again(moment: &Moment, of: &Instance, former: &Directive, declared_stopped: bool) -> Directive {
+/// would contradict this store. In a rollback, one that has failed or is out under an order of the roll gets the former release.
+fn ordered_again(moment: &Moment, upgrade: &Upgrade, of: &Instance, last: &Directive) -> Directive {
     let (term, after_decline) = (moment.leader.term.clone(), of.says_declined());
-    Directive { term, declared_stopped, after_decline, ..former.clone() }
+    let mut again = Directive { term, declared_stopped: false, after_decline, ..last.clone() };
+    let is_turned = of.failure().is_some() || of.is_still_out_by_order();
+    if let Some(release) = turned_to(upgrade, of).filter(|_| is_turned) {
+        again.disposition = Disposition::Replace { release: release.clone() };
+        again.releases = releases(upgrade);
+    }
+    again
 }
 
 /// The instance is neither failed nor skipped any more.

@@ -7,12 +7,14 @@ pub(crate) mod wave;
 use super::description::{Description, MANUAL, Waits, first};
 use super::version::VersionGate;
 use super::{Answer, Reason};
-use crate::fleet::{Causes, Exceptions, Instance, Known, Sample, ServiceFleet, Standing, target};
+use crate::fleet::{
+    Causes, Exceptions, Instance, Known, Sample, ServiceFleet, Standing, stays_under_order, target,
+};
 use crate::upgrade::View;
 use crate::upgrade::phase::gives_no_directives;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::report::MAY_HAVE_STOPPED;
-use tidegate_proto::record::upgrade::{Phase, RollbackStep};
+use tidegate_proto::record::upgrade::{Phase, RollbackStep, Upgrade};
 use tidegate_proto::{NodeId, Release, ReleaseTag, Span, UpgradeId, mutant};
 
 /// A gate on the instances that an upgrade moves.
@@ -272,10 +274,12 @@ fn has_failed_to_stage(instance: &Instance, release: &ReleaseTag) -> bool {
     instance.stage_failures().any(|(failed, _)| failed == *release)
 }
 
-/// Whether a release is present again on every node that runs something else. Silent nodes are waited for later.
-pub(crate) fn restaged(service: &ServiceFleet, release: &ReleaseTag) -> Answer {
+/// Whether a release is present again on every node that runs something else. Silent nodes are waited for later, and so are
+/// cordoned ones whose instances stay under an order of the roll.
+pub(crate) fn restaged(upgrade: &Upgrade, service: &ServiceFleet, release: &ReleaseTag) -> Answer {
     let mut answer = none_failed_to_stage(service, release);
-    let at_work = service.stranded().each.filter(|instance| !has_failed_to_stage(instance, release));
+    let is_at_work = |i: &&Instance| !has_failed_to_stage(i, release) && !stays_under_order(upgrade, i);
+    let at_work = service.stranded().each.filter(is_at_work);
     let at_work = Sample::counted(at_work.map(|instance| &instance.node));
     let release = release.clone();
     answer.and(Answer::of_any(at_work, |nodes| RollGate::Staging { release, nodes }));

@@ -3,13 +3,13 @@
 
 use super::directive::{self, Authority};
 use super::draft::{BATCH, BATCH_AS_REPORTED, Draft};
-use crate::fleet::{Instance, ServiceFleet};
+use crate::fleet::{Instance, ServiceFleet, stays_under_order, turned_to};
 use crate::gate::budget::capacity::must_presume_out;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::{Key, NodeId, Release, Revision, ServiceVersion, mutant};
 
 /// The directive for one instance.
@@ -87,18 +87,12 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Of one that a rollback finds under a replacement with another release than the former one: no order of the roll is given
-    /// once more. It may be in rotation by now: then its agent declines this one, and it is taken out within the budget.
+    /// Of one that a rollback finds under a replacement with another release than the former one. It may be in rotation by now:
+    /// then its agent declines this one, and it is taken out within the budget.
     fn turned(upgrade: &Upgrade, instance: &'a Instance) -> Option<Self> {
-        let (Phase::RollingBack { .. }, Some(former)) = (&upgrade.phase, &upgrade.former) else {
-            return None;
-        };
-        let stands = instance.directive.as_ref().filter(|_| instance.is_still_out_by_order())?;
-        let Disposition::Replace { release } = &stands.disposition else { return None };
-        (*release != former.release).then(|| {
-            let turned = Self::replace_what_is_out(instance, former.release.clone());
-            Self { as_reported: true, ..turned }
-        })
+        let former = turned_to(upgrade, instance).filter(|_| instance.is_still_out_by_order())?;
+        let turned = Self::replace_what_is_out(instance, former.clone());
+        Some(Self { as_reported: true, ..turned })
     }
 
     fn budgeted(instance: &'a Instance, disposition: Disposition) -> Self {
@@ -124,10 +118,11 @@ impl Draft<'_> {
     /// Orders, for every instance whose directive does not say so yet, which releases should be present.
     pub(super) fn direct(&mut self, releases: &[Release], because: &str) {
         let Some(service) = self.service() else { return };
+        let upgrade = self.upgrade;
         // What contradicts the store may obey an order a second time.
         let is_heard = |i: &&Instance| !i.contradicts && i.can_be_ordered() && !may_be_taken_out_again(i);
         let instances = service.misdirected().each.filter(is_heard);
-        let (instances, upgrade) = (instances.take(BATCH * 20), self.upgrade);
+        let instances = instances.filter(|i| !stays_under_order(upgrade, i)).take(BATCH * 20);
         let orders: Vec<_> =
             instances.map(|instance| Order::restate(service, upgrade, instance, releases)).collect();
         self.order(&orders, releases, "releases for", because);

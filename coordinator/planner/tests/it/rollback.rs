@@ -4,11 +4,11 @@ use crate::sim::{Agent, World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::{RollGate, Waits};
-use tidegate_planner::{Action, Reason};
+use tidegate_planner::{Action, Reason, Sample};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, RollbackStep};
-use tidegate_proto::{Key, NodeId, Release, Value};
+use tidegate_proto::{Commit, Key, NodeId, Release, Value};
 
 #[test]
 fn unhealthy_from_the_third_on_stops_and_walks_back() {
@@ -256,6 +256,58 @@ fn no_rollback_step_gives_an_order_of_the_roll_once_more() {
         assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{step:?}: {:?}", last.waiting);
         assert_eq!(world.versions(), [1; 3], "{step:?}");
     }
+}
+
+fn asker() -> Asker {
+    Asker { who: "op".into(), why: "corrected".into(), accepts: Default::default() }
+}
+
+fn carry_out(world: &mut World, commit: &Commit) {
+    assert!(world.store.commit(commit));
+    world.events += 1;
+}
+
+/// It is down there, and the former release is not on its node.
+#[test]
+fn rollback_leaves_an_instance_on_a_cordoned_node() {
+    let mut world = rolled_back_over_a_silent_one(false, false);
+    let cordon = ask::cordon(world.store.fleet(), &world.moment(), &node(1), &asker()).unwrap();
+    carry_out(&mut world, &cordon);
+    let agent = world.agents.get_mut(&node(1)).unwrap();
+    agent.staged = [release(2)].into();
+    agent.report.version = None;
+    agent.report.step = Step::Failed { at: "verifying".into(), reason: "it has crashed".into() };
+    (agent.report.rotation, agent.report.health) = (Rotation::Out, Health::Unhealthy);
+    world.publish(&node(1));
+    let last = world.run();
+    assert!(is_ordered_to_run(&world, &node(1), 2), "{:?}", last.waiting);
+    let nodes = Sample { first: vec![node(1)], count: 1 };
+    let in_maintenance = Reason::Roll(RollGate::Maintenance { nodes });
+    assert!(last.waiting[&upgrade_id()].contains(&in_maintenance), "{:?}", last.waiting);
+    let uncordon = ask::uncordon(world.store.fleet(), &world.moment(), &node(1), &asker()).unwrap();
+    carry_out(&mut world, &uncordon);
+    world.agents.get_mut(&node(1)).unwrap().alive = true;
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", last.waiting);
+    assert_eq!(world.versions(), [1; 3]);
+}
+
+/// A person retries it before the rollback has moved it.
+#[test]
+fn retry_in_a_rollback_orders_the_former_release() {
+    let mut world = World::at_version_1(3);
+    world.agents.values_mut().for_each(|agent| agent.broken_at = Some(2));
+    world.start(spec(json!({"failures": {"then": "pause"}}))).unwrap();
+    world.run();
+    let failed = world.failures().remove(0).0;
+    assert!(is_ordered_to_run(&world, &failed, 2), "it has failed under its order of the roll");
+    world.roll_back();
+    let commit = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &failed, &asker()).unwrap();
+    carry_out(&mut world, &commit);
+    assert!(is_ordered_to_run(&world, &failed, 1), "{:?}", world.phase());
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", last.waiting);
+    assert_eq!(world.versions(), [1; 3]);
 }
 
 /// It serves the new release while it is silent, and its agent reads the order of the rollback once it is back.

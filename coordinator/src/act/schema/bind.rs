@@ -47,7 +47,8 @@ pub(crate) async fn look_only(
     Ok(Some(Preview { binding: binding(&bound, &id, spec)?, obstacles, warnings }))
 }
 
-/// Claims a spec's schema, see [`claim`].
+/// Claims a spec's schema, see [`claim`]. The operator who starts an upgrade waits for the answer, and a lost leadership ends
+/// the wait for a lock.
 pub(crate) async fn bind(
     context: &Context,
     leadership: &Leadership,
@@ -56,8 +57,7 @@ pub(crate) async fn bind(
 ) -> Result<Option<SchemaBinding>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(context, upgrade, spec, schema, None).await?;
-    // The operator who starts an upgrade waits for the answer.
-    claim(context, leadership, &bound, spec, schema, &CancellationToken::new()).await.map(Some)
+    claim(context, leadership, &bound, spec, schema, &leadership.lost).await.map(Some)
 }
 
 /// Raises the database's term to ours and makes its history and id where they are missing, unless it is cancelled before.

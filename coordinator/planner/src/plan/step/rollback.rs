@@ -73,7 +73,7 @@ pub(super) fn restage(draft: &mut Draft<'_>) {
         &[former.release.clone(), draft.spec().target()],
         "the old code is staged again where it is missing",
     );
-    let is_present = draft.passes(restaged(service, &former.release.tag));
+    let is_present = draft.passes(restaged(draft.upgrade, service, &former.release.tag));
     if is_present && !draft.has_commits() {
         draft.advance(Move::RollbackStepDone, Commit::new(), |_| (), "the old code is present");
     }
