@@ -11,7 +11,7 @@ use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Key, Revision};
+use tidegate_proto::{Key, Revision, ServiceVersion};
 
 fn approve_roll(world: &mut World) {
     let (fleet, moment) = (world.store.fleet(), world.moment());
@@ -71,20 +71,20 @@ fn floor_that_a_rollback_lowered_is_not_raised_again() {
     assert_eq!(word.floors[&service()], version(2), "what was covered stays covered");
 }
 
+/// What is heard of a database that refused a start: the lowest version that may run on what it has contracted.
+fn refused_by_a_database(requires: Option<ServiceVersion>) -> SchemaFacts {
+    let obeyed = Some(("elsewhere".parse().unwrap(), Revision(900)));
+    SchemaFacts { obeyed, refused_start: Some(service()), requires, ..SchemaFacts::default() }
+}
+
 /// No agent remembers the floor under which the former store has contracted, as where the others were installed again. The
 /// database of a start that was refused shows it.
 #[test]
 fn floor_is_not_below_what_a_database_has_contracted() {
     let world = blank_in_mid_roll();
     let plan = |requires| {
-        let heard = SchemaFacts {
-            obeyed: Some(("elsewhere".parse().unwrap(), Revision(900))),
-            refused_start: Some(service()),
-            requires,
-            ..SchemaFacts::default()
-        };
         let mut moment = world.moment();
-        moment.schemas.insert("u2".parse().unwrap(), heard);
+        moment.schemas.insert("u2".parse().unwrap(), refused_by_a_database(requires));
         propose(world.store.fleet(), &moment, &Choices::default()).unwrap()
     };
     assert_eq!(plan(None).windows[0].then, Some((version(1), version(2))));
@@ -92,4 +92,23 @@ fn floor_is_not_below_what_a_database_has_contracted() {
     assert_eq!(raised.windows[0].then, Some((version(2), version(2))));
     let refusals: Vec<_> = raised.refusals().collect();
     assert!(refusals.len() == 1 && refusals[0].contains("runs version 1"), "{refusals:?}");
+}
+
+/// Every agent has lost its journal, so that the database alone shows what the former store has contracted.
+#[test]
+fn contracted_floor_is_set_where_no_agent_claims() {
+    let mut world = blank_in_mid_roll();
+    for agent in world.agents.values_mut() {
+        (agent.report.witness, agent.report.window) = (Witness::default(), Revision::ABSENT);
+    }
+    publish(&mut world);
+    world.facts = Some(refused_by_a_database(Some(version(2))));
+    let refused = apply(&mut world, &Choices::default()).unwrap_err();
+    assert!(refused.message.contains("it runs version 1, outside the new window [2, 2]"), "{refused}");
+    for agent in world.agents.values_mut() {
+        agent.report.probed = Some(version(2));
+    }
+    publish(&mut world);
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((2, 2)), "version 1 is not admitted again");
 }
