@@ -312,10 +312,12 @@ impl<'a> Claims<'a> {
         let claims = witnesses.iter().filter(|w| w.instance.service == *service && w.fate == Fate::Applied);
         let claims: BTreeMap<&NodeId, &Witness> = claims.map(|w| (&w.instance.node, w)).collect();
         let applied = |id: &NodeId| claims.contains_key(id);
+        let claimed = claims.values().filter_map(|w| w.floor).max();
         let contracted = self.contracted.get(service).copied();
-        let floor = claims.values().filter_map(|w| w.floor).max().max(contracted);
-        let Some(floor) = floor.filter(|_| !mutant::is("reconciled-below-a-witness")) else {
-            return WindowChange { service: service.clone(), at, now, then: now };
+        let by_database = contracted > claimed.max(now.map(|(floor, _)| floor));
+        let Some(floor) = claimed.max(contracted).filter(|_| !mutant::is("reconciled-below-a-witness"))
+        else {
+            return WindowChange { service: service.clone(), at, now, then: now, by_database: false };
         };
         let floor = now.map_or(floor, |(now, _)| now.max(floor));
         let counted = of.into_iter().flat_map(|of| of.instances());
@@ -343,7 +345,7 @@ impl<'a> Claims<'a> {
         }
         let kept = of.and_then(|of| kept(self.fleet, of, applied));
         let ceiling = kept.map_or(ceiling, |kept| kept.max(ceiling));
-        WindowChange { service: service.clone(), at, now, then: Some((floor, ceiling)) }
+        WindowChange { service: service.clone(), at, now, then: Some((floor, ceiling)), by_database }
     }
 
     /// What runs where: of every service where nothing acts, else of those whose instances contradict the store.

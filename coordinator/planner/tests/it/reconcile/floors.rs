@@ -6,7 +6,7 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::SchemaFacts;
 use tidegate_planner::ask;
-use tidegate_planner::ask::reconcile::{Choices, Fate, propose};
+use tidegate_planner::ask::reconcile::{Choices, Fate, Proposal, propose};
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
@@ -87,9 +87,11 @@ fn floor_is_not_below_what_a_database_has_contracted() {
         moment.schemas.insert("u2".parse().unwrap(), refused_by_a_database(requires));
         propose(world.store.fleet(), &moment, &Choices::default()).unwrap()
     };
-    assert_eq!(plan(None).windows[0].then, Some((version(1), version(2))));
+    let change = |plan: &Proposal| (plan.windows[0].then, plan.windows[0].by_database);
+    assert_eq!(change(&plan(None)), (Some((version(1), version(2))), false));
+    assert!(!change(&plan(Some(version(1)))).1, "agents claim as much");
     let raised = plan(Some(version(2)));
-    assert_eq!(raised.windows[0].then, Some((version(2), version(2))));
+    assert_eq!(change(&raised), (Some((version(2), version(2))), true));
     let refusals: Vec<_> = raised.refusals().collect();
     assert!(refusals.len() == 1 && refusals[0].contains("runs version 1"), "{refusals:?}");
 }
