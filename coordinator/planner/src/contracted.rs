@@ -6,6 +6,8 @@
 //!   two cannot cross.
 
 use crate::fleet::{Fleet, ServiceFleet, Stored};
+use crate::moment::SchemaFacts;
+use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::schema::Schema;
@@ -71,6 +73,23 @@ pub(crate) fn bound(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersi
     let unreadable = fleet.unreadable().any(|(key, ..)| key.kind() == Kind::Schema);
     let lost = fleet.reconciliation().is_some_and(|word| word.takes_in_a_former_store());
     (!unreadable && !lost).then(|| lowest_floor(fleet, service))
+}
+
+/// The lowest version of each service that may run, by the databases of refused starts: the former store led them, so no
+/// record has what they contracted, and no agent may remember the floor of that time. Their history does not have what that
+/// required of services that share the schema.
+pub(crate) fn by_refused_starts<'a>(
+    fleet: &'a Fleet,
+    databases: &'a BTreeMap<UpgradeId, SchemaFacts>,
+) -> BTreeMap<&'a ServiceName, ServiceVersion> {
+    let mut required = BTreeMap::new();
+    let unknown = fleet.unknown_to_store(databases).filter_map(|(id, ..)| databases.get(id));
+    let all = unknown.filter_map(|facts| facts.refused_start.as_ref().zip(facts.requires));
+    for (service, requires) in all.filter(|(_, requires)| *requires > ServiceVersion::ABSENT) {
+        let known = required.entry(service).or_insert(requires);
+        *known = (*known).max(requires);
+    }
+    required
 }
 
 /// Adds to a commit that the windows of these services name what a schema requires of them from now on: agents then take

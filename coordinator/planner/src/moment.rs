@@ -106,7 +106,8 @@ pub struct SchemaFacts {
     pub contracted_by: Vec<UpgradeId>,
     /// Contracts that came after the migrations of this upgrade.
     pub later: Vec<LaterContract>,
-    /// The lowest version that may run. The history shows which contracts have begun; each removes what lower versions use.
+    /// The lowest version that may run of the service whose upgrades change the schema. The history shows which contracts have
+    /// begun; each removes what lower versions use. It does not have what they required of services that share the schema.
     pub requires: Option<ServiceVersion>,
     /// A migration at or below `from` that the database does not show expanded and filled, with the command that finishes
     /// it: the versions on both sides of the upgrade use it.

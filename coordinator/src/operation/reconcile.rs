@@ -99,6 +99,7 @@ fn shown(proposal: Proposal) -> PlanReconciliationReply {
                 ceiling: change.now.map(|(_, ceiling)| ceiling.get()),
                 new_floor: change.then.map(|(floor, _)| floor.get()),
                 new_ceiling: change.then.map(|(_, ceiling)| ceiling.get()),
+                floor_by_database: change.by_database,
             })
             .collect(),
         more_instances: (every_instance - instances.len()) as u64,

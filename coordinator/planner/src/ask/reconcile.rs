@@ -3,7 +3,8 @@
 //!
 //! # Invariants
 //! * A claim of one node alone is applied only where a person includes it.
-//! * No floor is left below one that was applied.
+//! * No floor is left below one that was applied, nor below what the database of a refused start has contracted, whether an
+//!   agent claims anything or not.
 //! * An instance that is out of rotation, or refused and hidden by its agent, and whose claim is not applied raises no
 //!   ceiling. Nor does one whose agent obeyed a lower ceiling than what it runs, and had another version admitted, or
 //!   hides it and did not have it admitted after that window was set.

@@ -7,6 +7,7 @@ use crate::fleet::{Fleet, Instance, ServiceFleet};
 use crate::gate::release::needed;
 use crate::gate::store;
 use crate::moment::Moment;
+use crate::release::floor::none_came;
 use crate::release::need;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::{Kind, Subject};
@@ -90,8 +91,8 @@ pub fn set_window(
     let commit = with_event(moment, Subject::Fleet, asker, &format!("{name}: {was}"), &to)
         .when(Precondition::At(key.clone(), service.window_at()))
         .when(Precondition::At(Key::Active(name.clone()), tidegate_proto::Revision::ABSENT))
-        .when(Precondition::NonePutAfterWithin(Kind::Inventory, name.to_string(), fleet.revision()))
         .when(Precondition::NonePutAfter(Kind::ActiveSchema, fleet.revision()));
+    let commit = none_came(fleet, name).into_iter().fold(commit, Commit::when);
     let commit = contracted::compared(fleet, commit);
     let commit = if lowers { need::same(fleet, commit, name) } else { commit };
     Ok(match now {

@@ -5,6 +5,7 @@ use super::directive::{self, Authority};
 use super::draft::{BATCH, BATCH_AS_REPORTED, Draft};
 use crate::fleet::{Instance, ServiceFleet, stays_under_order, turned_to};
 use crate::gate::budget::capacity::must_presume_out;
+use crate::release::floor::none_came;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::budget::Budget;
@@ -109,10 +110,9 @@ impl Draft<'_> {
         self.push(commit, what.clone(), phase, &what, because);
     }
 
-    /// Adds to a commit that no instance was admitted since this fleet was seen.
+    /// Adds to a commit that no instance came since this fleet was seen.
     pub(super) fn unless_joined(&self, commit: Commit) -> Commit {
-        let service = self.spec().service.to_string();
-        commit.when(Precondition::NonePutAfterWithin(Kind::Inventory, service, self.fleet.revision()))
+        none_came(self.fleet, &self.spec().service).into_iter().fold(commit, Commit::when)
     }
 
     /// Orders, for every instance whose directive does not say so yet, which releases should be present.

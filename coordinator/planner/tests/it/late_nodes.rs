@@ -10,6 +10,7 @@ use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::waves::PAGE_MEMBERS;
 use tidegate_proto::record::window::Window;
+use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Commit, InstanceId, Key, NodeId};
 
 fn asker(why: &str) -> Asker {
@@ -308,4 +309,25 @@ fn instance_that_never_served_is_replaced_before_its_wave() {
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(world.versions(), [2, 2]);
+}
+
+/// It counts from its first report on, under its former admission: no transaction raises the floor over it.
+#[test]
+fn decommissioned_one_that_reports_voids_the_raised_floor() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 1, "approvals": ["remove"]}))).unwrap();
+    world.until_roll();
+    world.fall_silent(2);
+    world.decommission(2);
+    world.run();
+    let (fleet, moment) = (world.store.fleet(), world.moment());
+    let word = ask::approve(fleet, &moment, &upgrade_id(), ApprovalPoint::Remove, &asker("ok")).unwrap();
+    assert!(world.store.commit(&word));
+    world.events += 1;
+    let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    world.agents.get_mut(&node(2)).unwrap().alive = true;
+    world.publish(&node(2));
+    world.refuses_late(planned, "roll ->");
+    world.run();
+    assert_eq!((world.phase(), world.versions()), (Phase::Completed, vec![2; 3]), "it is moved first");
 }

@@ -113,6 +113,18 @@ fn admission_or_upgrade_in_between_makes_it_fail() {
     assert_ne!(world.store.fleet().service(&service()).unwrap().window_at(), Revision::ABSENT);
 }
 
+/// It reports under its former admission: none is put.
+#[test]
+fn decommissioned_one_that_reports_in_between_makes_it_fail() {
+    let mut world = after_reconcile();
+    world.fall_silent(2);
+    world.decommission(2);
+    let commit = asked(&world, 1, 1).unwrap();
+    world.agents.get_mut(&node(2)).unwrap().alive = true;
+    world.publish(&node(2));
+    assert!(!world.store.commit(&commit), "it counts again");
+}
+
 #[test]
 fn reason_is_demanded_and_floor_is_not_above_ceiling() {
     let world = after_reconcile();

@@ -68,6 +68,13 @@ fn described(reply: &PlanReconciliationReply) -> Page {
     page.table(&claims, reply.witnesses.iter().map(witness));
     more(&mut page, reply.more_witnesses);
     page.table(&["SERVICE", "WINDOW", "BECOMES"], reply.windows.iter().map(window));
+    for change in reply.windows.iter().filter(|change| change.floor_by_database) {
+        page.line(format!(
+            "the floor of {} is raised to {} because of the database of a refused start: its history shows a contract, and no lower version can run on what that has left",
+            change.service,
+            show::or_dash(change.new_floor)
+        ));
+    }
     page.line("");
     page.table(&["INSTANCE", "RUNS", "REFUSED"], reply.instances.iter().map(instance));
     more(&mut page, reply.more_instances);

@@ -49,6 +49,7 @@ pub(super) fn make_room(fleet: &Fleet, choices: &Choices, windows: &mut Vec<Wind
             at: service.window_at(),
             now: Some((window.floor, window.ceiling)),
             then: Some((window.floor, highest)),
+            by_database: false,
         });
     }
 }

@@ -85,6 +85,8 @@ pub struct WindowChange {
     pub now: Option<(ServiceVersion, ServiceVersion)>,
     /// Floor and ceiling afterwards.
     pub then: Option<(ServiceVersion, ServiceVersion)>,
+    /// Whether the floor is raised to what the database of a refused start has contracted: nothing else is as high.
+    pub by_database: bool,
 }
 
 impl WindowChange {

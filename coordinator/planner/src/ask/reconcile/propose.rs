@@ -41,10 +41,13 @@ impl Planned {
         let mut body = claims.record();
         demand_room(fleet, &body)?;
         let witnesses = claims.witnesses(&body);
-        let services: BTreeSet<&ServiceName> = witnesses.iter().map(|w| &w.instance.service).collect();
+        let mut services: BTreeSet<&ServiceName> = witnesses.iter().map(|w| &w.instance.service).collect();
+        services.extend(claims.contracted.keys().copied());
         demand_readable(fleet, &services)?;
         let mut windows: Vec<WindowChange> =
             services.iter().map(|service| claims.window(service, &witnesses)).collect();
+        // One window too many is left to the next plan by its applied claims: one without a claim is never that one.
+        windows.sort_by_key(|change| !claims.contracted.contains_key(&change.service));
         if contradiction == Contradiction::Supported {
             make_room(fleet, choices, &mut windows);
         }
@@ -124,6 +127,7 @@ struct Claims<'a> {
     moment: &'a Moment,
     choices: &'a Choices,
     databases: Vec<(TermId, Revision)>,
+    contracted: BTreeMap<&'a ServiceName, ServiceVersion>,
     against: Vec<(InstanceId, &'a Instance, &'a Report, &'a Against)>,
     /// The nodes that say to have obeyed a term.
     terms: BTreeMap<&'a TermId, BTreeSet<&'a NodeId>>,
@@ -161,7 +165,8 @@ impl<'a> Claims<'a> {
                 }
             }
         }
-        Self { fleet, moment, choices, databases, against, terms, floors }
+        let contracted = contracted::by_refused_starts(fleet, &moment.schemas);
+        Self { fleet, moment, choices, databases, contracted, against, terms, floors }
     }
 
     /// The part of a claim that no database and no other node makes, or that an earlier plan disregarded the instance; none =
@@ -294,14 +299,6 @@ impl<'a> Claims<'a> {
         self.against.iter().map(witness).collect()
     }
 
-    /// What the contracts of a database require that the former store led: no agent may remember the floor of that time.
-    fn required(&self, service: &ServiceName) -> ServiceVersion {
-        let unknown = self.fleet.unknown_to_store(&self.moment.schemas);
-        let facts = unknown.filter_map(|(id, ..)| self.moment.schemas.get(id));
-        let of_service = facts.filter(|facts| facts.refused_start.as_ref() == Some(service));
-        of_service.filter_map(|facts| facts.requires).max().unwrap_or(ServiceVersion::ABSENT)
-    }
-
     /// A window is raised to what this plan applies and a database requires, and leaves room for what runs; its ceiling falls
     /// only to that. An earlier plan raised it to what it applied, and a rollback may have lowered it since. An instance that is
     /// out of rotation, or refused and hidden by its agent, gets room only where its claim is applied: the former store admitted
@@ -315,10 +312,12 @@ impl<'a> Claims<'a> {
         let claims = witnesses.iter().filter(|w| w.instance.service == *service && w.fate == Fate::Applied);
         let claims: BTreeMap<&NodeId, &Witness> = claims.map(|w| (&w.instance.node, w)).collect();
         let applied = |id: &NodeId| claims.contains_key(id);
-        let floor =
-            claims.values().filter_map(|w| w.floor).max().map(|floor| floor.max(self.required(service)));
-        let Some(floor) = floor.filter(|_| !mutant::is("reconciled-below-a-witness")) else {
-            return WindowChange { service: service.clone(), at, now, then: now };
+        let claimed = claims.values().filter_map(|w| w.floor).max();
+        let contracted = self.contracted.get(service).copied();
+        let by_database = contracted > claimed.max(now.map(|(floor, _)| floor));
+        let Some(floor) = claimed.max(contracted).filter(|_| !mutant::is("reconciled-below-a-witness"))
+        else {
+            return WindowChange { service: service.clone(), at, now, then: now, by_database: false };
         };
         let floor = now.map_or(floor, |(now, _)| now.max(floor));
         let counted = of.into_iter().flat_map(|of| of.instances());
@@ -346,7 +345,7 @@ impl<'a> Claims<'a> {
         }
         let kept = of.and_then(|of| kept(self.fleet, of, applied));
         let ceiling = kept.map_or(ceiling, |kept| kept.max(ceiling));
-        WindowChange { service: service.clone(), at, now, then: Some((floor, ceiling)) }
+        WindowChange { service: service.clone(), at, now, then: Some((floor, ceiling)), by_database }
     }
 
     /// What runs where: of every service where nothing acts, else of those whose instances contradict the store.

@@ -6,6 +6,7 @@ use crate::contracted;
 use crate::gate::release::needed::forbids;
 use crate::gate::store::unreadable;
 use crate::gate::{Answer, Reason};
+use crate::upgrade::phase::Refused;
 use crate::upgrade::{View, databases_allow, rollback_path};
 use tidegate_proto::{Key, ServiceVersion};
 
@@ -17,9 +18,13 @@ pub(crate) fn begins(view: &View<'_>, why: &str) -> Answer {
     }
 }
 
-/// Whether the databases that instances use allow the version to which the rollback leads.
+/// Whether the databases that instances use allow the version to which a rollback that has begun leads. No command ends it
+/// otherwise.
 pub(crate) fn databases(view: &View<'_>) -> Answer {
     match databases_allow(view) {
+        Err(refused @ Refused::ContractBegun(..)) => Answer::from(no_rollback(&format!(
+            "{refused}: restore the database of that time, and the rollback goes on; or restore a later copy of the store, or begin with an empty one, and reconcile it"
+        ))),
         Err(refused) => Answer::from(no_rollback(&refused)),
         Ok(()) => Answer::open(),
     }

@@ -4,7 +4,7 @@
 //! # Invariants
 //! * The transaction that enters migrate compares the window of every service whose floor was asked.
 //! * A floor that follows what compute releases need is no evidence of what runs: it counts up to the lowest version that
-//!   does, and the transaction compares that none was admitted since.
+//!   does, and the transaction compares that no instance came since.
 //! * A floor that a reconciliation set counts up to what each instance that it disregarded is known to run.
 //! * Where old programs cannot read migrated rows, the same transaction writes what was required into the schema's
 //!   record: no service goes back below it.
@@ -16,7 +16,7 @@ use crate::gate::release::storage::raised_by_hand;
 use crate::gate::store::{disregarded, unknown_and_disregarded, unreadable};
 use crate::gate::version::known;
 use crate::gate::{Answer, VersionGate};
-use crate::release::floor::{proven, set_over};
+use crate::release::floor::{none_came, proven, set_over};
 use crate::upgrade::View;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -52,16 +52,24 @@ fn follows_needs(of: &ServiceFleet) -> bool {
     of.window().is_some_and(|window| window.follows_needs())
 }
 
-/// Adds to a commit that the floor of a service is what it was.
-fn same_floor(fleet: &Fleet, commit: Commit, service: &ServiceName) -> Commit {
-    let of = fleet.service(service);
-    let at = of.map_or(Revision::ABSENT, ServiceFleet::window_at);
-    let commit = commit.when(Precondition::At(Key::Window(service.clone()), at));
-    let joined = Precondition::NonePutAfterWithin(Kind::Inventory, service.to_string(), fleet.revision());
-    match of.is_some_and(follows_needs) {
-        true => commit.when(joined),
-        false => commit,
+/// Of how many services whose floor follows needs the instances are compared one by one. The windows of a hundred services
+/// may be compared beside them, and a transaction has a bounded number of compares.
+const ONE_BY_ONE: usize = 8;
+
+/// Adds to a commit that the floors of these services are what they were; beyond a few that follow needs, that no instance of
+/// any service came.
+fn same_floors(fleet: &Fleet, commit: Commit, services: &[&ServiceName]) -> Commit {
+    let windows = services.iter().fold(commit, |commit, service| {
+        let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::window_at);
+        commit.when(Precondition::At(Key::Window((*service).clone()), at))
+    });
+    let followed = services.iter().filter(|service| fleet.service(service).is_some_and(follows_needs));
+    if followed.clone().count() > ONE_BY_ONE {
+        return windows
+            .when(Precondition::NonePutAfter(Kind::Inventory, fleet.revision()))
+            .when(Precondition::NoneCreatedAfter(Kind::Report, fleet.revision()));
     }
+    followed.flat_map(|service| none_came(fleet, service)).fold(windows, Commit::when)
 }
 
 /// What entering migrate compares and writes, or each floor that is missing. `own` is the floor of the upgraded service
@@ -72,7 +80,7 @@ pub(crate) fn reached(view: &View<'_>, own: Option<ServiceVersion>) -> Result<Co
         true => BTreeMap::new(),
         false => required(view.spec(), binding),
     };
-    let mut commit = Commit::new();
+    let mut compared = Vec::new();
     let mut answer = Answer::open();
     for (service, needs) in &required {
         let raised = own.filter(|_| *service == view.spec().service);
@@ -87,12 +95,13 @@ pub(crate) fn reached(view: &View<'_>, own: Option<ServiceVersion>) -> Result<Co
         }
         // The transaction that raises the own floor compares its window itself.
         if raised.is_none() && !mutant::is("migrate-floors-are-not-compared") {
-            commit = same_floor(view.fleet, commit, service);
+            compared.push(service);
         }
     }
     if !answer.is_open {
         return Err(answer);
     }
+    let mut commit = same_floors(view.fleet, Commit::new(), &compared);
     let schema = view.fleet.schema(&binding.id);
     if let Some(schema) = schema.filter(|_| !binding.old_reads_migrated && !required.is_empty()) {
         commit = bound_by(commit, binding, schema, &required);

@@ -8,10 +8,9 @@ use crate::fleet::{Fleet, Instance, ServiceFleet};
 use crate::gate::Reason;
 use crate::gate::schema::{form, migrate_floors};
 use crate::gate::{store, version};
-use crate::release::floor::{self, is_only_watched};
+use crate::release::floor::{self, is_only_watched, none_came};
 use crate::release::need;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::key::Kind;
 use tidegate_proto::record::upgrade::{PhaseName, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, mutant};
@@ -92,15 +91,15 @@ fn required(draft: &Draft<'_>, name: &ServiceName, needs: ServiceVersion) -> Ser
     needs.max(for_migrate.unwrap_or(needs)).max(contracted::lowest_floor(draft.fleet, name))
 }
 
-/// Adds to a commit that the service has a window from this floor on, unless an instance of it was admitted meanwhile.
+/// Adds to a commit that the service has a window from this floor on, unless an instance of it came meanwhile.
 fn give(draft: &Draft<'_>, commit: Commit, name: &ServiceName, floor: ServiceVersion) -> Commit {
     let key = Key::Window(name.clone());
-    let joined = Precondition::NonePutAfterWithin(Kind::Inventory, name.to_string(), draft.fleet.revision());
     let (ceiling, contracted) = (ServiceVersion::MAX, contracted::bound(draft.fleet, name));
     let body = Window { floor, ceiling, set_by: draft.id.clone(), contracted };
     let now = draft.fleet.service(name).and_then(ServiceFleet::window);
     let at = now.map_or(Revision::ABSENT, |now| now.at);
-    let commit = commit.when(Precondition::At(key.clone(), at)).when(joined);
+    let commit = commit.when(Precondition::At(key.clone(), at));
+    let commit = none_came(draft.fleet, name).into_iter().fold(commit, Commit::when);
     match now {
         Some(now) => commit.put(key, now.record.with(body)),
         None => commit.put(key, body),

@@ -6,12 +6,12 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::SchemaFacts;
 use tidegate_planner::ask;
-use tidegate_planner::ask::reconcile::{Choices, Fate, propose};
+use tidegate_planner::ask::reconcile::{Choices, Fate, Proposal, propose};
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Key, Revision};
+use tidegate_proto::{Key, Revision, ServiceVersion};
 
 fn approve_roll(world: &mut World) {
     let (fleet, moment) = (world.store.fleet(), world.moment());
@@ -71,25 +71,46 @@ fn floor_that_a_rollback_lowered_is_not_raised_again() {
     assert_eq!(word.floors[&service()], version(2), "what was covered stays covered");
 }
 
+/// What is heard of a database that refused a start: the lowest version that may run on what it has contracted.
+fn refused_by_a_database(requires: Option<ServiceVersion>) -> SchemaFacts {
+    let obeyed = Some(("elsewhere".parse().unwrap(), Revision(900)));
+    SchemaFacts { obeyed, refused_start: Some(service()), requires, ..SchemaFacts::default() }
+}
+
 /// No agent remembers the floor under which the former store has contracted, as where the others were installed again. The
 /// database of a start that was refused shows it.
 #[test]
 fn floor_is_not_below_what_a_database_has_contracted() {
     let world = blank_in_mid_roll();
     let plan = |requires| {
-        let heard = SchemaFacts {
-            obeyed: Some(("elsewhere".parse().unwrap(), Revision(900))),
-            refused_start: Some(service()),
-            requires,
-            ..SchemaFacts::default()
-        };
         let mut moment = world.moment();
-        moment.schemas.insert("u2".parse().unwrap(), heard);
+        moment.schemas.insert("u2".parse().unwrap(), refused_by_a_database(requires));
         propose(world.store.fleet(), &moment, &Choices::default()).unwrap()
     };
-    assert_eq!(plan(None).windows[0].then, Some((version(1), version(2))));
+    let change = |plan: &Proposal| (plan.windows[0].then, plan.windows[0].by_database);
+    assert_eq!(change(&plan(None)), (Some((version(1), version(2))), false));
+    assert!(!change(&plan(Some(version(1)))).1, "agents claim as much");
     let raised = plan(Some(version(2)));
-    assert_eq!(raised.windows[0].then, Some((version(2), version(2))));
+    assert_eq!(change(&raised), (Some((version(2), version(2))), true));
     let refusals: Vec<_> = raised.refusals().collect();
     assert!(refusals.len() == 1 && refusals[0].contains("runs version 1"), "{refusals:?}");
+}
+
+/// Every agent has lost its journal, so that the database alone shows what the former store has contracted.
+#[test]
+fn contracted_floor_is_set_where_no_agent_claims() {
+    let mut world = blank_in_mid_roll();
+    for agent in world.agents.values_mut() {
+        (agent.report.witness, agent.report.window) = (Witness::default(), Revision::ABSENT);
+    }
+    publish(&mut world);
+    world.facts = Some(refused_by_a_database(Some(version(2))));
+    let refused = apply(&mut world, &Choices::default()).unwrap_err();
+    assert!(refused.message.contains("it runs version 1, outside the new window [2, 2]"), "{refused}");
+    for agent in world.agents.values_mut() {
+        agent.report.probed = Some(version(2));
+    }
+    publish(&mut world);
+    apply(&mut world, &Choices::default()).unwrap();
+    assert_eq!(window(&world), Some((2, 2)), "version 1 is not admitted again");
 }

@@ -11,7 +11,7 @@ use tidegate_proto::spec::{ApprovalPoint, Spec};
 use tidegate_proto::{Commit, InstanceId, Key};
 
 /// One instance of the scheduler falls silent at this version and is decommissioned.
-fn is_decommissioned_at(world: &mut World, last: i64) {
+pub(super) fn is_decommissioned_at(world: &mut World, last: i64) {
     runs(world, &scheduler(), 7, last);
     assert!(world.store.commit(&Commit::new().delete(Key::Report(scheduler(), node(7)))));
     decommission(world, Gone::default());
@@ -62,4 +62,18 @@ fn gone_sharing_instance_holds_no_end_without_expand() {
         let plan = world.run();
         assert_eq!(world.phase().name().word(), ends, "{:?}", plan.waiting);
     }
+}
+
+/// It counts again from that report on, which names its former admission: none is put.
+#[test]
+fn returned_sharing_instance_is_not_left_below_window() {
+    let mut world = World::at_version_1(2);
+    is_decommissioned_at(&mut world, 1);
+    let report = world.agents[&node(0)].report.clone();
+    runs(&mut world, &scheduler(), 8, 2);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    world.until("it stages", |world| world.phase() == Phase::Stage);
+    let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    world.store.put(Key::Report(scheduler(), node(7)), report);
+    world.refuses_late(planned, "window for");
 }

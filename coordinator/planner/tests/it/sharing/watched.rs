@@ -1,6 +1,7 @@
 //! A sharing service that another tool upgrades: its floor follows what compute releases need, and is no evidence of what
 //! runs.
 
+use super::gone::is_decommissioned_at;
 use super::{acknowledge, nova, runs, scheduler, shared, version, waits_for_scheduler, window};
 use crate::sim::{World, binding, node, upgrade_id};
 use serde_json::json;
@@ -33,6 +34,20 @@ fn floor_that_follows_needs_opens_no_migrate_by_itself() {
     acknowledge(&mut world, &scheduler());
     let last = world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+/// It reports under its former admission: none is put.
+#[test]
+fn returned_instance_below_a_followed_floor_voids_migrate() {
+    let mut world = nova();
+    needed_by_releases(&mut world, 2);
+    world.run();
+    runs(&mut world, &scheduler(), 8, 2);
+    is_decommissioned_at(&mut world, 1);
+    let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    let report = world.agents[&node(0)].report.clone();
+    world.store.put(Key::Report(scheduler(), node(7)), report);
+    world.refuses_late(planned, "roll ->");
 }
 
 #[test]
