@@ -108,6 +108,8 @@ pub struct SchemaFacts {
     pub later: Vec<LaterContract>,
     /// The lowest version that may run. The history shows which contracts have begun; each removes what lower versions use.
     pub requires: Option<ServiceVersion>,
+    /// The same of each service that shares the schema, where the spec of a refused start says it.
+    pub requires_of_sharing: BTreeMap<ServiceName, ServiceVersion>,
     /// A migration at or below `from` that the database does not show expanded and filled, with the command that finishes
     /// it: the versions on both sides of the upgrade use it.
     pub unfinished: Option<String>,
@@ -141,6 +143,14 @@ impl SchemaFacts {
     /// it began.
     pub(crate) fn was_seen(&self) -> bool {
         self.looked_for.is_some() || self.unclaimed || self.filled_before_job.is_some()
+    }
+
+    /// The lowest version of a service that may run, by the contracts in the database of a refused start, as far as is known.
+    pub(crate) fn required_of(&self, service: &ServiceName) -> Option<ServiceVersion> {
+        match self.refused_start.as_ref() == Some(service) {
+            true => self.requires,
+            false => self.requires_of_sharing.get(service).copied(),
+        }
     }
 }
 

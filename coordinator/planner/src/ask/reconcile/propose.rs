@@ -298,8 +298,7 @@ impl<'a> Claims<'a> {
     fn required(&self, service: &ServiceName) -> ServiceVersion {
         let unknown = self.fleet.unknown_to_store(&self.moment.schemas);
         let facts = unknown.filter_map(|(id, ..)| self.moment.schemas.get(id));
-        let of_service = facts.filter(|facts| facts.refused_start.as_ref() == Some(service));
-        of_service.filter_map(|facts| facts.requires).max().unwrap_or(ServiceVersion::ABSENT)
+        facts.filter_map(|facts| facts.required_of(service)).max().unwrap_or(ServiceVersion::ABSENT)
     }
 
     /// A window is raised to what this plan applies and a database requires, and leaves room for what runs; its ceiling falls

@@ -76,20 +76,29 @@ fn floor_that_a_rollback_lowered_is_not_raised_again() {
 #[test]
 fn floor_is_not_below_what_a_database_has_contracted() {
     let world = blank_in_mid_roll();
-    let plan = |requires| {
-        let heard = SchemaFacts {
-            obeyed: Some(("elsewhere".parse().unwrap(), Revision(900))),
-            refused_start: Some(service()),
-            requires,
-            ..SchemaFacts::default()
-        };
+    let plan_of = |heard: SchemaFacts| {
+        let obeyed = Some(("elsewhere".parse().unwrap(), Revision(900)));
+        let heard = SchemaFacts { obeyed, ..heard };
         let mut moment = world.moment();
         moment.schemas.insert("u2".parse().unwrap(), heard);
         propose(world.store.fleet(), &moment, &Choices::default()).unwrap()
+    };
+    let plan = |requires| {
+        plan_of(SchemaFacts { refused_start: Some(service()), requires, ..SchemaFacts::default() })
     };
     assert_eq!(plan(None).windows[0].then, Some((version(1), version(2))));
     let raised = plan(Some(version(2)));
     assert_eq!(raised.windows[0].then, Some((version(2), version(2))));
     let refusals: Vec<_> = raised.refusals().collect();
     assert!(refusals.len() == 1 && refusals[0].contains("runs version 1"), "{refusals:?}");
+    // The start was that of another service, which shares the schema.
+    for (sharing, floor) in [("elsewhere", 1), ("pantry-api", 2)] {
+        let heard = SchemaFacts {
+            refused_start: Some("scheduler".parse().unwrap()),
+            requires: Some(version(2)),
+            requires_of_sharing: [(sharing.parse().unwrap(), version(2))].into(),
+            ..SchemaFacts::default()
+        };
+        assert_eq!(plan_of(heard).windows[0].then, Some((version(floor), version(2))), "{sharing}");
+    }
 }
