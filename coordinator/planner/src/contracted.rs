@@ -76,15 +76,14 @@ pub(crate) fn bound(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersi
 }
 
 /// The lowest version of each service that may run, by the databases of refused starts: the former store led them, so no
-/// record has what they contracted, and no agent may remember the floor of that time. Their history does not have what that
-/// required of services that share the schema.
+/// record has what they contracted, and no agent may remember the floor of that time.
 pub(crate) fn by_refused_starts<'a>(
     fleet: &'a Fleet,
     databases: &'a BTreeMap<UpgradeId, SchemaFacts>,
 ) -> BTreeMap<&'a ServiceName, ServiceVersion> {
     let mut required = BTreeMap::new();
     let unknown = fleet.unknown_to_store(databases).filter_map(|(id, ..)| databases.get(id));
-    let all = unknown.filter_map(|facts| facts.refused_start.as_ref().zip(facts.requires));
+    let all = unknown.flat_map(SchemaFacts::required_by_contracts);
     for (service, requires) in all.filter(|(_, requires)| *requires > ServiceVersion::ABSENT) {
         let known = required.entry(service).or_insert(requires);
         *known = (*known).max(requires);

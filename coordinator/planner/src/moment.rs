@@ -107,8 +107,10 @@ pub struct SchemaFacts {
     /// Contracts that came after the migrations of this upgrade.
     pub later: Vec<LaterContract>,
     /// The lowest version that may run of the service whose upgrades change the schema. The history shows which contracts have
-    /// begun; each removes what lower versions use. It does not have what they required of services that share the schema.
+    /// begun; each removes what lower versions use.
     pub requires: Option<ServiceVersion>,
+    /// The same of each service that shares the schema, where the spec of a refused start says it.
+    pub requires_of_sharing: BTreeMap<ServiceName, ServiceVersion>,
     /// A migration at or below `from` that the database does not show expanded and filled, with the command that finishes
     /// it: the versions on both sides of the upgrade use it.
     pub unfinished: Option<String>,
@@ -142,6 +144,13 @@ impl SchemaFacts {
     /// it began.
     pub(crate) fn was_seen(&self) -> bool {
         self.looked_for.is_some() || self.unclaimed || self.filled_before_job.is_some()
+    }
+
+    /// The lowest version of each service that may run, by the contracts in the database of a refused start, as far as is
+    /// known.
+    pub(crate) fn required_by_contracts(&self) -> impl Iterator<Item = (&ServiceName, ServiceVersion)> {
+        let own = self.refused_start.as_ref().zip(self.requires);
+        own.into_iter().chain(self.requires_of_sharing.iter().map(|(service, requires)| (service, *requires)))
     }
 }
 

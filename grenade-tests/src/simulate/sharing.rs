@@ -2,7 +2,7 @@
 //! form that its next version needs is there.
 
 use super::scenario::{Scenario, UpgradePlan};
-use super::upgrade_id::is_attempt;
+use super::upgrade_id::{is_attempt, place_of};
 use super::world::World;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -102,6 +102,14 @@ pub(super) fn turn(world: &World, plan: &UpgradePlan) -> Turn {
     }
 }
 
+/// Whether one of these services runs a version that uses the form of a schema which they share, or an order of its upgrade may
+/// still start one: on a node that was away as it was given, or whose hook hangs.
+pub(super) fn use_form(world: &World, services: &[usize], version: u32) -> bool {
+    let runs = |service: &usize| world.testbed.highest(*service) >= version;
+    services.iter().any(runs)
+        || world.scenario.are_moved_to(services, version, &world.testbed.state().facts.phases)
+}
+
 fn has_form(phase: PhaseName, unfilled: bool) -> bool {
     match phase {
         PhaseName::Roll => true,
@@ -113,6 +121,21 @@ fn has_form(phase: PhaseName, unfilled: bool) -> bool {
 }
 
 impl Scenario {
+    /// Whether an upgrade of one of these services to this version, or a later one, has given orders and is not over.
+    fn are_moved_to(
+        &self,
+        services: &[usize],
+        version: u32,
+        phases: &BTreeMap<String, (PhaseName, u64)>,
+    ) -> bool {
+        let is_of_it = |plan: &UpgradePlan| services.contains(&plan.service) && plan.from + 1 >= version;
+        phases.iter().any(|(id, (phase, _))| {
+            let plan = place_of(id).and_then(|place| self.upgrades.get(place));
+            matches!(phase, PhaseName::Roll | PhaseName::Remove | PhaseName::RollingBack)
+                && plan.is_some_and(is_of_it)
+        })
+    }
+
     /// Whether the rows of the upgrade from this version are filled after its roll.
     pub(super) fn is_filled_after_roll(&self, schema: usize, from: u32) -> bool {
         let at = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -149,6 +172,29 @@ mod tests {
         let shares = |drawn: &Scenario| drawn.services.len() == 2 && drawn.sharing(0) == [1];
         let drawn = (1..2_000).map(draw::scenario).find(shares).unwrap();
         assert_eq!([0, 1].map(|service| drawn.starts(service)), [STARTS, STARTS_OF_SHARING]);
+    }
+
+    /// The owner's upgrade was rolled back on an older copy. The order to an instance of the other service was given before.
+    #[test]
+    fn version_that_a_roll_may_still_start_needs_its_form() {
+        use PhaseName::{Completed, Failed, Preflight, Remove, RolledBack, RollingBack, Stage};
+        let of_other = |drawn: &Scenario| drawn.upgrades.iter().position(|plan| plan.service == 1);
+        let shares = |drawn: &Scenario| drawn.sharing(0) == [1] && of_other(drawn).is_some();
+        let drawn = (1..2_000).map(draw::scenario).find(shares).unwrap();
+        let place = of_other(&drawn).unwrap();
+        let to = drawn.upgrades[place].from + 1;
+        let may_start = |services: &[usize], version: u32, phase: PhaseName| {
+            let phases = BTreeMap::from([(format!("u{place}-again"), (phase, 0))]);
+            drawn.are_moved_to(services, version, &phases)
+        };
+        for phase in [PhaseName::Roll, Remove, RollingBack] {
+            assert!(may_start(&[1], to, phase), "{phase:?}");
+            assert!(!may_start(&[1], to + 1, phase), "{phase:?}: it goes to a former version");
+            assert!(!may_start(&[0], to, phase), "{phase:?}: it is of another service");
+        }
+        for phase in [Preflight, Stage, Completed, RolledBack, Failed] {
+            assert!(!may_start(&[1], to, phase), "{phase:?}: no order starts that version");
+        }
     }
 
     #[test]

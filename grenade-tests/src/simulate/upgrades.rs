@@ -268,7 +268,7 @@ impl UpgradeSequence {
         // What shares the schema may go on to need what an older copy lacks, or return to it.
         let to = world.scenario.upgrades[current.plan].from + 1;
         let sharing = world.scenario.sharing(service);
-        let is_needed = sharing.iter().any(|other| world.testbed.highest(*other) >= to);
+        let is_needed = sharing::use_form(world, &sharing, to);
         let returns = returns_to_form(world, &current, |other| sharing.contains(&other));
         if let Some(schema) = world.scenario.owned_schema(service)
             && (over == "completed" || !is_needed)

@@ -38,7 +38,7 @@ pub(crate) async fn look_only(
     // Drift, and a history that cannot be read, are said before anything begins.
     let seen = bound.facts(RowCount::Uncounted).await?;
     if let Some(leadership) = leadership.filter(|_| !job::acknowledged(context, &seen)) {
-        refused::hear(context, leadership, upgrade, &spec.service, &seen);
+        refused::hear(context, leadership, upgrade, spec, &seen);
     }
     known(context, schema, &seen)?;
     let identity = bound.engine.identity().await?;

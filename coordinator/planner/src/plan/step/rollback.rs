@@ -192,7 +192,8 @@ struct InPlace {
 }
 
 /// Ends the undo where a service that shares the schema uses the new form from this version on: what the database has of it
-/// stays. The database may have been replaced by one that lacks the form.
+/// stays. The database may have been replaced by one that lacks the form; or nothing of it is this upgrade's own, because a
+/// former attempt has left it for the same reason.
 fn leave_form(
     draft: &mut Draft<'_>,
     former: &Former,
@@ -200,7 +201,7 @@ fn leave_form(
     facts: &SchemaFacts,
 ) {
     let compared = shared::same_window(draft.fleet, service);
-    if facts.clean || facts.unclaimed {
+    if (facts.clean && !facts.expanded) || facts.unclaimed {
         let what: Vec<String> = match facts.unclaimed {
             true => facts.trouble.iter().cloned().collect(),
             false => facts.left.clone(),

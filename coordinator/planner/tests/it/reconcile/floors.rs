@@ -82,11 +82,12 @@ fn refused_by_a_database(requires: Option<ServiceVersion>) -> SchemaFacts {
 #[test]
 fn floor_is_not_below_what_a_database_has_contracted() {
     let world = blank_in_mid_roll();
-    let plan = |requires| {
+    let plan_of = |heard: SchemaFacts| {
         let mut moment = world.moment();
-        moment.schemas.insert("u2".parse().unwrap(), refused_by_a_database(requires));
+        moment.schemas.insert("u2".parse().unwrap(), heard);
         propose(world.store.fleet(), &moment, &Choices::default()).unwrap()
     };
+    let plan = |requires| plan_of(refused_by_a_database(requires));
     let change = |plan: &Proposal| (plan.windows[0].then, plan.windows[0].by_database);
     assert_eq!(change(&plan(None)), (Some((version(1), version(2))), false));
     assert!(!change(&plan(Some(version(1)))).1, "agents claim as much");
@@ -94,6 +95,17 @@ fn floor_is_not_below_what_a_database_has_contracted() {
     assert_eq!(change(&raised), (Some((version(2), version(2))), true));
     let refusals: Vec<_> = raised.refusals().collect();
     assert!(refusals.len() == 1 && refusals[0].contains("runs version 1"), "{refusals:?}");
+    // The start was that of another service, which shares the schema.
+    for (sharing, floor) in [("elsewhere", 1), ("pantry-api", 2)] {
+        let heard = SchemaFacts {
+            refused_start: Some("scheduler".parse().unwrap()),
+            requires_of_sharing: [(sharing.parse().unwrap(), version(2))].into(),
+            ..refused_by_a_database(Some(version(2)))
+        };
+        let plan = plan_of(heard);
+        let window = plan.windows.iter().find(|window| window.service == service()).unwrap();
+        assert_eq!(window.then, Some((version(floor), version(2))), "{sharing}");
+    }
 }
 
 /// Every agent has lost its journal, so that the database alone shows what the former store has contracted.

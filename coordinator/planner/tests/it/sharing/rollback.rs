@@ -277,10 +277,12 @@ fn undo_from_preflight_waits_for_a_sharing_rollback() {
     }
 }
 
-/// Another database took the place of the one that was expanded.
+/// Another database took the place of the one that was expanded, or a former attempt had left the form.
 #[test]
 fn rollback_records_whether_the_form_was_left() {
-    for (expanded, filled) in [(false, false), (true, false), (true, true)] {
+    for (expanded, filled, by_another) in
+        [(false, false, false), (true, false, false), (true, true, false), (true, true, true)]
+    {
         let mut world = World::at_version_1(2);
         runs(&mut world, &scheduler(), 7, 1);
         world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
@@ -288,7 +290,7 @@ fn rollback_records_whether_the_form_was_left() {
         runs(&mut world, &scheduler(), 7, 2);
         acknowledge(&mut world, &scheduler());
         world.roll_back();
-        world.database = Database { expanded, filled, ..Database::default() };
+        world.database = Database { expanded, filled, by_another, ..Database::default() };
         world.run();
         assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
         let schema = world.upgrade().unwrap().schema.clone().unwrap();

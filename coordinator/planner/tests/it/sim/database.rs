@@ -10,6 +10,8 @@ use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName, Upgrade};
 pub(crate) struct Database {
     pub expanded: bool,
     pub filled: bool,
+    /// Another upgrade has expanded it, so that no undo in the name of this one takes that back.
+    pub by_another: bool,
     pub contracted: bool,
     /// An upgrade from 2 to 3 has contracted it since.
     pub contracted_later: bool,
@@ -37,7 +39,7 @@ impl Database {
             contract_begun: if self.contracted { ContractBegun::Own } else { ContractBegun::No },
             later: self.contracted_later.then(later).into_iter().collect(),
             unfinished: self.unfinished.clone(),
-            clean: !self.expanded,
+            clean: !self.expanded || self.by_another,
             sessions_unknown: self.sessions_unknown.clone(),
             ..SchemaFacts::default()
         }
