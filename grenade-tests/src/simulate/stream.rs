@@ -204,7 +204,8 @@ impl StreamPeople {
             let asked = StartComputeRequest { stream: STREAM.to_owned(), compute_id: compute.clone() };
             let Ok(start) = operation::release::started(room, &asked) else { continue };
             let revision = start.revision.get();
-            shown(&world.testbed, STREAM, &compute, revision);
+            let follows = room.mirror.trouble().is_none();
+            shown(&world.testbed, STREAM, (compute.as_str(), revision), follows);
             if start.because == "canary" {
                 summary.push((compute.clone(), revision));
             }

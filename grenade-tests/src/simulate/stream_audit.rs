@@ -76,15 +76,24 @@ fn is_misled(testbed: &Testbed, state: &State, release: &ComputeRelease, now: u6
     of.any(|(_, slot)| slot.lied_since(now.saturating_sub(OLD), now))
 }
 
+/// Whether computes may start with a revision by the record of its stream as it is now.
+fn is_current(stream: &Stream, revision: u64) -> bool {
+    let heads = stream.deployed.iter().chain(&stream.canary).map(|head| head.release.revision);
+    let pinned = stream.pins.values().map(|pin| pin.revision);
+    heads.chain(pinned).any(|of| of.get() == revision)
+}
+
 /// A compute is shown a release: all that serves of the storage that it needs, as far as any component can know of it, is new
-/// enough.
-pub(super) fn shown(testbed: &Testbed, name: &str, compute: &str, revision: u64) {
+/// enough. A coordinator that does not follow the store, as one that was just reconnected, answers from memory: the release may
+/// have been withdrawn since, and the storage rolled back.
+pub(super) fn shown(testbed: &Testbed, name: &str, (compute, revision): (&str, u64), follows: bool) {
     let now = testbed.now();
     let mut state = testbed.state();
     let key = (name.to_owned(), revision);
     let pin = (name.to_owned(), compute.to_owned(), revision);
     let streams = &state.facts.streams;
-    if streams.lost || streams.misled.contains(&key) || streams.misled_pins.contains(&pin) {
+    let is_outdated = !follows && streams.now.get(name).is_none_or(|stream| !is_current(stream, revision));
+    if streams.lost || is_outdated || streams.misled.contains(&key) || streams.misled_pins.contains(&pin) {
         return;
     }
     let Some(release) = state.facts.streams.releases.get(&key).cloned() else {
@@ -123,6 +132,11 @@ mod tests {
 
     /// The rules that are broken where a compute is shown a release that needs version 2, and an instance serves version 1.
     fn broken(change: impl FnOnce(&mut Facts)) -> Vec<u8> {
+        broken_by(true, change)
+    }
+
+    /// The same where the coordinator that answers follows the store, or does not.
+    fn broken_by(follows: bool, change: impl FnOnce(&mut Facts)) -> Vec<u8> {
         let digest = "0".repeat(64);
         let release = json!({
             "revision": 1, "version": 1, "tag": "release-1", "branch": "b", "manifest": digest,
@@ -136,9 +150,27 @@ mod tests {
         let releases = [("pantry-1".to_owned(), Behaviour::good(1, 0))].into();
         let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
         testbed.start(PLACE, "pantry-1");
-        shown(&testbed, "compute", "ep-0", 1);
+        shown(&testbed, "compute", ("ep-0", 1), follows);
         let state = testbed.state();
         state.facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    /// It was withdrawn, and its storage rolled back, while the coordinator that answers was cut off.
+    #[tokio::test(start_paused = true)]
+    async fn release_shown_from_memory_may_be_withdrawn() {
+        let deployed = |revision: u64| {
+            move |facts: &mut Facts| {
+                let mut head: serde_json::Value = json!({"canary_ms": 0});
+                let key = ("compute".to_owned(), 1);
+                head["release"] = serde_json::to_value(&facts.streams.releases[&key]).unwrap();
+                head["release"]["revision"] = json!(revision);
+                let stream = serde_json::from_value(json!({"deployed": head})).unwrap();
+                facts.streams.now.insert("compute".to_owned(), stream);
+            }
+        };
+        assert!(broken_by(false, deployed(2)).is_empty(), "it does not follow the store yet");
+        assert_eq!(broken_by(true, deployed(2)), [8], "it follows the store");
+        assert_eq!(broken_by(false, deployed(1)), [8], "the release is deployed still");
     }
 
     fn is_cut_off(facts: &mut Facts) {
