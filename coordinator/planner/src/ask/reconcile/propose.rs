@@ -294,10 +294,10 @@ impl<'a> Claims<'a> {
         self.against.iter().map(witness).collect()
     }
 
-    /// What the contracts of a database require that the former store led: no agent may remember the floor of that time.
+    /// What the contracts of a database of the former store require, also once a plan has acknowledged its term: no agent may
+    /// remember the floor of that time.
     fn required(&self, service: &ServiceName) -> ServiceVersion {
-        let unknown = self.fleet.unknown_to_store(&self.moment.schemas);
-        let facts = unknown.filter_map(|(id, ..)| self.moment.schemas.get(id));
+        let facts = self.moment.schemas.values();
         let of_service = facts.filter(|facts| facts.refused_start.as_ref() == Some(service));
         of_service.filter_map(|facts| facts.requires).max().unwrap_or(ServiceVersion::ABSENT)
     }

@@ -4,14 +4,16 @@ use super::contracted::reconciled;
 use super::{apply, asker, blank_in_mid_roll, elect, publish, testify, version, window};
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::SchemaFacts;
 use tidegate_planner::ask;
-use tidegate_planner::ask::reconcile::{Choices, Fate, propose};
+use tidegate_planner::ask::reconcile::{Choices, Fate, Proposal, propose};
+use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Key, Revision};
+use tidegate_proto::{Key, Revision, ServiceVersion};
 
 fn approve_roll(world: &mut World) {
     let (fleet, moment) = (world.store.fleet(), world.moment());
@@ -71,25 +73,43 @@ fn floor_that_a_rollback_lowered_is_not_raised_again() {
     assert_eq!(word.floors[&service()], version(2), "what was covered stays covered");
 }
 
+/// What is planned where the database of a start that was refused requires this version.
+fn planned(world: &World, requires: Option<ServiceVersion>) -> Proposal {
+    let heard = SchemaFacts {
+        obeyed: Some(("elsewhere".parse().unwrap(), Revision(900))),
+        refused_start: Some(service()),
+        requires,
+        ..SchemaFacts::default()
+    };
+    let mut moment = world.moment();
+    moment.schemas.insert("u2".parse().unwrap(), heard);
+    propose(world.store.fleet(), &moment, &Choices::default()).unwrap()
+}
+
 /// No agent remembers the floor under which the former store has contracted, as where the others were installed again. The
 /// database of a start that was refused shows it.
 #[test]
 fn floor_is_not_below_what_a_database_has_contracted() {
     let world = blank_in_mid_roll();
-    let plan = |requires| {
-        let heard = SchemaFacts {
-            obeyed: Some(("elsewhere".parse().unwrap(), Revision(900))),
-            refused_start: Some(service()),
-            requires,
-            ..SchemaFacts::default()
-        };
-        let mut moment = world.moment();
-        moment.schemas.insert("u2".parse().unwrap(), heard);
-        propose(world.store.fleet(), &moment, &Choices::default()).unwrap()
-    };
-    assert_eq!(plan(None).windows[0].then, Some((version(1), version(2))));
-    let raised = plan(Some(version(2)));
+    assert_eq!(planned(&world, None).windows[0].then, Some((version(1), version(2))));
+    let raised = planned(&world, Some(version(2)));
     assert_eq!(raised.windows[0].then, Some((version(2), version(2))));
     let refusals: Vec<_> = raised.refusals().collect();
     assert!(refusals.len() == 1 && refusals[0].contains("runs version 1"), "{refusals:?}");
+}
+
+/// The store was reconciled with the database alone, before an instance that was away came back.
+#[test]
+fn acknowledged_database_still_bounds_a_later_floor() {
+    let mut world = blank_in_mid_roll();
+    let word = Reconciliation {
+        terms: BTreeSet::from(["elsewhere".parse().unwrap()]),
+        revision: Revision(900),
+        floors: BTreeMap::new(),
+        ..reconciled()
+    };
+    world.store.put(Key::Reconciliation, word);
+    let later = planned(&world, Some(version(2)));
+    assert!(later.databases.is_empty() && !later.witnesses.is_empty(), "{later:?}");
+    assert_eq!(later.windows[0].then, Some((version(2), version(2))));
 }
