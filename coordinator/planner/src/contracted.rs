@@ -75,15 +75,14 @@ pub(crate) fn bound(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersi
     (!unreadable && !lost).then(|| lowest_floor(fleet, service))
 }
 
-/// The lowest version of each service that may run, by the databases of refused starts: the former store led them, so no
-/// record has what they contracted, and no agent may remember the floor of that time.
-pub(crate) fn by_refused_starts<'a>(
-    fleet: &'a Fleet,
-    databases: &'a BTreeMap<UpgradeId, SchemaFacts>,
-) -> BTreeMap<&'a ServiceName, ServiceVersion> {
+/// The lowest version of each service that may run, by the databases of refused starts, also once a plan has acknowledged
+/// their terms: the former store led them, so no record has what they contracted, and no agent may remember the floor of that
+/// time.
+pub(crate) fn by_refused_starts(
+    databases: &BTreeMap<UpgradeId, SchemaFacts>,
+) -> BTreeMap<&ServiceName, ServiceVersion> {
     let mut required = BTreeMap::new();
-    let unknown = fleet.unknown_to_store(databases).filter_map(|(id, ..)| databases.get(id));
-    let all = unknown.flat_map(SchemaFacts::required_by_contracts);
+    let all = databases.values().flat_map(SchemaFacts::required_by_contracts);
     for (service, requires) in all.filter(|(_, requires)| *requires > ServiceVersion::ABSENT) {
         let known = required.entry(service).or_insert(requires);
         *known = (*known).max(requires);

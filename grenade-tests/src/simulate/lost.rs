@@ -15,8 +15,19 @@ pub(super) enum Refused {
     Done,
 }
 
-/// Does what the refusal names, and says how it goes on.
-pub(super) async fn refused(world: &mut World, service: usize, to: u32, why: &str) -> Refused {
+/// After so many refusals each person who had cordoned a node has uncordoned it, as far as they know.
+const ALL_UNCORDONED: u32 = 8;
+
+/// Does what the refusal names, and says how it goes on; `refusals` = how often the start was refused.
+pub(super) async fn refused(
+    world: &mut World,
+    service: usize,
+    to: u32,
+    (why, refusals): (&str, u32),
+) -> Refused {
+    if refusals >= ALL_UNCORDONED {
+        uncordon(world, why).await;
+    }
     if has_form(world, service, why).await {
         set_window(world, why).await;
     }
@@ -76,6 +87,29 @@ async fn set_window(world: &World, why: &str) {
     world.testbed.log(format!("{command:?}: {done:?}"));
 }
 
+/// Uncordons the nodes that the refusal names, where a restored store may have them cordoned again, or a cordon was carried
+/// out whose answer was not waited for.
+async fn uncordon(world: &World, why: &str) {
+    for node in cordoned_in(why) {
+        if !world.store_lost && !world.operators.may_have_cordoned(node) {
+            continue;
+        }
+        let command = Command::Uncordon(node.to_owned());
+        let done = within(Operator::new(&world.coordinators).act(&command)).await;
+        world.testbed.log(format!("{command:?}: {done:?}"));
+        if done.is_ok() {
+            world.operators.uncordoned(node);
+        }
+    }
+}
+
+/// The nodes that a refusal names as cordoned.
+fn cordoned_in(why: &str) -> Vec<&str> {
+    let Some((_, named)) = why.split_once("in maintenance (uncordon it first): ") else { return Vec::new() };
+    let nodes = named.split(';').next().unwrap_or_default().split(", ");
+    nodes.filter_map(|node| node.split_whitespace().next()).collect()
+}
+
 /// The first window that a refusal names. That of a hop which was cut off is for a store that was lost, and where a person is
 /// to choose the versions, another advice is followed.
 fn window_in(why: &str, store_lost: bool) -> Option<Command> {
@@ -103,6 +137,19 @@ mod tests {
         assert_eq!(window_in(cut_off, true), set(2));
         assert_eq!(window_in(cut_off, false), None, "no upgrade was cut off");
         assert_eq!([true, false].map(|lost| window_in(open, lost)), [set(1), set(1)]);
+    }
+
+    #[test]
+    fn cordoned_nodes_are_read_from_the_refusal() {
+        let named = |nodes: &str| {
+            format!(
+                "preflight found what would stop the upgrade: larder: in maintenance (uncordon it first): \
+                 {nodes}; larder: version 2 is not staged on n03"
+            )
+        };
+        assert_eq!(cordoned_in(&named("n00")), ["n00"]);
+        assert_eq!(cordoned_in(&named("n00, n01 and 3 more")), ["n00", "n01"]);
+        assert!(cordoned_in("larder: no report from (bring it back, or decommission it): n00").is_empty());
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl UpgradeSequence {
                     self.has_begun(world, &plan, Current::new(place, id, now, form, is_retry));
                     return;
                 }
-                match lost::refused(world, plan.service, plan.from + 1, &why).await {
+                match lost::refused(world, plan.service, plan.from + 1, (&why, self.refusals)).await {
                     Refused::Done => {
                         forget_upgrade(world, plan.service);
                         self.ended.push((place, "completed by hand, or its store was lost".to_owned()));

@@ -66,8 +66,7 @@ pub(in crate::simulate) fn answered(world: &World, answer: &str) {
         let (now, state) = (world.testbed.now(), world.testbed.state());
         let replaced = |(at, slot): (&At, &Slot)| {
             let outside = outside_in(answer, &world.testbed.names().instance(*at))?;
-            let facts = &state.facts.services[at.0];
-            let came_below = |run: &Running| facts.is_below_since(run.is.version) <= run.since;
+            let came_below = |run: &Running| state.facts.came_below(*at, run.is.version, run.since);
             let run = slot.alive(now).filter(|run| is_replaced(slot, run, &outside, came_below(run)))?;
             Some((*at, run.is.version, outside.admitted))
         };
@@ -81,8 +80,8 @@ pub(in crate::simulate) fn answered(world: &World, answer: &str) {
 }
 
 /// Whether a person starts a version inside the window in the place of one that is outside: they put that back themselves; or
-/// it runs below the floor, and it was started once that had been raised, as on a node that was away; or its version URL has
-/// said another version before, so that the floor may have been raised above it.
+/// it runs below the floor, and it was started once that had been raised, as on a node that was away, or its agent could not
+/// report then; or its version URL has said another version before, so that the floor may have been raised above it.
 fn is_replaced(slot: &Slot, run: &Running, outside: &Outside, came_below: bool) -> bool {
     let has_lied = slot.hiccups.contains_key(&Hiccup::Lies);
     let is_below = run.is.version == outside.version && outside.version < *outside.admitted.start();

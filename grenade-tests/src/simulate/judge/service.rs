@@ -278,6 +278,7 @@ mod tests {
         service.has_no_window = true;
         assert_eq!(floors(&service), [1; 5], "the store that had them is lost");
     }
+
     #[test]
     fn version_is_below_the_floor_since_that_was_raised_last() {
         let since = |windows: &[(u64, u32, u32)]| {

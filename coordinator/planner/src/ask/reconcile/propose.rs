@@ -165,7 +165,7 @@ impl<'a> Claims<'a> {
                 }
             }
         }
-        let contracted = contracted::by_refused_starts(fleet, &moment.schemas);
+        let contracted = contracted::by_refused_starts(&moment.schemas);
         Self { fleet, moment, choices, databases, contracted, against, terms, floors }
     }
 

@@ -4,9 +4,11 @@ use super::contracted::reconciled;
 use super::{apply, asker, blank_in_mid_roll, elect, publish, testify, version, window};
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::SchemaFacts;
 use tidegate_planner::ask;
 use tidegate_planner::ask::reconcile::{Choices, Fate, Proposal, propose};
+use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
@@ -77,17 +79,19 @@ fn refused_by_a_database(requires: Option<ServiceVersion>) -> SchemaFacts {
     SchemaFacts { obeyed, refused_start: Some(service()), requires, ..SchemaFacts::default() }
 }
 
+/// What is planned where this was heard of the database of a start that was refused.
+fn planned(world: &World, heard: SchemaFacts) -> Proposal {
+    let mut moment = world.moment();
+    moment.schemas.insert("u2".parse().unwrap(), heard);
+    propose(world.store.fleet(), &moment, &Choices::default()).unwrap()
+}
+
 /// No agent remembers the floor under which the former store has contracted, as where the others were installed again. The
 /// database of a start that was refused shows it.
 #[test]
 fn floor_is_not_below_what_a_database_has_contracted() {
     let world = blank_in_mid_roll();
-    let plan_of = |heard: SchemaFacts| {
-        let mut moment = world.moment();
-        moment.schemas.insert("u2".parse().unwrap(), heard);
-        propose(world.store.fleet(), &moment, &Choices::default()).unwrap()
-    };
-    let plan = |requires| plan_of(refused_by_a_database(requires));
+    let plan = |requires| planned(&world, refused_by_a_database(requires));
     let change = |plan: &Proposal| (plan.windows[0].then, plan.windows[0].by_database);
     assert_eq!(change(&plan(None)), (Some((version(1), version(2))), false));
     assert!(!change(&plan(Some(version(1)))).1, "agents claim as much");
@@ -102,7 +106,7 @@ fn floor_is_not_below_what_a_database_has_contracted() {
             requires_of_sharing: [(sharing.parse().unwrap(), version(2))].into(),
             ..refused_by_a_database(Some(version(2)))
         };
-        let plan = plan_of(heard);
+        let plan = planned(&world, heard);
         let window = plan.windows.iter().find(|window| window.service == service()).unwrap();
         assert_eq!(window.then, Some((version(floor), version(2))), "{sharing}");
     }
@@ -125,4 +129,20 @@ fn contracted_floor_is_set_where_no_agent_claims() {
     publish(&mut world);
     apply(&mut world, &Choices::default()).unwrap();
     assert_eq!(window(&world), Some((2, 2)), "version 1 is not admitted again");
+}
+
+/// The store was reconciled with the database alone, before an instance that was away came back.
+#[test]
+fn acknowledged_database_still_bounds_a_later_floor() {
+    let mut world = blank_in_mid_roll();
+    let word = Reconciliation {
+        terms: BTreeSet::from(["elsewhere".parse().unwrap()]),
+        revision: Revision(900),
+        floors: BTreeMap::new(),
+        ..reconciled()
+    };
+    world.store.put(Key::Reconciliation, word);
+    let later = planned(&world, refused_by_a_database(Some(version(2))));
+    assert!(later.databases.is_empty() && !later.witnesses.is_empty(), "{later:?}");
+    assert_eq!(later.windows[0].then, Some((version(2), version(2))));
 }
