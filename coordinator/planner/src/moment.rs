@@ -98,6 +98,8 @@ pub struct SchemaFacts {
     /// Every migrate step is done, and no row is left; false where the next decision does not need the rows, which are
     /// not counted then.
     pub migrated: bool,
+    /// Whether migrate of a migration of the upgrade's own has begun, by the database's history.
+    pub migrate_begun: bool,
     /// Every contract step is done.
     pub contracted: bool,
     /// Whether any contract step has begun.

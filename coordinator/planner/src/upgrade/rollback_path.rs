@@ -1,5 +1,5 @@
 //! Whether an upgrade can be rolled back: its phase has an edge for that, every contracted schema allows the version to
-//! which it leads, and no database shows a contract that the store does not know of.
+//! which it leads, and no database shows a contract, or final rows, that the store does not know of.
 
 use super::View;
 use super::later::{has_contracted, later_than};
@@ -7,7 +7,7 @@ use super::phase::{Move, Refused, transition};
 use crate::contracted;
 use crate::fleet::Fleet;
 use crate::moment::{ContractBegun, Moment, SchemaFacts};
-use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::record::upgrade::{Phase, PhaseName, Upgrade};
 use tidegate_proto::{ServiceName, ServiceVersion, UpgradeId};
 
 /// Where turning back leads, or why it does not exist. An upgrade that has not left preflight has moved no instance and set
@@ -25,7 +25,18 @@ pub(crate) fn rollback_path(view: &View<'_>, because: &str) -> Result<Phase, Ref
         return Err(Refused::Contracted(forbidden.to_string()));
     }
     databases_allow(view)?;
+    if has_final_rows(view) {
+        return Err(Refused::RowsMigrated(PhaseName::Migrate));
+    }
     Ok(next)
+}
+
+/// Whether the database of an upgrade from before the last reconciliation shows that migrate has begun, and the former version
+/// cannot read migrated rows. Its phase does not say so where the store was restored to before migrate.
+fn has_final_rows(view: &View<'_>) -> bool {
+    let is_final = view.upgrade.schema.as_ref().is_some_and(|schema| !schema.old_reads_migrated);
+    let has_begun = view.facts().is_some_and(|facts| facts.migrate_begun);
+    is_final && has_begun && is_of_a_former_store(view.fleet, view.upgrade)
 }
 
 /// Whether no database shows a contract that the former version cannot bear. The store does not know of a contract that

@@ -191,6 +191,7 @@ impl Bound {
                 && all(|m| {
                     m.is_expanded() && m.migrate == PhaseState::Done && m.pending_rows.unwrap_or(0) == 0
                 }),
+            migrate_begun: own().any(|m| m.migrate != PhaseState::NotStarted),
             contracted: all(|m| m.contract == PhaseState::Done),
             contract_begun: match (begun().any(|m| m.ours), begun().next().is_some()) {
                 (true, _) => ContractBegun::Own,

@@ -36,12 +36,13 @@ pub(super) async fn again(
 }
 
 /// What is known as a job begins that has looked at the database: of how far that is only the fill, for services that share the
-/// schema, because the job changes it; and every contract that the look showed, which a rollback must not pass over. It begins
-/// only on a database that holds the schema, whatever took its place before.
+/// schema, because the job changes it; and whether migrate has begun, and every contract that the look showed, which a rollback
+/// must not pass over. It begins only on a database that holds the schema, whatever took its place before.
 pub(super) fn begun(known: &SchemaFacts, seen: &SchemaFacts, running: String) -> SchemaFacts {
     SchemaFacts {
         clean: false,
         filled_before_job: Some(seen.filled),
+        migrate_begun: seen.migrate_begun,
         contract_begun: seen.contract_begun,
         contracted_by: seen.contracted_by.clone(),
         later: seen.later.clone(),
@@ -52,13 +53,14 @@ pub(super) fn begun(known: &SchemaFacts, seen: &SchemaFacts, running: String) ->
 }
 
 /// What stays known after an attempt that did not succeed, or was stopped: how far the database is has to be looked at again.
-/// That a contract has begun stays until a look shows another database: a rollback, which goes on while the database is away,
-/// and services that share the schema must not pass over it. A job that had begun has looked before: that look stays known to
+/// That migrate or a contract has begun stays until a look shows another database: a rollback, which goes on while the database is
+/// away, and services that share the schema must not pass over it. A job that had begun has looked before: that look stays known to
 /// the rolls of services that share the schema, and to rollbacks after a reconciliation, which a job that fails again and again
 /// would hold otherwise.
 pub(super) fn unseen(known: &SchemaFacts, trouble: Option<String>) -> SchemaFacts {
     SchemaFacts {
         trouble,
+        migrate_begun: known.migrate_begun,
         contract_begun: known.contract_begun,
         contracted_by: known.contracted_by.clone(),
         later: known.later.clone(),
@@ -135,6 +137,7 @@ mod tests {
         let seen = SchemaFacts {
             looked_for: Some(LookedFor::of(&in_remove())),
             expanded: true,
+            migrate_begun: true,
             contract_begun: ContractBegun::OfOthers,
             contracted_by: vec!["first".parse().unwrap()],
             later: vec![LaterContract { migration: "0003_it".to_owned(), version: None, by: None }],

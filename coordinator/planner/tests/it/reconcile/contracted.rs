@@ -12,7 +12,7 @@ use tidegate_proto::commit::Commit;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::reconciliation::Reconciliation;
-use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Key, Revision, ServiceName, UpgradeId};
 
@@ -77,6 +77,27 @@ fn rollback_of_a_restored_upgrade_needs_a_look_first() {
     let last = world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
     assert_eq!(world.versions(), [2; 3]);
+}
+
+/// The rows were migrated after the backup, and version 1 cannot read them.
+#[test]
+fn final_rows_of_a_lost_migrate_refuse_a_rollback() {
+    let mut world = World::at_version_1(3);
+    elect(&mut world, 1);
+    let schema = SchemaBinding { old_reads_migrated: false, ..binding(MigrateOrder::AfterRoll) };
+    world.start_bound(with_schema(), schema).unwrap();
+    world.until_roll();
+    let asked = |world: &World, migrate_begun: bool| {
+        let mut moment = world.moment();
+        moment.schemas.get_mut(&upgrade_id()).unwrap().migrate_begun = migrate_begun;
+        roll_back(world, &moment)
+    };
+    assert!(asked(&world, true).is_ok(), "the phase of an upgrade of this store is believed");
+    world.store.put(Key::Reconciliation, reconciled());
+    let refused = asked(&world, true).unwrap_err();
+    assert!(refused.message.contains("the old version cannot read migrated rows"), "{refused}");
+    assert_eq!(refused.kind, RefusalKind::Rollback(RollbackBar::Rows));
+    assert!(asked(&world, false).is_ok(), "the database shows no migrate");
 }
 
 #[test]

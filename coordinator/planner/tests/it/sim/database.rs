@@ -35,6 +35,7 @@ impl Database {
             expanded: self.expanded,
             filled: self.filled,
             migrated: counts && self.filled && self.late_rows == 0,
+            migrate_begun: self.filled,
             contracted: self.contracted,
             contract_begun: if self.contracted { ContractBegun::Own } else { ContractBegun::No },
             later: self.contracted_later.then(later).into_iter().collect(),
