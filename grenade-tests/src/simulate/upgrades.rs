@@ -143,6 +143,7 @@ impl UpgradeSequence {
                 filled_by_hand(world, plan.service, &why).await;
                 undo_ended_by_hand(world, plan.service, &why).await;
                 world.install_former(&plan, &why);
+                world.install_chosen(&plan, &why);
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
                 if world.testbed.state().facts.phases.contains_key(&id) {
