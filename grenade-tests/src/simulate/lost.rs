@@ -170,7 +170,7 @@ mod tests {
         };
         assert_eq!(release_in(&why("start it with larder-2")).as_deref(), Some("larder-2"));
         assert_eq!(release_in(&why("start it with larder-2 (sha256 00ff)")).as_deref(), Some("larder-2"));
-        assert_eq!(release_in(&why("of larder-2, larder-2b choose one, start it on each")), None);
+        assert_eq!(release_in(&why("of larder-2, larder-2b choose one. On each instance")), None);
     }
 
     #[test]

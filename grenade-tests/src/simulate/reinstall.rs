@@ -2,7 +2,7 @@
 
 use super::agent::Agent;
 use super::scenario::UpgradePlan;
-use super::slot::{At, Behaviour, Slot};
+use super::slot::{At, Behaviour, Running, Slot};
 use super::world::World;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -11,6 +11,9 @@ use std::path::Path;
 /// What an answer says that a person may do about an instance which does not run the release before an upgrade, or whose claim
 /// was disregarded and which runs a version outside the window.
 const START_ANOTHER: [&str; 2] = ["start the release of `from` there", "]: start a version inside it there"];
+
+/// What an answer says where instances run several releases of the version to which an upgrade that was cut off goes.
+const CHOOSE_ONE: &str = " choose one. On each instance at `to` (";
 
 impl World {
     /// Where a node came back after the upgrade of a service at a version that may not run any more, or nothing runs there, or
@@ -69,6 +72,26 @@ impl World {
         };
         for node in wrong {
             self.install_again((service, node), &former);
+        }
+    }
+
+    /// Where the start of an upgrade that was cut off is refused because its instances run several releases of the new version,
+    /// an operator chooses one and installs an instance again with it. The next follows where the answer is the same then.
+    pub(super) fn install_chosen(&mut self, plan: &UpgradePlan, answer: &str) {
+        if !answer.contains(CHOOSE_ONE) {
+            return;
+        }
+        let (now, service, to) = (self.testbed.now(), plan.service, plan.from + 1);
+        let found = {
+            let state = self.testbed.state();
+            let reports = |at: &At| at.0 == service && self.agents[at.1].is_some();
+            let running = state.slots.iter().filter(|(at, _)| reports(at));
+            let running = running.filter_map(|(at, slot)| Some((at.1, slot.alive(now)?)));
+            let ahead: Vec<(usize, &Running)> = running.filter(|(_, run)| run.is.version == to).collect();
+            chosen(&ahead).map(|(release, node)| (release.to_owned(), node))
+        };
+        if let Some((release, node)) = found {
+            self.install_again((service, node), &release);
         }
     }
 
@@ -140,6 +163,15 @@ fn is_to_be_replaced(slot: &Slot, former: &str, releases: &BTreeMap<String, Beha
     !slot.serves && slot.hooks.is_empty() && installed.is_some_and(is_wrong)
 }
 
+/// Of releases that run, the one that most instances run, of those that work where one does; and the first node with another.
+fn chosen<'a>(running: &[(usize, &'a Running)]) -> Option<(&'a str, usize)> {
+    let count = |tag: &str| running.iter().filter(|(_, run)| run.tag == tag).count();
+    let most = running.iter().max_by_key(|(_, run)| (run.is == run.is.corrected(), count(&run.tag)));
+    let release = most.map(|(_, run)| run.tag.as_str())?;
+    let (node, _) = running.iter().find(|(_, run)| run.tag != release)?;
+    Some((release, *node))
+}
+
 /// The service, the window and the instances of a reason which says that a plan cannot include these, because of what runs
 /// there.
 fn outside_the_new_window(reason: &str) -> Option<(&str, RangeInclusive<u32>, &str)> {
@@ -160,7 +192,7 @@ fn is_kept_outside(slot: &Slot, admitted: &RangeInclusive<u32>, now: u64) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::slot::{HookRun, Running};
+    use crate::simulate::slot::HookRun;
     use tidegate_planner::Reason;
     use tidegate_planner::gate::{Inclusion, Sample, StoreGate, VersionGate};
     use tidegate_proto::{ServiceName, ServiceVersion};
@@ -203,6 +235,23 @@ mod tests {
             slot.hooks.insert("moving", HookRun { id: 1, name: "start".to_owned() });
         };
         assert!(!replaced("pantry-2", "pantry-1", hook), "its agent moves it");
+    }
+
+    #[test]
+    fn release_that_most_instances_run_and_that_works_is_chosen() {
+        let run =
+            |tag: &str, is: Behaviour| Running { tag: tag.to_owned(), is, since: 0, pid: 1, put_back: false };
+        let [first, mended] = ["pantry-2", "pantry-2-mended"].map(|tag| run(tag, Behaviour::good(2, 600)));
+        let flaps = run("pantry-2", Behaviour { flaps: Some(1_000), ..Behaviour::good(2, 600) });
+        let of = |running: [&Running; 3]| {
+            let running: Vec<(usize, &Running)> = running.into_iter().enumerate().collect();
+            chosen(&running).map(|(release, node)| (release.to_owned(), node))
+        };
+        let is = |release: &str, node: usize| Some((release.to_owned(), node));
+        assert_eq!(of([&first, &mended, &mended]), is("pantry-2-mended", 0));
+        assert_eq!(of([&first, &first, &mended]), is("pantry-2", 2));
+        assert_eq!(of([&flaps, &flaps, &mended]), is("pantry-2-mended", 0), "the other one does not work");
+        assert_eq!(of([&mended, &mended, &mended]), None, "all run one release");
     }
 
     /// A node joined with the new version, and a plan to reconcile has disregarded it.

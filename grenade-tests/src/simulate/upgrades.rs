@@ -133,7 +133,6 @@ impl UpgradeSequence {
         match started {
             Ok(_) => {
                 world.testbed.log(format!("{id} is started"));
-                self.refusals = 0;
                 self.has_begun(world, &plan, Current::new(place, id, now, form, is_retry));
             }
             Err(why) => {
@@ -144,6 +143,7 @@ impl UpgradeSequence {
                 filled_by_hand(world, plan.service, &why).await;
                 undo_ended_by_hand(world, plan.service, &why).await;
                 world.install_former(&plan, &why);
+                world.install_chosen(&plan, &why);
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
                 if world.testbed.state().facts.phases.contains_key(&id) {
@@ -153,10 +153,9 @@ impl UpgradeSequence {
                 match lost::refused(world, plan.service, plan.from + 1, (&why, self.refusals)).await {
                     Refused::Done => {
                         forget_upgrade(world, plan.service);
-                        self.ended.push((place, "completed by hand, or its store was lost".to_owned()));
+                        self.is_done(place, "completed by hand, or its store was lost");
                         // Services that share the schema go on.
                         world.wanted.insert(place, Wanted::Done);
-                        self.left.retain(|left| *left != place);
                     }
                     Refused::Again if self.refusals >= world.scenario.starts(plan.service) => {
                         forget_upgrade(world, plan.service);
@@ -193,6 +192,7 @@ impl UpgradeSequence {
         if let Some(schema) = world.scenario.owned_schema(plan.service) {
             world.databases[schema].is_started_on();
         }
+        self.refusals = 0;
         self.current = Some(current);
     }
 
@@ -256,6 +256,13 @@ impl UpgradeSequence {
         self.refusals = 0;
     }
 
+    /// The service is at the version of an upgrade. The next one is an attempt of its own, and is started as often as any.
+    fn is_done(&mut self, place: usize, how: &str) {
+        self.ended.push((place, how.to_owned()));
+        self.left.retain(|left| *left != place);
+        (self.refusals, self.failed) = (0, 0);
+    }
+
     async fn end(&mut self, world: &mut World, current: Current, phase: PhaseName) {
         let over = phase.word();
         self.current = None;
@@ -283,10 +290,7 @@ impl UpgradeSequence {
             self.over.insert(current.id.clone(), over);
         }
         if over == "completed" {
-            self.failed = 0;
-            self.ended.push((current.plan, over.to_owned()));
-            self.left.retain(|place| *place != current.plan);
-            return;
+            return self.is_done(current.plan, over);
         }
         as_before(world, &current, over).await;
         self.failed += 1;
@@ -327,74 +331,4 @@ fn correct_releases(world: &mut World, current: &mut Current) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::simulate::draw;
-    use tidegate_migrations::{Error, Term};
-
-    #[test]
-    fn refusal_by_the_term_of_a_database_is_recognised() {
-        let [ours, stored] = [2, 7].map(|revision| Term { revision, id: format!("term-{revision}") });
-        let lower = Error::LowerTerm { ours: ours.clone(), stored: stored.clone() };
-        assert!(is_refused_by_its_term(&lower.to_string()));
-        assert!(is_refused_by_its_term(&Error::RestoredStore { ours, stored }.to_string()));
-        let unknown = "the database that the environment variable DB names obeyed term t (number 7), and this store \
-                       does not know that term, or gives no higher number";
-        assert!(!is_refused_by_its_term(unknown));
-    }
-
-    fn ended(attempt: Current, phase: PhaseName, failed: u32, left: Vec<usize>) -> UpgradeSequence {
-        UpgradeSequence {
-            left,
-            current: None,
-            ended: vec![(attempt.plan, phase.word().to_owned())],
-            looked_at: 50_000,
-            refusals: 0,
-            failed: 0,
-            over: BTreeMap::from([(attempt.id.clone(), Over { attempt, phase, failed })]),
-        }
-    }
-
-    #[test]
-    fn completed_upgrade_undone_by_a_restore_is_followed_again() {
-        let done = Current::new(4, "u4-again".to_owned(), 25_000, None, true);
-        let mut sequence = ended(done, PhaseName::Completed, 1, vec![5]);
-        let stored = |phase| BTreeMap::from([("u4-again".to_owned(), (phase, 48_000))]);
-        assert!(sequence.reopened(&stored(PhaseName::Completed)).is_none());
-        assert!(sequence.reopened(&BTreeMap::new()).is_none(), "no store has it");
-        let again = sequence.reopened(&stored(PhaseName::RollingBack)).unwrap();
-        assert_eq!((again.id.as_str(), again.since), ("u4-again", 25_000));
-        assert_eq!(sequence.left, [4, 5]);
-        assert_eq!(sequence.failed, 1, "the next attempt gets an id of its own");
-        assert!(sequence.reopened(&stored(PhaseName::RollingBack)).is_none(), "it is followed already");
-    }
-
-    #[test]
-    fn upgrade_that_was_given_up_is_kept_for_later() {
-        let is_of_it = |plan: &UpgradePlan| plan.service == 1;
-        let shares = |drawn: &Scenario| drawn.sharing(0) == [1] && drawn.upgrades.iter().any(is_of_it);
-        let drawn = (1..2_000).map(draw::scenario).find(shares).unwrap();
-        let place = drawn.upgrades.iter().position(is_of_it).unwrap();
-        let last = Current::new(place, "u1-again3".to_owned(), 55_000, None, true);
-        let sequence = ended(last, PhaseName::Failed, 3, vec![place]);
-        assert_eq!(sequence.next(&drawn, &BTreeSet::from([1])), None);
-        assert_eq!(sequence.next(&drawn, &BTreeSet::from([0])), Some(place), "people of another service");
-        assert_eq!(sequence.next(&drawn, &BTreeSet::new()), Some(place));
-    }
-
-    #[test]
-    fn failed_attempt_undone_by_a_restore_is_followed_again() {
-        let attempt = || Current::new(3, "u3".to_owned(), 55_000, None, false);
-        let stored = |phase| BTreeMap::from([("u3".to_owned(), (phase, 61_000))]);
-        let mut tried = ended(attempt(), PhaseName::RolledBack, 0, vec![3, 4]);
-        tried.failed = 1;
-        assert!(tried.reopened(&stored(PhaseName::RolledBack)).is_none());
-        let again = tried.reopened(&stored(PhaseName::RollingBack)).unwrap();
-        assert_eq!((again.id.as_str(), again.is_retry), ("u3", false));
-        assert_eq!(tried.left, [3, 4], "it is still to come");
-        assert_eq!(tried.failed, 0, "the next attempt gets the id that the copy does not have");
-        let mut given_up = ended(attempt(), PhaseName::RolledBack, 3, vec![3]);
-        assert!(given_up.reopened(&stored(PhaseName::Roll)).is_some());
-        assert_eq!((given_up.left, given_up.failed), (vec![3], 3), "its last attempt stays the last");
-    }
-}
+mod tests;

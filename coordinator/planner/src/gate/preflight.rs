@@ -11,7 +11,7 @@ mod verdict;
 pub(crate) use cut_off::has_begun;
 use cut_off::is_cut_off;
 pub use finding::Finding;
-use finding::{blocker, ended_by, has_form, once_over, warning};
+use finding::{blocker, ended_by, has_form, installed, once_over, warning};
 
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, Known, NO_DOMAIN, ServiceFleet};
@@ -272,10 +272,9 @@ fn runs_already(service: &ServiceFleet, spec: &Spec) -> String {
     let nothing = "there is nothing to move to, and nothing to return to";
     match service.instances().any(says_from) {
         true => format!(
-            "{tag} runs already, and says version {from} where the spec says {to}: {nothing}. On each node, stop the agent, \
-             remove its journal of {}, install the release of `from` ({from}), and restart the machine: until then the \
+            "{tag} runs already, and says version {from} where the spec says {to}: {nothing}. On each node, {}: until then the \
              agent takes a release that answers {from} for {tag}",
-            service.name()
+            installed(service.name(), &format!("the release of `from` ({from})"))
         ),
         false => format!("no instance reports another release than {tag}: {nothing}"),
     }

@@ -140,7 +140,9 @@ fn of_several_releases_at_the_end_of_a_hop_one_is_chosen() {
         "{found}"
     );
     let advice = format!(
-        "of pantry-2.0.0 (sha256 {build}), pantry-2b choose one, start it on each instance at `to` (2), and the upgrade with it"
+        "of pantry-2.0.0 (sha256 {build}), pantry-2b choose one. On each instance at `to` (2) that runs another one, stop \
+         the agent, remove its journal of pantry-api, install that release, and restart the machine; then start the \
+         upgrade with it"
     );
     assert!(found.contains(&advice), "{found}");
 }

@@ -11,7 +11,7 @@ use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::record::waves::PAGE_MEMBERS;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Commit, InstanceId, Key, NodeId};
+use tidegate_proto::{Commit, InstanceId, Key, NodeId, Value};
 
 fn asker(why: &str) -> Asker {
     Asker { who: "op".into(), why: why.into(), accepts: Default::default() }
@@ -252,22 +252,46 @@ fn instance_drawn_again_is_in_no_former_page() {
     assert_eq!(world.store.fleet().wave_pages(&upgrade_id()).count(), 1);
 }
 
-/// One instance, all of the budget, in the first wave; and one that came with version 2 and failed there, in a later one.
-fn with_a_failed_newcomer() -> World {
+/// One instance, all of the budget, in the first wave; and one in a later one.
+fn with_one_in_a_later_wave() -> (World, NodeId) {
     let mut world = World::at_version_1(2);
     world.start(spec(json!({"min_in_service": 0, "max_unavailable": 1}))).unwrap();
     world.until_roll();
-    let drawn = |n: usize| {
+    let drawn = |n: &NodeId| {
         let fleet = world.store.fleet();
-        fleet.service(&service()).unwrap().get(&node(n)).unwrap().wave
+        fleet.service(&service()).unwrap().get(n).unwrap().wave
     };
-    let later = [0, 1].into_iter().find(|n| drawn(*n) == Some(1)).unwrap();
-    world.return_with(&node(later), 2);
-    let agent = world.agents.get_mut(&node(later)).unwrap();
+    let later = [0, 1].map(node).into_iter().find(|n| drawn(n) == Some(1)).unwrap();
+    (world, later)
+}
+
+/// The one in the later wave came with version 2 and failed there.
+fn with_a_failed_newcomer() -> World {
+    let (mut world, later) = with_one_in_a_later_wave();
+    world.return_with(&later, 2);
+    let agent = world.agents.get_mut(&later).unwrap();
     agent.report.step = Step::Failed { at: "verifying".into(), reason: "not healthy within 30 s".into() };
     (agent.report.rotation, agent.report.health) = (Rotation::Out, Health::Unhealthy);
-    world.publish(&node(later));
+    world.publish(&later);
     world
+}
+
+/// Its agent started what was admitted last while it could not reach the store, whose window does not admit that any more.
+#[test]
+fn one_serving_outside_the_window_is_replaced_before_its_wave() {
+    let (mut world, later) = with_one_in_a_later_wave();
+    let key = Key::Window(service());
+    let Some((Value::Window(stored), ..)) = world.store.keys.get(&key).cloned() else { panic!() };
+    world.store.put(key.clone(), Window { ceiling: release(3).version, ..stored.body.clone() });
+    world.return_with(&later, 3);
+    world.store.put(key, stored.body);
+    let agent = world.agents.get_mut(&later).unwrap();
+    agent.report.step = Step::Refused { reason: "outside the window".into() };
+    agent.idle = None;
+    world.publish(&later);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2, 2]);
 }
 
 #[test]

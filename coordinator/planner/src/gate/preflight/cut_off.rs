@@ -2,7 +2,7 @@
 //! same upgrade goes on from there: instances at `to` that run its release are done. Where there is none, nothing had
 //! reached `to`, or a person set that window: the upgrade begins as any other.
 
-use super::finding::{Finding, blocker, ended_by, has_form, named_by, once_over, warning};
+use super::finding::{Finding, blocker, ended_by, has_form, installed, named_by, once_over, warning};
 use crate::fleet::{Fleet, Instance, Known, ServiceFleet};
 use crate::gate::Sample;
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,9 +94,10 @@ fn ended_with<'a>(ahead: impl Iterator<Item = &'a Instance>, spec: &Spec) -> Str
     match &named.collect::<Vec<_>>()[..] {
         [only] => format!("start it with {only}"),
         several => format!(
-            "of {} choose one, start it on each instance at `to` ({}), and the upgrade with it",
+            "of {} choose one. On each instance at `to` ({}) that runs another one, {}; then start the upgrade with it",
             several.join(", "),
-            spec.to
+            spec.to,
+            installed(&spec.service, "that release")
         ),
     }
 }

@@ -56,3 +56,9 @@ pub(super) fn has_form(spec: &Spec, version: ServiceVersion) -> Option<String> {
 pub(super) fn named_by(name: &ServiceName, version: ServiceVersion) -> String {
     format!("in the agent's config give exactly one [service.{name}.artifact.\"TAG\"] version = {version}")
 }
+
+/// How a person replaces what runs with another release of the same version. By its journal, and by its last admission in the
+/// same boot of the machine, the agent names the release that ran before.
+pub(super) fn installed(name: &ServiceName, what: &str) -> String {
+    format!("stop the agent, remove its journal of {name}, install {what}, and restart the machine")
+}

@@ -181,14 +181,18 @@ fn needs_no_wave(instance: &Instance, moving: &Moving<'_>) -> bool {
     let is_former = |tag: &ReleaseTag| {
         moving.releases.iter().any(|release| release.tag == *tag && release.tag != moving.target.tag)
     };
+    let release = instance.report.as_ref().and_then(|report| report.release.as_ref());
+    let is_another = release.is_some_and(|tag| !is_former(tag));
     match instance.known() {
-        Known::At(version) => version == moving.target.version,
+        // An earlier window admitted it. A version that a person put back names no release, and waits to be put right.
+        Known::At(version) => {
+            version == moving.target.version || is_another && instance.runs_outside(moving.service.window())
+        }
         Known::Unknown => {
-            let release = instance.report.as_ref().and_then(|report| report.release.as_ref());
             instance.has_never_served()
                 || instance.has_nothing_to_start()
                 || is_not_started(instance)
-                || release.is_some_and(|tag| !is_former(tag))
+                || is_another
         }
         Known::Silent => false,
     }
