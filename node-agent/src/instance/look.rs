@@ -32,7 +32,9 @@ impl Instance {
         self.writer.write_before_look(&self.journal).await?;
         let store = self.look_at_the_store().await?;
         let now = Instant::now();
-        self.timers.faults.begins_look(now, self.timers.steady.away(now), self.service.interval);
+        if self.timers.faults.begins_look(now, self.timers.steady.away(now), self.service.interval) {
+            self.observer.begins_again();
+        }
         if self.timers.steady.begins_look(now, self.service.fast_interval) {
             // It is the agent that kept it from being verified, which is no failure of it.
             self.timers.kept_out_at = Some(now);
