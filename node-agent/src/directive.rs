@@ -31,6 +31,7 @@ pub(crate) mod start;
 pub(crate) mod stays;
 pub(crate) mod steady;
 pub(crate) mod timers;
+mod unseen;
 mod verify;
 
 #[cfg(test)]

@@ -137,9 +137,11 @@ pub(super) struct Facts {
     pub shown: BTreeMap<At, u64>,
     /// When an agent last removed its disable-file from the release that its directive orders, and that ran before.
     pub shown_as_ordered: BTreeMap<At, u64>,
-    /// When a person removed the disable-file of an instance, where none was put and no release was started there since.
+    /// When a person removed the disable-file of an instance, where none was put since, and no release was started there but by
+    /// its supervisor.
     pub file_removed: BTreeMap<At, u64>,
-    /// When what served outside the window began to fail, where no disable-file was put and no release was started there since.
+    /// When what served outside the window began to fail, or ended, where no disable-file was put since, and no release was
+    /// started there but by its supervisor.
     pub failed_outside: BTreeMap<At, u64>,
     /// Instances that answer 200 beside a disable-file: their health checks do not heed it.
     pub unheeded: BTreeSet<At>,

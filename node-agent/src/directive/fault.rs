@@ -69,15 +69,16 @@ impl Faults {
 
     /// A look begins `away` after the last one, and the agent rests for `rest` between two. Where it did not look for much
     /// longer, as on a machine that was stopped for a while, a fault that does not count yet may have ended meanwhile: bad looks
-    /// before and after that are not one fault.
-    pub(crate) fn begins_look(&mut self, now: Instant, away: Duration, rest: Duration) {
+    /// before and after that are not one fault. Returns whether that is so.
+    pub(crate) fn begins_look(&mut self, now: Instant, away: Duration, rest: Duration) -> bool {
         if away <= LASTING.max(rest * 2) {
-            return;
+            return false;
         }
         (self.bad, self.bad_since) = (0, None);
         if let Some(raised) = self.raised.as_mut().filter(|raised| !raised.lasting && !raised.ended) {
             raised.over.get_or_insert(now);
         }
+        true
     }
 
     fn raise(&mut self, began: Instant, reason: String, ended: bool) {

@@ -34,7 +34,7 @@ pub(crate) struct Timers {
     changed_at: Option<Instant>,
     file: DisableFile,
     /// Since when the disable-file is as it is.
-    file_since: Instant,
+    pub(super) file_since: Instant,
     /// When something else than the service kept it out, in the last look that shows that: a person, a store that was away or
     /// did not admit it, an overdue lease, or its agent, which did not look while it was well.
     pub kept_out_at: Option<Instant>,
@@ -49,9 +49,9 @@ pub(crate) struct Timers {
     shown_at: Option<Instant>,
     /// Since when nothing of it listens.
     silent_since: Option<Instant>,
-    unavailable_since: Option<Instant>,
+    pub(super) unavailable_since: Option<Instant>,
     /// Since when it answers 503 beside a disable-file, in each look: not where nothing listens.
-    refuses_since: Option<Instant>,
+    pub(super) refuses_since: Option<Instant>,
     /// Since when its health URL does not answer 200, with or without a disable-file.
     bad_since: Option<Instant>,
     good_since: Option<Instant>,
@@ -59,7 +59,7 @@ pub(crate) struct Timers {
     healthy_since: Option<Instant>,
     /// For how long it has been well without a break.
     pub steady: Steady,
-    deregistered_since: Option<Instant>,
+    pub(super) deregistered_since: Option<Instant>,
     idle: bool,
     balancers_up: Option<bool>,
     balancers_down: Option<bool>,

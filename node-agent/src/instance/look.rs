@@ -32,10 +32,8 @@ impl Instance {
         self.writer.write_before_look(&self.journal).await?;
         let store = self.look_at_the_store().await?;
         let now = Instant::now();
-        self.timers.faults.begins_look(now, self.timers.steady.away(now), self.service.interval);
-        if self.timers.steady.begins_look(now, self.service.fast_interval) {
-            // It is the agent that kept it from being verified, which is no failure of it.
-            self.timers.kept_out_at = Some(now);
+        if self.timers.begins_look(now, &self.journal.phase, &self.service) {
+            self.observer.begins_again();
         }
         let look = self.observer.look(&self.journal.phase, now).await;
         self.timers.steady.ends_look(Instant::now());

@@ -27,6 +27,11 @@ impl Debounce {
         self.health
     }
 
+    /// No answer was asked for in a while, as on a machine that was stopped: what changed before that may have ended meanwhile.
+    pub(crate) fn begins_again(&mut self) {
+        (self.against, self.counted_at) = (0, None);
+    }
+
     /// Takes an answer in. The first one counts at once, unless it is bad, the instance was verified before (`serves`), and
     /// more than one is needed: its agent was started again, and does not know the good answers before it.
     pub(crate) fn take_in(&mut self, ready: bool, serves: bool, now: Instant) -> Health {
@@ -83,6 +88,31 @@ mod tests {
             let mut health = Debounce::new(1, SECOND / 2);
             assert_eq!(health.take_in(false, serves, now), Health::Unhealthy, "serves: {serves}");
             assert_eq!(health.take_in(true, serves, now), Health::Healthy, "serves: {serves}");
+        }
+    }
+
+    #[test]
+    fn answers_before_and_after_a_stop_are_not_counted_together() {
+        let (mut health, mut now) = (Debounce::new(2, SECOND / 2), Instant::now());
+        for (is_stopped, ready, expected) in [
+            (false, true, Health::Healthy),
+            (false, false, Health::Healthy),
+            (true, false, Health::Healthy),
+            (false, false, Health::Unhealthy),
+            (true, false, Health::Unhealthy),
+            (false, true, Health::Unhealthy),
+            (true, true, Health::Unhealthy),
+            (false, true, Health::Healthy),
+        ] {
+            now += SECOND;
+            if is_stopped {
+                health.begins_again();
+            }
+            assert_eq!(
+                health.take_in(ready, true, now),
+                expected,
+                "stopped before: {is_stopped}, ready: {ready}"
+            );
         }
     }
 

@@ -67,6 +67,11 @@ impl Observer {
         self.kept = Some(seen);
     }
 
+    /// Nothing was seen for a while: answers before and after that are not counted together.
+    pub(crate) fn begins_again(&mut self) {
+        self.health.begins_again();
+    }
+
     /// Looks, as the phase asks for. What the store has is left open.
     pub(crate) async fn look(&mut self, phase: &Phase, now: Instant) -> Seen {
         if let Some(kept) = self.kept.take() {

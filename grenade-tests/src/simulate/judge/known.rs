@@ -48,6 +48,7 @@ impl Facts {
     /// The agent of an instance starts a release. Where the last directive replaces what ran with this release, it is carried
     /// out by that: what had ended by itself was not stopped before.
     pub(in crate::simulate) fn started_by_agent(&mut self, at: At, tag: &str) {
+        self.forget_changes(at);
         if self.replaced_by.get(&at).is_some_and(|ordered| ordered == tag) {
             self.stopped(at);
         }

@@ -43,12 +43,11 @@ impl Facts {
 
     /// A disable-file of an instance is there.
     pub(in crate::simulate) fn has_file(&mut self, at: At) {
-        self.file_removed.remove(&at);
-        self.failed_outside.remove(&at);
+        self.forget_changes(at);
     }
 
-    /// An instance in rotation begins to fail, at a version where no disable-file makes it. Outside the window it stayed there
-    /// until it is drained, and its agent hides it once that has seen that balancers took it out.
+    /// An instance in rotation begins to fail, or ends, at a version where no disable-file makes it. Outside the window it stayed
+    /// there until it is drained, and its agent hides it once that has seen that balancers took it out.
     pub(in crate::simulate) fn fails_in_rotation(&mut self, at: At, version: Option<u32>, now: u64) {
         let service = self.services.get(at.0).zip(version);
         if service.is_some_and(|(service, version)| !service.admitted().contains(&version)) {
@@ -56,6 +55,13 @@ impl Facts {
         } else {
             self.failed_outside.remove(&at);
         }
+    }
+
+    /// A disable-file of an instance is there, or a release is started by its agent, which looks right before that, or where the
+    /// window admits it. A supervisor starts what ended again without either.
+    pub(in crate::simulate) fn forget_changes(&mut self, at: At) {
+        self.file_removed.remove(&at);
+        self.failed_outside.remove(&at);
     }
 
     /// Whether the agent of an instance may not have seen yet that a person removed the disable-file, or that what stayed in
@@ -191,7 +197,10 @@ mod tests {
         };
         assert_eq!(broken(59_999 + SEEN, |_| ()), None);
         assert_eq!(broken(60_000 + SEEN, |_| ()), Some(2), "its agent has had time to hide it");
-        assert_eq!(broken(61_000, |judged| judged.started(PLACE, 2)), Some(2), "its agent has looked since");
+        let supervised = |judged: &mut Facts| judged.started(PLACE, 2);
+        assert_eq!(broken(61_000, supervised), None, "its supervisor has not looked");
+        let by_agent = |judged: &mut Facts| judged.started_by_agent(PLACE, "pantry-2");
+        assert_eq!(broken(61_000, by_agent), Some(2), "its agent has looked since");
         let is_of_another = |judged: &mut Facts| {
             judged.file_removed.clear();
             judged.person_removed_file(60_000, (0, 1));
@@ -264,7 +273,10 @@ mod tests {
         };
         assert_eq!(broken(59_999 + FAILURE_SEEN, |_| ()), None, "it may have hung in each look");
         assert_eq!(broken(60_000 + FAILURE_SEEN, |_| ()), Some(2), "its agent has had time to hide it");
-        assert_eq!(broken(61_000, |judged| judged.started(PLACE, 2)), Some(2), "another process answers");
+        let supervised = |judged: &mut Facts| judged.started(PLACE, 2);
+        assert_eq!(broken(61_000, supervised), None, "its supervisor has not looked");
+        let by_agent = |judged: &mut Facts| judged.started_by_agent(PLACE, "pantry-2");
+        assert_eq!(broken(61_000, by_agent), Some(2), "its agent has looked since");
         let ended = |judged: &mut Facts| judged.agent_ended(PLACE.1, 59_999 + FAILURE_SEEN);
         assert_eq!(broken(80_000, ended), None, "its agent does not run");
         let ended_late = |judged: &mut Facts| judged.agent_ended(PLACE.1, 60_000 + FAILURE_SEEN);

@@ -42,8 +42,6 @@ impl Facts {
     /// does before it comes into rotation.
     pub(in crate::simulate) fn started(&mut self, at: At, version: u32) {
         self.newcomer_starts(at);
-        self.file_removed.remove(&at);
-        self.failed_outside.remove(&at);
         self.runs_without_window(at, version);
     }
 

@@ -148,6 +148,7 @@ impl Testbed {
             version.is_some_and(admits)
         };
         if is_admitted {
+            self.state().facts.forget_changes(at);
             self.start(at, tag);
         }
     }

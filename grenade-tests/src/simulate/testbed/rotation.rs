@@ -96,7 +96,8 @@ impl Testbed {
             (true, false) => {
                 (slot.out, slot.went_at) = (Some((now, cause.clone())), now);
                 slot.drains += u32::from(cause == Cause::Order);
-                state.facts.fails_in_rotation(at, version.filter(|_| !hidden), now);
+                // What ended by itself fails at the version that it had.
+                state.facts.fails_in_rotation(at, slot.version().filter(|_| !hidden), now);
                 let name = self.names.instance(at);
                 state.log.log(now, &format!("{name} answers 200 no more: {cause:?}"));
                 if cause == Cause::Order {
@@ -316,6 +317,33 @@ mod tests {
             drop(testbed.remove(0, &disable_file("pantry")));
         };
         assert_eq!(broken_by_failure(3_000, hides_and_shows).await, [2], "its agent lets it in");
+    }
+
+    /// Its agent may see only after 2.5 s that it ended, and hides it once balancers had time to see that (2 s). Its supervisor
+    /// starts it again after 4 s.
+    #[tokio::test(start_paused = true)]
+    async fn what_ended_outside_is_unseen_until_its_agent_starts_it() {
+        for (by_agent, expected) in [(false, vec![]), (true, vec![2])] {
+            let windows = vec![(0, 1, 2), (1_000, 1, 1)];
+            let service = ServiceFacts { instances: 1, windows, ..ServiceFacts::default() };
+            let facts = Facts { services: vec![service], ..Facts::default() };
+            let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
+            let releases = [("pantry-2".to_owned(), Behaviour::good(2, 0))].into();
+            let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
+            testbed.change(PLACE, |slot, _| (slot.starts_at_boot, slot.supervised) = (true, true));
+            testbed.start(PLACE, "pantry-2");
+            seconds_pass(&testbed, 30).await;
+            testbed.crash(PLACE);
+            seconds_pass(&testbed, 1).await;
+            if by_agent {
+                testbed.start_by_agent(PLACE, "pantry-2");
+            }
+            seconds_pass(&testbed, 5).await;
+            let state = testbed.state();
+            assert!(state.slots[&PLACE].serves, "it runs again");
+            let broken: Vec<u8> = state.facts.breaches.iter().map(|breach| breach.rule).collect();
+            assert_eq!(broken, expected, "started by its agent: {by_agent}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

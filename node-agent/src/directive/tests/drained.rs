@@ -6,6 +6,7 @@ use crate::directive::seen::{Balancers, InFlight, Url};
 use crate::directive::timers::Timers;
 use crate::host::{Alive, HookState};
 use crate::journal::Phase;
+use std::time::Duration;
 use tidegate_proto::record::directive::Disposition;
 
 const DRAINED: Phase = Phase::Drained { forced: false };
@@ -84,6 +85,46 @@ fn drained_before_an_agent_restart_is_drained_again() {
     started.enter(Phase::Draining);
     assert_eq!(started.pass(5).act(), Act::Wait);
     assert_eq!(started.pass(1).act(), Act::Enter(DRAINED));
+}
+
+/// It refused in the look before its agent was stopped for so many milliseconds, and refuses in the look after that.
+fn stopped_for(phase: Phase, ms: u64) -> Story {
+    let mut story = Story::serving();
+    story.ordered(order(9, Disposition::Drain)).disabled();
+    story.seen.in_flight = InFlight::Counted(0);
+    story.pass(1).enter(phase);
+    story.timers.steady.ends_look(story.seen.now);
+    let now = story.seen.now + Duration::from_millis(ms);
+    story.timers.begins_look(now, &story.journal.phase, &story.service);
+    story.pass_ms(ms);
+    story
+}
+
+/// Its health check may not have heeded the file in between, and balancers may have taken it in.
+#[test]
+fn time_in_which_its_agent_did_not_look_drains_nothing() {
+    let mut story = stopped_for(Phase::Draining, 120_000);
+    assert_eq!(story.act(), Act::Wait, "balancers may send it requests");
+    let mut busy = story.clone();
+    assert_eq!(story.pass(5).act(), Act::Wait, "they had no time to see that it refuses");
+    assert_eq!(story.pass(1).act(), Act::Enter(DRAINED));
+    busy.seen.in_flight = InFlight::Counted(1);
+    assert_eq!(busy.pass(59).act(), Act::Wait, "requests in flight have the whole deadline");
+    assert_eq!(busy.pass(1).act(), Act::Enter(Phase::Drained { forced: true }));
+
+    let mut drained = stopped_for(DRAINED, 120_000);
+    assert_eq!(drained.act(), Act::Enter(Phase::Draining), "it may have been in rotation");
+    drained.enter(Phase::Draining);
+    assert_eq!(drained.pass(5).act(), Act::Wait);
+    assert_eq!(drained.pass(1).act(), Act::Enter(DRAINED));
+}
+
+#[test]
+fn pause_between_two_looks_counts_in_a_drain() {
+    for (phase, ms, next) in [(Phase::Draining, 500, Act::Enter(DRAINED)), (DRAINED, 2_000, Act::Wait)] {
+        let mut story = stopped_for(phase.clone(), ms);
+        assert_eq!(story.pass_ms(5_000 - ms).act(), next, "{phase:?}: it has refused for 6 s");
+    }
 }
 
 /// Its agent ended after the stop was journalled, and before it was carried out or while its hook ran. Balancers may send
