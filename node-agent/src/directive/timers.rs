@@ -31,7 +31,7 @@ pub(crate) struct Timers {
     /// What it answers while it is not well.
     pub answers: Answers,
     /// When the phase became another one. An order may begin the same phase again later.
-    changed_at: Option<Instant>,
+    pub(super) changed_at: Option<Instant>,
     file: DisableFile,
     /// Since when the disable-file is as it is.
     pub(super) file_since: Instant,

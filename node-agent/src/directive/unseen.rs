@@ -12,9 +12,11 @@ impl Timers {
     /// not counted together.
     pub(crate) fn begins_look(&mut self, now: Instant, phase: &Phase, service: &Service) -> bool {
         let away = self.steady.away(now);
+        // Before the first look in a phase the agent paused as in the phase before, which may have been at rest.
+        let is_first = self.changed_at.is_some_and(|at| now.saturating_duration_since(at) < away);
         let pause = match phase {
-            Phase::Draining => Some(service.fast_interval),
-            Phase::Drained { .. } => Some(service.interval),
+            Phase::Draining if !is_first => Some(service.fast_interval),
+            Phase::Draining | Phase::Drained { .. } => Some(service.interval),
             _ => None,
         };
         if pause.is_some_and(|pause| away > DIP.max(pause * 2)) {

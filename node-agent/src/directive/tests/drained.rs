@@ -127,6 +127,24 @@ fn pause_between_two_looks_counts_in_a_drain() {
     }
 }
 
+/// It failed, and is hidden and refuses since a minute, in which its agent looked once a second; then it is ordered out.
+#[test]
+fn rest_before_the_order_to_drain_drops_no_evidence() {
+    for (rest, next) in [(1_200, Act::Enter(DRAINED)), (2_500, Act::Wait)] {
+        let mut story = Story::serving();
+        story.disabled().enter(Phase::failed("verifying", "not healthy", true));
+        story.pass(60);
+        story.timers.steady.ends_look(story.seen.now);
+        story.seen.now += Duration::from_millis(rest);
+        story.ordered(order(9, Disposition::Drain));
+        assert_eq!(story.journal.phase, Phase::Draining);
+        story.seen.in_flight = InFlight::Counted(0);
+        let now = story.seen.now + Duration::from_millis(5);
+        story.timers.begins_look(now, &story.journal.phase, &story.service);
+        assert_eq!(story.pass_ms(5).act(), next, "after a rest of {rest} ms");
+    }
+}
+
 /// Its agent ended after the stop was journalled, and before it was carried out or while its hook ran. Balancers may send
 /// requests to what its supervisor has started again since.
 #[test]
