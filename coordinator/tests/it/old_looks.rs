@@ -349,3 +349,16 @@ async fn accepted_start_ends_the_claim_of_a_refused_one() {
     assert_eq!((refused.code, refused.err.contains("nothing contradicts")), (3, true), "{refused:?}");
     end.cancel();
 }
+
+/// What the corrected URL names is heard in place of the foreign database, whatever that start is refused for.
+#[tokio::test(flavor = "multi_thread")]
+async fn later_refused_start_ends_the_claim_of_a_former_one() {
+    let (place, url) = place().await;
+    let (daemon, end) = refused_over_a_foreign_database(place.path(), &url, "u0").await;
+    let path = daemon.file("none-out.yaml", &spec(&format!("min_in_service: 3\n{SCHEMA}")));
+    let again = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
+    assert_eq!((again.code, again.err.contains("leaves none to take out")), (3, true), "{again:?}");
+    let refused = daemon.ask(&["fleet", "reconcile"]);
+    assert_eq!((refused.code, refused.err.contains("nothing contradicts")), (3, true), "{refused:?}");
+    end.cancel();
+}

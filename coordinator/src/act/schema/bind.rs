@@ -37,7 +37,7 @@ pub(crate) async fn look_only(
     let bound = Bound::open(context, upgrade, spec, schema, None).await?;
     // Drift, and a history that cannot be read, are said before anything begins.
     let seen = bound.facts(RowCount::Uncounted).await?;
-    if let Some(leadership) = leadership.filter(|_| !job::acknowledged(context, &seen)) {
+    if let Some(leadership) = leadership {
         refused::hear(context, leadership, upgrade, spec, &seen);
     }
     known(context, schema, &seen)?;

@@ -1,6 +1,8 @@
 //! The databases of refused starts, which obeyed a term that the store does not know. Nothing but a reconciliation hears
-//! them, and of each service only that of the last start: the URL of an earlier one may have been wrong.
+//! them, and of each service only that of the last start: the URL of an earlier one may have been wrong. So the database of a
+//! later start takes its place also where the store acknowledges it.
 
+use super::job::acknowledged;
 use crate::context::Context;
 use crate::leadership::Leadership;
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ pub(super) fn hear(
     seen: &SchemaFacts,
 ) {
     let service = &spec.service;
+    let is_acknowledged = acknowledged(context, seen);
     // The view is locked before the facts, as where a plan is made.
     let view = context.mirror.view();
     if view.fleet.upgrade(id).is_some() {
@@ -31,6 +34,9 @@ pub(super) fn hear(
         ..SchemaFacts::default()
     };
     leadership.schemas().send_if_modified(|all| {
+        if is_acknowledged && all.values().all(|facts| facts.refused_start.as_ref() != Some(service)) {
+            return false;
+        }
         let forgotten = forget(all, &view.fleet, |other, of| other != id && of == Some(service));
         let former = all.insert(id.clone(), heard.clone());
         forgotten || former.as_ref() != Some(&heard)
