@@ -31,8 +31,7 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
             if included.iter().any(|instance| is_of_byzantine(world, instance)) {
                 return false;
             }
-            reconcile(world, included.clone()).await;
-            return true;
+            return reconcile(world, included.clone()).await;
         }
         Command::Schema(from, to, made_by) => {
             let (of, owner) = ((plan.service, plan.from + 1), Owner::upgrade(made_by));
@@ -240,7 +239,8 @@ pub(super) async fn put_back(world: &World, answer: &str) {
     }
 }
 
-async fn reconcile(world: &World, taken_up: Vec<String>) {
+/// Whether the store is reconciled.
+async fn reconcile(world: &World, taken_up: Vec<String>) -> bool {
     let lies = |instance: &str| is_of_byzantine(world, instance);
     let stays_out = |running: &RunningInstance| stays_out(world, running);
     let done = within(Operator::new(&world.coordinators).reconcile(taken_up, lies, stays_out)).await;
@@ -251,6 +251,7 @@ async fn reconcile(world: &World, taken_up: Vec<String>) {
         version::answered(world, why);
         rolled_back(world, why).await;
     }
+    done.is_ok()
 }
 
 /// Rolls back the upgrades that a refused plan names: the store was restored to before their rollback.

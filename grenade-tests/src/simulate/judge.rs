@@ -1,6 +1,7 @@
 //! The judge: what a client, a database administrator and an auditor see, and whether it may be so. Nothing of the planner
 //! is asked.
 
+mod below;
 mod copied;
 mod drains;
 mod known;

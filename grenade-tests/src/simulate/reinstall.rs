@@ -121,7 +121,10 @@ impl World {
     /// last admission by that admission, and what was admitted may have answered another version than its own.
     fn install_again(&mut self, at: At, release: &str) {
         let (service, node) = at;
-        self.agents[node].take().into_iter().for_each(Agent::kill);
+        let now = self.testbed.now();
+        self.testbed.state().facts.agent_ended(node, now);
+        let agents = self.agents[node].take().into_iter().chain(self.impostors[node].take());
+        agents.for_each(Agent::kill);
         self.testbed.log(format!("{} is built again with {release}", self.testbed.names().instance(at)));
         let services = self.services_on(node);
         services.iter().for_each(|of| self.testbed.loses_power((*of, node)));
@@ -132,7 +135,8 @@ impl World {
         self.testbed.change(at, |slot, _| {
             slot.staged.insert(release.to_owned());
             (slot.last, slot.came_with) = (Some(release.to_owned()), Some(release.to_owned()));
-            slot.named_alone = None;
+            // What its agent saw or said before is no evidence of what runs from now on.
+            (slot.named_alone, slot.release_since) = (None, now);
         });
         services.iter().for_each(|of| self.testbed.boots((*of, node)));
         self.start_agent(node);
@@ -193,6 +197,8 @@ fn is_kept_outside(slot: &Slot, admitted: &RangeInclusive<u32>, now: u64) -> boo
 mod tests {
     use super::*;
     use crate::simulate::slot::HookRun;
+    use crate::simulate::world::tag;
+    use std::time::Duration;
     use tidegate_planner::Reason;
     use tidegate_planner::gate::{Inclusion, Sample, StoreGate, VersionGate};
     use tidegate_proto::{ServiceName, ServiceVersion};
@@ -211,6 +217,31 @@ mod tests {
         assert!(replaced(&never_starts, None, false), "its agent has the former release");
         assert!(replaced(&never_starts, Some("pantry-1"), false), "its node joined with the former release");
         assert!(replaced(&Behaviour::good(2, 600), Some("pantry-2"), true), "it answers");
+    }
+
+    /// Its agent lied long before, and a second one runs beside it.
+    #[tokio::test(start_paused = true)]
+    async fn node_that_is_installed_again_is_judged_from_then_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut world = World::bare(directory.path()).await;
+        let (at, service) = ((0, 0), &mut world.scenario.services[0]);
+        service.nodes.push(at.1);
+        let release = tag(&service.name, 1);
+        world.testbed.start(at, &release);
+        world.testbed.state().facts.byzantine.insert(at.1, 1_000);
+        tokio::time::advance(Duration::from_secs(300)).await;
+        world.start_agent(at.1);
+        world.start_impostor(at.1);
+        let is_unknown = |world: &World| {
+            let state = world.testbed.state();
+            state.facts.is_unknown(at, &state.slots[&at])
+        };
+        assert!(is_unknown(&world), "its agent lied after its release began to run");
+        world.install_again(at, &release);
+        assert!(!is_unknown(&world));
+        assert!(world.impostors[at.1].is_none() && world.agents[at.1].is_some());
+        let away = world.testbed.state().facts.agents_away.get(&at.1).copied();
+        assert_eq!(away, Some(world.testbed.now()), "another agent runs from now on");
     }
 
     #[test]

@@ -165,7 +165,7 @@ pub(super) struct Slot {
     pub supervised: bool,
     /// What ran last.
     pub last: Option<String>,
-    /// When that was started first, since another release ran.
+    /// When that was started first, since another release ran, or when it was installed again.
     pub release_since: u64,
     /// The release with which its node joined.
     pub came_with: Option<String>,

@@ -110,7 +110,11 @@ impl UpgradeSequence {
         match sharing::turn(world, &plan) {
             Turn::Now => {}
             Turn::Later => return,
-            Turn::Never => return self.give_up(world, place, "not begun".to_owned()),
+            Turn::Never => {
+                // An attempt may have begun in a store that was lost.
+                forget_upgrade(world, plan.service);
+                return self.give_up(world, place, "not begun".to_owned());
+            }
         }
         let schema = world.scenario.owned_schema(plan.service);
         let form = match schema {

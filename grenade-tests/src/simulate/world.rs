@@ -357,3 +357,25 @@ impl World {
         of.filter(|(_, service)| service.nodes.contains(&node)).map(|(n, _)| n).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::draw;
+
+    impl World {
+        /// A world of two services with upgrades, and neither nodes, coordinators nor databases.
+        pub(in crate::simulate) async fn bare(directory: &Path) -> Self {
+            let has_upgrade =
+                |drawn: &Scenario, of: usize| drawn.upgrades.iter().any(|plan| plan.service == of);
+            let has_both = |drawn: &Scenario| has_upgrade(drawn, 0) && has_upgrade(drawn, 1);
+            let mut drawn = (1..2_000).map(draw::scenario).find(has_both).unwrap();
+            for service in &mut drawn.services {
+                (service.nodes, service.late, service.schema) = (Vec::new(), Vec::new(), None);
+            }
+            drawn.schemas.clear();
+            (drawn.faults, drawn.coordinators, drawn.max_request) = (Vec::new(), 0, None);
+            Self::make(drawn, directory, false).await.unwrap()
+        }
+    }
+}

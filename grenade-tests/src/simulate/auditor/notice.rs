@@ -106,6 +106,7 @@ fn bounded(facts: &mut Facts, place: usize, window: &Window, revision: Option<i6
             facts.leaves_newcomers_out(now);
         }
     }
+    facts.notes_unheard(place, now);
     if let Some(revision) = revision {
         facts.obeyed.window_set(place, Revision(revision), now);
     }

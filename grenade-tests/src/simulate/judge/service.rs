@@ -3,7 +3,7 @@
 use super::{Facts, OLD};
 use crate::simulate::scenario::UpgradePlan;
 use crate::simulate::silence::Counted;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::record::window::{BY_OPERATOR, Window};
@@ -50,6 +50,8 @@ pub(in crate::simulate) struct ServiceFacts {
     pub upgrading: bool,
     /// Floors and ceilings that were committed, each with its time.
     pub windows: Vec<(u64, u32, u32)>,
+    /// Nodes whose agents could not report when a window was committed, each with that time.
+    pub unheard: BTreeSet<(u64, usize)>,
     /// What the last window of this store admits, where a person set it by hand.
     pub by_hand: Option<RangeInclusive<u32>>,
     /// Nodes of newcomers that a copy of the store admitted by such a window before it was reconciled, each with its version.

@@ -80,13 +80,6 @@ impl Facts {
         })
     }
 
-    /// Whether no component can have known that an instance runs a version, since then, as the floor rose above that: it was
-    /// started later, or its agent could not report.
-    pub(in crate::simulate) fn came_below(&self, at: At, version: u32, since: u64) -> bool {
-        let rose = self.services.get(at.0).map_or(u64::MAX, |service| service.is_below_since(version));
-        rose <= since || self.is_kept_from_reporting(at, rose)
-    }
-
     /// Whether no component can know that the window leaves an instance out, as nothing knows of it.
     pub(super) fn is_untraced(&self, at: At, now: u64) -> bool {
         self.precedes_first_window(at, now) || self.has_no_trace(at) && self.is_kept_from_reporting(at, now)
@@ -176,27 +169,6 @@ mod tests {
         };
         assert!(is_kept(60_001 - SEEN), "it cannot have reported yet");
         assert!(!is_kept(60_000 - SEEN), "it was never stopped");
-    }
-
-    /// A blank store raises the floor while it has not heard of an instance below it.
-    #[test]
-    fn floor_may_rise_above_what_could_not_report() {
-        let came_below = |since: u64, change: fn(&mut Facts)| {
-            let mut judged = facts(|service| service.windows = vec![(0, 1, 2), (60_000, 2, 2)]);
-            change(&mut judged);
-            judged.came_below(PLACE, 1, since)
-        };
-        assert!(came_below(60_000, |_| ()), "it was started once the floor had risen");
-        assert!(!came_below(59_999, |_| ()), "its agent could report");
-        let started = |judged: &mut Facts| {
-            judged.agent_ended(PLACE.1, 30_000);
-            judged.agent_started(PLACE.1, 60_001 - SEEN);
-        };
-        assert!(came_below(60_001 - SEEN, started), "it was started too late to be heard");
-        let reconnected = |judged: &mut Facts| judged.agents_cut.extend([(PLACE.1, 60_000 - SEEN)]);
-        assert!(!came_below(0, reconnected), "its agent has reached the store for long enough");
-        let lowered = |judged: &mut Facts| judged.services[0].windows.push((61_000, 1, 2));
-        assert!(!came_below(60_000, lowered), "the window admits it");
     }
 
     /// The disk of a new node is full while its release hangs, and its agent ends at each start. A rollback moves the window.

@@ -19,6 +19,10 @@ impl Testbed {
         let pid = i32::try_from(state.next).unwrap_or(i32::MAX) + 1000;
         let Some(is) = state.releases.get(tag).cloned() else { return pid };
         state.facts.started(at, is.version);
+        // A supervisor starts what ran before.
+        if state.slots.get(&at).is_none_or(|slot| slot.last.as_deref() != Some(tag)) {
+            state.facts.forget_changes(at);
+        }
         let slot = state.slots.entry(at).or_default();
         let still = slot.alive(now).map(|run| run.tag.clone());
         slot.running = Some(Running { tag: tag.to_owned(), is, since: now, pid, put_back: false });

@@ -323,26 +323,36 @@ mod tests {
     /// starts it again after 4 s.
     #[tokio::test(start_paused = true)]
     async fn what_ended_outside_is_unseen_until_its_agent_starts_it() {
-        for (by_agent, expected) in [(false, vec![]), (true, vec![2])] {
-            let windows = vec![(0, 1, 2), (1_000, 1, 1)];
+        let by_agent = |testbed: &Testbed| {
+            testbed.start_by_agent(PLACE, "pantry-2");
+        };
+        let is_another = |testbed: &Testbed| {
+            testbed.start(PLACE, "pantry-3");
+        };
+        let starts: [(&str, fn(&Testbed), &[u8]); 3] = [
+            ("its supervisor", |_| (), &[]),
+            ("its agent", by_agent, &[2]),
+            ("something that starts another release", is_another, &[2]),
+        ];
+        for (who, starts, expected) in starts {
+            let windows = vec![(0, 1, 3), (1_000, 1, 1)];
             let service = ServiceFacts { instances: 1, windows, ..ServiceFacts::default() };
             let facts = Facts { services: vec![service], ..Facts::default() };
             let names = Names { services: vec!["pantry".to_owned()], nodes: vec!["n00".to_owned()] };
-            let releases = [("pantry-2".to_owned(), Behaviour::good(2, 0))].into();
+            let releases =
+                [2, 3].map(|version| (format!("pantry-{version}"), Behaviour::good(version, 0))).into();
             let testbed = Testbed::new(names, releases, EventLog::new(false), facts);
             testbed.change(PLACE, |slot, _| (slot.starts_at_boot, slot.supervised) = (true, true));
             testbed.start(PLACE, "pantry-2");
             seconds_pass(&testbed, 30).await;
             testbed.crash(PLACE);
             seconds_pass(&testbed, 1).await;
-            if by_agent {
-                testbed.start_by_agent(PLACE, "pantry-2");
-            }
+            starts(&testbed);
             seconds_pass(&testbed, 5).await;
             let state = testbed.state();
             assert!(state.slots[&PLACE].serves, "it runs again");
             let broken: Vec<u8> = state.facts.breaches.iter().map(|breach| breach.rule).collect();
-            assert_eq!(broken, expected, "started by its agent: {by_agent}");
+            assert_eq!(broken, expected, "started by {who}");
         }
     }
 

@@ -119,3 +119,29 @@ async fn roll_back_for_others(world: &mut World, current: &Current) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_proto::wire::v1::Reason;
+
+    /// No coordinator leads, so that each request is refused.
+    #[tokio::test(start_paused = true)]
+    async fn reasons_after_a_refused_reconciliation_are_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut world = World::bare(directory.path()).await;
+        let mut current = Current::new(0, "u0".to_owned(), 0, None, true);
+        let reason = |kind: &str, next_step: &str| Reason {
+            kind: kind.to_owned(),
+            next_step: Some(next_step.to_owned()),
+            ..Reason::default()
+        };
+        let reasons = vec![
+            reason("disregarded", "tidegate fleet reconcile --include pantry/n00"),
+            reason("paused", "tidegate upgrade resume u0"),
+        ];
+        let explained = ExplainUpgradeReply { reasons, ..ExplainUpgradeReply::default() };
+        follow_reasons(&mut world, &mut current, explained, false).await;
+        assert_eq!(current.resumptions, 1);
+    }
+}

@@ -49,6 +49,24 @@ fn upgrade_after_one_completed_by_hand_is_a_first_attempt() {
     assert_eq!((sequence.refusals, sequence.failed), (0, 0), "of the former one");
 }
 
+/// The upgrade of the service that changes the schema is given up meanwhile.
+#[tokio::test(start_paused = true)]
+async fn upgrade_of_a_lost_store_that_has_no_turn_is_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::bare(directory.path()).await;
+    world.scenario.services[..2].iter_mut().for_each(|service| service.schema = Some(0));
+    world.given_up.insert(0);
+    let mut sequence = UpgradeSequence::of(&world, 1);
+    let place = sequence.left[0];
+    let plan = world.scenario.upgrades[place].clone();
+    let current = Current::new(place, format!("u{place}"), 25_000, None, false);
+    sequence.has_begun(&mut world, &plan, current.clone());
+    assert!(world.testbed.state().facts.services[1].upgrading);
+    sequence.start_again(&mut world, current).await;
+    assert_eq!(sequence.ended, [(place, "not begun".to_owned())]);
+    assert!(!world.testbed.state().facts.services[1].upgrading, "no store has it");
+}
+
 #[test]
 fn upgrade_that_was_given_up_is_kept_for_later() {
     let is_of_it = |plan: &UpgradePlan| plan.service == 1;
