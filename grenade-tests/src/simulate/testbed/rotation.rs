@@ -329,10 +329,11 @@ mod tests {
         let is_another = |testbed: &Testbed| {
             testbed.start(PLACE, "pantry-3");
         };
-        let starts: [(&str, fn(&Testbed), &[u8]); 3] = [
-            ("its supervisor", |_| (), &[]),
-            ("its agent", by_agent, &[2]),
-            ("something that starts another release", is_another, &[2]),
+        let by_supervisor: fn(&Testbed) = |_| ();
+        let starts = [
+            ("its supervisor", by_supervisor, vec![]),
+            ("its agent", by_agent, vec![2]),
+            ("something that starts another release", is_another, vec![2]),
         ];
         for (who, starts, expected) in starts {
             let windows = vec![(0, 1, 3), (1_000, 1, 1)];
