@@ -9,6 +9,7 @@ mod job;
 mod look;
 mod refused;
 mod sessions;
+mod term;
 
 pub(crate) use bind::{Preview, bind, look_only};
 pub(crate) use bound::{BY_HAND, Unbound};

@@ -1,16 +1,17 @@
 //! What an upgrade is bound to when it is started: the schema's own id, the digest of the migrations, their order.
 
 use super::bound::{Bound, Unbound};
+use super::refused;
 use super::sessions::warnings;
-use super::{job, refused};
+use super::term::{acknowledged, countable, term_of};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use std::collections::BTreeMap;
-use tidegate_migrations::{Requires, RowCount, SchemaId, Term};
+use tidegate_migrations::{Requires, RowCount, SchemaId};
 use tidegate_planner::SchemaFacts;
 use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
-use tidegate_proto::{Revision, SchemaName, ServiceName, ServiceVersion, UpgradeId, mutant};
+use tidegate_proto::{SchemaName, ServiceName, ServiceVersion, UpgradeId};
 use tokio_util::sync::CancellationToken;
 
 /// What a spec's database shows before an upgrade begins.
@@ -82,33 +83,11 @@ fn known(context: &Context, schema: &SpecSchema, seen: &SchemaFacts) -> Result<(
     let DatabaseSource::FromEnv(variable) = &schema.database;
     countable(context, variable, seen)?;
     match &seen.obeyed {
-        Some((term, number)) if !job::acknowledged(context, seen) => {
+        Some((term, number)) if !acknowledged(context, seen) => {
             Err(Unbound::Stranger { variable: variable.clone(), term: term.clone(), number: *number })
         }
         _ => Ok(()),
     }
-}
-
-/// Whether a store before this one can have given the number that the database keeps for the term that it obeyed last.
-/// Another number contradicts no store, and no reconciliation counts on from it.
-pub(super) fn countable(context: &Context, variable: &str, seen: &SchemaFacts) -> Result<(), Unbound> {
-    let Some((term, number)) = &seen.obeyed else { return Ok(()) };
-    if context.mirror.view().fleet.revision().may_follow(*number) {
-        return Ok(());
-    }
-    Err(Unbound::Number { variable: variable.to_owned(), term: term.clone(), number: *number })
-}
-
-/// The term as databases keep it. After a store was restored, its numbers count on from the highest that the former
-/// one had given, because a database obeys no lower one.
-///
-/// # Errors
-/// Where the reconciliation record names a revision that no store can have given.
-pub(super) fn term_of(context: &Context, leadership: &Leadership) -> Result<Term, Unbound> {
-    let former = context.mirror.view().fleet.reconciliation().map_or(Revision::ABSENT, |by| by.revision);
-    let former = if mutant::is("former-revisions-are-not-counted-on") { Revision::ABSENT } else { former };
-    let number = former.checked_add(leadership.leading.revision).ok_or(Unbound::Term(former))?;
-    Ok(Term { revision: number.0, id: leadership.leading.term.to_string() })
 }
 
 fn binding(bound: &Bound, id: &SchemaId, spec: &Spec) -> Result<SchemaBinding, Unbound> {

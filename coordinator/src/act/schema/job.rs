@@ -1,9 +1,10 @@
 //! One job on one schema: look, do, look again. Facts and the reason for a failure are reported to the planner.
 
-use super::bind::{self, countable, term_of};
+use super::bind::claim;
 use super::bound::{self, Bound, Unbound};
 use super::look;
 use super::sessions::sessions_of;
+use super::term::{acknowledged, countable, term_of};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use crate::telemetry::Chain;
@@ -16,7 +17,7 @@ use tidegate_planner::certificate::{
 use tidegate_planner::{LookedFor, SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
-use tidegate_proto::{Digest, Revision, TermId, UpgradeId, mutant};
+use tidegate_proto::{Digest, UpgradeId, mutant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -204,17 +205,9 @@ async fn bind(
     if !obstacles.is_empty() {
         return Ok(SchemaFacts { obstacles, ..seen });
     }
-    let found = bind::claim(context, leadership, &bound, spec, schema, cancel).await?;
+    let found = claim(context, leadership, &bound, spec, schema, cancel).await?;
     let facts = bound.of_schema(id, &found).facts(RowCount::Uncounted).await?;
     Ok(SchemaFacts { found: Some(found), ..facts })
-}
-
-/// Whether the store knows the term that a database obeyed last, and gives a higher number; if not, the planner says
-/// what that means.
-pub(super) fn acknowledged(context: &Context, seen: &SchemaFacts) -> bool {
-    let view = context.mirror.view();
-    let is_known = |(term, number): &(TermId, Revision)| view.fleet.acknowledges_database(term, *number);
-    mutant::is("database-is-no-witness") || seen.obeyed.as_ref().is_none_or(is_known)
 }
 
 fn upgrade_of(context: &Context, id: &UpgradeId) -> Option<Upgrade> {

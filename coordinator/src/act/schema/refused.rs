@@ -2,7 +2,7 @@
 //! them, and of each service only that of the last start: the URL of an earlier one may have been wrong. So the database of a
 //! later start takes its place also where the store acknowledges it.
 
-use super::job::acknowledged;
+use super::term::acknowledged;
 use crate::context::Context;
 use crate::leadership::Leadership;
 use std::collections::BTreeMap;
