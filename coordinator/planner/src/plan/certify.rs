@@ -11,6 +11,7 @@ use crate::gate::schema::ready::listed;
 use crate::gate::schema::uncertified;
 use crate::gate::store::unreconciled;
 use crate::moment::Moment;
+use crate::release::floor::none_came_to;
 use crate::upgrade::phase::Move;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, Precondition};
@@ -19,7 +20,7 @@ use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, SpecSchema};
-use tidegate_proto::{Key, Revision, UpgradeId, mutant};
+use tidegate_proto::{Key, Revision, ServiceName, UpgradeId, mutant};
 
 /// What the database showed after the read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,20 +179,17 @@ fn compared(fleet: &Fleet, binding: &SchemaBinding, schema: &Stored<Schema>, rea
         let window = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::window_at);
         commit.when(Precondition::At(Key::Window(service.clone()), window))
     });
-    let kinds = [Kind::Inventory, Kind::Decommission];
-    if schema.services.len() > ONE_BY_ONE {
-        return kinds
-            .into_iter()
-            .fold(windows, |commit, kind| commit.when(Precondition::NonePutAfter(kind, read_at)))
-            .when(Precondition::NoneCreatedAfter(Kind::Report, read_at));
-    }
-    schema.services.keys().fold(windows, |commit, service| {
-        let name = || service.to_string();
-        kinds
-            .into_iter()
-            .fold(commit, |commit, kind| commit.when(Precondition::NonePutAfterWithin(kind, name(), read_at)))
-            .when(Precondition::NoneCreatedAfterWithin(Kind::Report, name(), read_at))
-    })
+    let services: Vec<&ServiceName> = schema.services.keys().collect();
+    let gone: Vec<Precondition> = match services.len() > ONE_BY_ONE {
+        true => vec![Precondition::NonePutAfter(Kind::Decommission, read_at)],
+        false => services.iter().map(|of| none_decommissioned(of, read_at)).collect(),
+    };
+    let came = none_came_to(read_at, &services, ONE_BY_ONE);
+    came.into_iter().chain(gone).fold(windows, Commit::when)
+}
+
+fn none_decommissioned(service: &ServiceName, read_at: Revision) -> Precondition {
+    Precondition::NonePutAfterWithin(Kind::Decommission, service.to_string(), read_at)
 }
 
 /// Adds to a commit that from now on the schema requires what the certificate has proved. The record is put even where

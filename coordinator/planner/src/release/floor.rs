@@ -125,10 +125,26 @@ fn all_at_least(service: &ServiceFleet, version: ServiceVersion) -> bool {
 /// What must hold where a transaction relies on what every instance of a service runs: none was admitted since this fleet was
 /// seen, and none reports that did not. A decommissioned one counts again from its first report, under its former admission.
 pub(crate) fn none_came(fleet: &Fleet, service: &ServiceName) -> [Precondition; 2] {
+    none_came_since(fleet.revision(), service)
+}
+
+fn none_came_since(seen: Revision, service: &ServiceName) -> [Precondition; 2] {
     [
-        Precondition::NonePutAfterWithin(Kind::Inventory, service.to_string(), fleet.revision()),
-        Precondition::NoneCreatedAfterWithin(Kind::Report, service.to_string(), fleet.revision()),
+        Precondition::NonePutAfterWithin(Kind::Inventory, service.to_string(), seen),
+        Precondition::NoneCreatedAfterWithin(Kind::Report, service.to_string(), seen),
     ]
+}
+
+/// The same of several services; of more than `most`, of all services at once, because a transaction has a bounded number of
+/// compares.
+pub(crate) fn none_came_to(seen: Revision, services: &[&ServiceName], most: usize) -> Vec<Precondition> {
+    match services.len() > most {
+        true => vec![
+            Precondition::NonePutAfter(Kind::Inventory, seen),
+            Precondition::NoneCreatedAfter(Kind::Report, seen),
+        ],
+        false => services.iter().flat_map(|service| none_came_since(seen, service)).collect(),
+    }
 }
 
 /// The lowest floor that releases leave.

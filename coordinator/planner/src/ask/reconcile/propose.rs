@@ -46,7 +46,7 @@ impl Planned {
         demand_readable(fleet, &services)?;
         let mut windows: Vec<WindowChange> =
             services.iter().map(|service| claims.window(service, &witnesses)).collect();
-        // One window too many is left to the next plan by its applied claims: one without a claim is never that one.
+        // Those that a database raises come first: a window beyond the limit is left to the next plan, which needs a claim.
         windows.sort_by_key(|change| !claims.contracted.contains_key(&change.service));
         if contradiction == Contradiction::Supported {
             make_room(fleet, choices, &mut windows);

@@ -16,11 +16,10 @@ use crate::gate::release::storage::raised_by_hand;
 use crate::gate::store::{disregarded, unknown_and_disregarded, unreadable};
 use crate::gate::version::known;
 use crate::gate::{Answer, VersionGate};
-use crate::release::floor::{none_came, proven, set_over};
+use crate::release::floor::{none_came_to, proven, set_over};
 use crate::upgrade::View;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::key::Kind;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
 use tidegate_proto::record::window::Window;
@@ -52,24 +51,19 @@ fn follows_needs(of: &ServiceFleet) -> bool {
     of.window().is_some_and(|window| window.follows_needs())
 }
 
-/// Of how many services whose floor follows needs the instances are compared one by one. The windows of a hundred services
-/// may be compared beside them, and a transaction has a bounded number of compares.
+/// Of how many services whose floor follows needs the instances are compared one by one: two compares each, beside the windows
+/// of up to a hundred services.
 const ONE_BY_ONE: usize = 8;
 
-/// Adds to a commit that the floors of these services are what they were; beyond a few that follow needs, that no instance of
-/// any service came.
+/// Adds to a commit that the floors of these services are what they were.
 fn same_floors(fleet: &Fleet, commit: Commit, services: &[&ServiceName]) -> Commit {
     let windows = services.iter().fold(commit, |commit, service| {
         let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::window_at);
         commit.when(Precondition::At(Key::Window((*service).clone()), at))
     });
-    let followed = services.iter().filter(|service| fleet.service(service).is_some_and(follows_needs));
-    if followed.clone().count() > ONE_BY_ONE {
-        return windows
-            .when(Precondition::NonePutAfter(Kind::Inventory, fleet.revision()))
-            .when(Precondition::NoneCreatedAfter(Kind::Report, fleet.revision()));
-    }
-    followed.flat_map(|service| none_came(fleet, service)).fold(windows, Commit::when)
+    let is_followed = |service: &&ServiceName| fleet.service(service).is_some_and(follows_needs);
+    let followed: Vec<&ServiceName> = services.iter().copied().filter(is_followed).collect();
+    none_came_to(fleet.revision(), &followed, ONE_BY_ONE).into_iter().fold(windows, Commit::when)
 }
 
 /// What entering migrate compares and writes, or each floor that is missing. `own` is the floor of the upgraded service
