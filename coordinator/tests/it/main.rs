@@ -25,6 +25,7 @@ mod real_postgres;
 mod references;
 mod regions;
 mod releases;
+mod rules;
 mod rust_source;
 mod schema;
 mod schema_owner;
