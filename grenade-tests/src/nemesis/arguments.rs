@@ -29,8 +29,8 @@ pub struct Arguments {
     /// Play the plan of this file (JSON) instead of drawing it from the seed
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Leave out all faults but these kinds, by their names in the table at the end
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    /// Leave out all faults but these kinds, by their names in the table at the end: LeaderKilled,'Cut Members'
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = draw::kind_named)]
     pub only: Vec<String>,
     /// Print the plan as JSON, for --plan, and run nothing
     #[arg(long)]
@@ -45,6 +45,11 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// The seed of `--seed`, or any.
+    pub(super) fn seed_or_any(&self) -> u64 {
+        self.seed.unwrap_or_else(|| rand::random_range(1..1_000_000))
+    }
+
     /// The plan that was asked for.
     ///
     /// # Errors

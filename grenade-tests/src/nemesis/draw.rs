@@ -1,6 +1,7 @@
 //! Draws a plan from a seed.
 
 use serde_json::json;
+use std::collections::BTreeSet;
 
 use super::plan::{COORDINATORS, Cut, Fault, MEMBERS, NODES, Plan, UpgradePlan, What};
 use crate::simulate::dice::Dice;
@@ -9,8 +10,8 @@ use crate::simulate::dice::Dice;
 const PHASES: [&str; 7] = ["stage", "expand", "migrate", "roll", "remove", "contract", "rolling-back"];
 /// Phases from which a rollback is possible.
 const BACK: [&str; 5] = ["stage", "expand", "migrate", "roll", "remove"];
-/// How many kinds of faults there are.
-const KINDS: u64 = 38;
+/// How many kinds of faults there are; one that is there twice counts twice.
+const KINDS: usize = 38;
 
 /// A plan with so many upgrades. A plan with more of them begins with the same ones.
 pub fn plan(seed: u64, upgrades: usize) -> Plan {
@@ -47,7 +48,8 @@ fn upgrade(dice: &mut Dice, deck: &mut Deck) -> UpgradePlan {
 /// Kinds are dealt like cards: each comes once before any comes again.
 struct Deck {
     dice: Dice,
-    left: Vec<u64>,
+    /// Places in [`kinds`].
+    left: Vec<usize>,
 }
 
 impl Deck {
@@ -64,53 +66,69 @@ impl Deck {
             phase: phase.to_owned(),
             after: if phase == "roll" { dice.below(15_000) } else { dice.below(1500) },
             lasts: if dice.percent(50) { dice.within(500, 4000) } else { dice.within(4000, 15_000) },
-            what: what(dice, kind),
+            what: kinds(dice)[kind],
         }
     }
 }
 
-fn what(dice: &mut Dice, kind: u64) -> What {
+/// Every kind of fault, at targets that are drawn; those twice that are twice as likely.
+fn kinds(dice: &mut Dice) -> [What; KINDS] {
     let node = number(dice.below(NODES as u64));
     let member = number(dice.below(MEMBERS as u64));
     let coordinator = number(dice.below(COORDINATORS as u64));
     let size = *dice.pick(&[5, 90, 3600, 86_400]).unwrap_or(&5);
     let step = if dice.percent(50) { size } else { -size };
-    match kind {
-        0 => What::MemberKilled(member),
-        1 => What::MemberStalled(member),
-        2 => What::MemberDiskSlow(member),
-        3 | 4 => What::Compaction,
-        5 | 6 => What::LeaderKilled,
-        7 => What::LeaderStalled,
-        8 => What::FollowerKilled,
-        9 => What::FollowerStalled,
-        10 | 11 => What::AgentKilled(node),
-        12 => What::AgentStalled(node),
-        13 => What::ServiceKilled(node),
-        14 => What::ServiceStalled(node),
-        15 => What::BalancerKilled,
-        16 => What::BalancerStalled,
-        17 => What::BackendKilled(node),
-        18 => What::DatabaseKilled,
-        19 => What::DatabaseStalled,
-        20 => What::ReplicaPromoted,
-        21 => What::Cut(Cut::CoordinatorMember(coordinator, member)),
-        22 => What::Cut(Cut::CoordinatorStore(coordinator)),
-        23 => What::Cut(Cut::Coordinators),
-        24 => What::Cut(Cut::CoordinatorDatabase(coordinator)),
-        25 => What::Cut(Cut::CoordinatorAgent(coordinator, node)),
-        26 => What::Cut(Cut::AgentMember(node, member)),
-        27 => What::Cut(Cut::AgentStore(node)),
-        28 => What::Cut(Cut::NodeDatabase(node)),
-        29 => What::Cut(Cut::NodeBalancer(node)),
-        30 => What::Cut(Cut::Members(member, (member + 1) % MEMBERS)),
-        31 => What::Cut(Cut::Replication),
-        32 => What::DiskFull(node),
-        33 => What::DiskSlow(node),
-        34 => What::CoordinatorClock(coordinator, step),
-        35 => What::NodeClock(node, step),
-        36 => What::DatabaseClock(step),
-        _ => What::Cut(Cut::MemberAlone(member)),
+    [
+        What::MemberKilled(member),
+        What::MemberStalled(member),
+        What::MemberDiskSlow(member),
+        What::Compaction,
+        What::Compaction,
+        What::LeaderKilled,
+        What::LeaderKilled,
+        What::LeaderStalled,
+        What::FollowerKilled,
+        What::FollowerStalled,
+        What::AgentKilled(node),
+        What::AgentKilled(node),
+        What::AgentStalled(node),
+        What::ServiceKilled(node),
+        What::ServiceStalled(node),
+        What::BalancerKilled,
+        What::BalancerStalled,
+        What::BackendKilled(node),
+        What::DatabaseKilled,
+        What::DatabaseStalled,
+        What::ReplicaPromoted,
+        What::Cut(Cut::CoordinatorMember(coordinator, member)),
+        What::Cut(Cut::CoordinatorStore(coordinator)),
+        What::Cut(Cut::Coordinators),
+        What::Cut(Cut::CoordinatorDatabase(coordinator)),
+        What::Cut(Cut::CoordinatorAgent(coordinator, node)),
+        What::Cut(Cut::AgentMember(node, member)),
+        What::Cut(Cut::AgentStore(node)),
+        What::Cut(Cut::NodeDatabase(node)),
+        What::Cut(Cut::NodeBalancer(node)),
+        What::Cut(Cut::Members(member, (member + 1) % MEMBERS)),
+        What::Cut(Cut::Replication),
+        What::DiskFull(node),
+        What::DiskSlow(node),
+        What::CoordinatorClock(coordinator, step),
+        What::NodeClock(node, step),
+        What::DatabaseClock(step),
+        What::Cut(Cut::MemberAlone(member)),
+    ]
+}
+
+/// A kind of fault by its name, as [`What::kind`] has it.
+///
+/// # Errors
+/// Where there is no such kind: with all names.
+pub(super) fn kind_named(text: &str) -> Result<String, String> {
+    let all: BTreeSet<String> = kinds(&mut Dice::of(0, "kinds")).iter().map(What::kind).collect();
+    match all.contains(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("no kind of faults; there are {}", Vec::from_iter(all).join(", "))),
     }
 }
 
@@ -121,7 +139,8 @@ fn number(n: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use serde::de::DeserializeOwned;
+    use std::fmt::Debug;
 
     #[test]
     fn longer_plan_of_a_seed_begins_with_the_shorter_one() {
@@ -134,9 +153,32 @@ mod tests {
     fn every_kind_is_dealt_once_before_any_comes_again() {
         let drawn = plan(1, 30);
         let kinds = drawn.upgrades.iter().flat_map(|upgrade| &upgrade.faults).map(|m| m.what.kind());
-        let first: BTreeSet<String> = kinds.take(number(KINDS)).collect();
-        // Three kinds have two numbers each.
-        assert_eq!(first.len(), number(KINDS) - 3, "{first:?}");
+        let first: BTreeSet<String> = kinds.take(KINDS).collect();
+        // Three kinds are there twice.
+        assert_eq!(first.len(), KINDS - 3, "{first:?}");
+    }
+
+    /// The names of an enum's variants: serde lists them where it is given another one.
+    fn variants<T: DeserializeOwned + Debug>() -> Vec<String> {
+        let refused = serde_json::from_str::<T>("\"none\"").unwrap_err().to_string();
+        let (_, listed) = refused.split_once("expected one of").unwrap();
+        listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_kind_of_fault_can_be_drawn() {
+        let cuts = variants::<Cut>().into_iter().map(|cut| format!("Cut {cut}"));
+        let others = variants::<What>().into_iter().filter(|what| what != "Cut");
+        let all: BTreeSet<String> = others.chain(cuts).collect();
+        let drawn: BTreeSet<String> = kinds(&mut Dice::of(1, "kinds")).iter().map(What::kind).collect();
+        assert_eq!(drawn, all);
+    }
+
+    #[test]
+    fn fault_that_is_of_no_kind_is_refused_with_the_kinds() {
+        assert_eq!(kind_named("Cut Members"), Ok("Cut Members".to_owned()));
+        let refused = kind_named("LeaderKiled").unwrap_err();
+        assert!(refused.contains("LeaderKilled") && refused.contains("Cut Members"), "{refused}");
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) enum Undo {
     ThawDatabase,
     /// The promoted server gets a replica.
     Replicate,
-    /// Hosts fault_scope each other again.
+    /// Hosts reach each other again.
     Reconnect(Vec<(String, String)>),
     /// There is space again.
     Space(usize),

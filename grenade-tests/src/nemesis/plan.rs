@@ -55,7 +55,7 @@ pub struct Fault {
     pub what: What,
 }
 
-/// Two that cannot fault_scope each other.
+/// Two that cannot reach each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cut {
     /// A coordinator and one member of etcd.
@@ -123,7 +123,7 @@ pub enum What {
     DatabaseStalled,
     /// kill -9 of PostgreSQL; its replica takes its place, and gets a replica of its own at the end.
     ReplicaPromoted,
-    /// Two cannot fault_scope each other.
+    /// Two cannot reach each other.
     Cut(Cut),
     /// The disk with an agent's state is full.
     DiskFull(usize),

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, ensure};
 use std::collections::BTreeSet;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,18 +15,33 @@ use crate::world::interrupt::Interrupt;
 
 /// Runs what was asked for.
 pub fn main(arguments: &Arguments) -> ExitCode {
-    let done =
-        if arguments.print_plan || isolate::is_inside() { inside(arguments) } else { outside(arguments) };
+    let done = match arguments.print_plan {
+        true => print_plan(arguments),
+        false if isolate::is_inside() => inside(arguments),
+        false => outside(arguments),
+    };
     done.unwrap_or_else(|error| {
         eprintln!("tidegate-nemesis: could not run: {error:#}");
         ExitCode::from(2)
     })
 }
 
+fn print_plan(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let plan = arguments.drawn(arguments.seed_or_any())?;
+    println!("{}", serde_json::to_string_pretty(&plan)?);
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Chooses the seed and the directory, and runs this program in namespaces of its own.
 fn outside(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let seed = arguments.seed_or_any();
+    let plan = arguments.plan.as_ref();
+    let is_pipe = plan.is_some_and(|path| path.metadata().is_ok_and(|found| found.file_type().is_fifo()));
+    // A wrong plan is refused before anything is made. What is in a pipe can be read once: inside.
+    if !is_pipe {
+        arguments.drawn(seed)?;
+    }
     isolate::is_possible()?;
-    let seed = arguments.seed.unwrap_or_else(|| rand::random_range(1..1_000_000));
     let (directory, is_ours) = match &arguments.directory {
         Some(directory) => (directory.clone(), false),
         None => {
@@ -48,12 +64,7 @@ fn outside(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn inside(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let seed = arguments.seed.unwrap_or(1);
-    let plan = arguments.drawn(seed)?;
-    if arguments.print_plan {
-        println!("{}", serde_json::to_string_pretty(&plan)?);
-        return Ok(ExitCode::SUCCESS);
-    }
+    let plan = arguments.drawn(arguments.seed_or_any())?;
     let directory: PathBuf = arguments.directory.clone().context("the program inside has no directory")?;
     std::fs::create_dir_all(&directory).context("could not make the directory")?;
     let is_empty = std::fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_none());

@@ -1,5 +1,6 @@
 //! Faults on real processes: no rule breaks. See `docs/testing.md`.
 
+use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
 /// Minutes of the long form.
@@ -41,15 +42,31 @@ fn plan_that_is_printed_is_the_plan_of_its_seed() {
     std::fs::write(file.path(), &drawn).unwrap();
     let kept = print(&["--plan", file.path().to_str().unwrap(), "--print-plan"]);
     assert_eq!(String::from_utf8(kept).unwrap(), String::from_utf8(drawn).unwrap());
+    let of_any_seed: BTreeSet<Vec<u8>> =
+        (0..3).map(|_| print(&["--upgrades", "1", "--print-plan"])).collect();
+    assert!(of_any_seed.len() > 1, "without --seed, one plan was drawn three times");
 }
 
 #[test]
 fn plan_that_cannot_be_read_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "{\"seed\": 1}").unwrap();
-    let done = nemesis(&["--plan", file.path().to_str().unwrap(), "--print-plan"]);
-    assert_eq!(done.status.code(), Some(2));
-    assert!(text(&done).contains("missing field"), "{}", text(&done));
+    let temporary = tempfile::tempdir().unwrap();
+    for more in [&["--print-plan"][..], &[]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate-nemesis"));
+        command.arg("--plan").arg(file.path()).args(more).env("TMPDIR", temporary.path());
+        let done = command.output().unwrap();
+        assert_eq!(done.status.code(), Some(2), "{}", text(&done));
+        assert!(text(&done).contains("missing field"), "{}", text(&done));
+    }
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "a directory was made for it");
+}
+
+#[test]
+fn kind_that_does_not_exist_is_refused_with_the_kinds() {
+    let done = nemesis(&["--only", "LeaderKilled,DiskFul", "--print-plan"]);
+    assert_eq!(done.status.code(), Some(2), "{}", text(&done));
+    assert!(text(&done).contains("DiskFull, DiskSlow"), "{}", text(&done));
 }
 
 #[test]
