@@ -13,10 +13,10 @@ demo: ## A whole upgrade of six instances under load; ARGS=--break-at=3, ARGS=--
 test: ## Everything that must hold before a change lands; installs what it needs
 	@tools/test
 
-test-long: ## The longer forms: every crash point, more random cases
+test-long: ## The longer forms: every crash point, more random worlds, 20 minutes of real faults, longer gate jobs
 	@tools/test --long
 
-gate: ## Gate jobs over real services: the sample service, one in Python, Kinto from PyPI; reports in target/gates
+gate: ## Gate jobs over real services: the sample service, Python on SQLite and MariaDB, Kinto from PyPI; reports in target/gates
 	@tools/gate
 
 calibrate: ## How far a verdict of zero-impact can be trusted on this machine; ARGS='--pairs 20' (release build, 25 minutes)
@@ -37,14 +37,14 @@ nemesis: ## Faults on real processes, judged from outside; ARGS='--minutes 20 --
 bench: ## The figures, as ratios in one run (release build)
 	@tools/bench $(ARGS)
 
-rules: ## Each rule that must never break, the test that tries, and whether its mutant was caught
+rules: ## Each guard of the rules and each seeded bug, switched off: the test or the simulated schedule that notices
 	@tools/rules
 
 recording: ## Records `make demo` as docs/upgrade.svg, for the README
 	@cargo build --quiet --workspace --bins
 	@cargo run --quiet --package grenade-tests --example recording -- docs/upgrade.svg target/debug/tidegate-demo
 
-deps: ## Installs the servers and cargo tools that tests and `make demo ARGS=--real` use
+deps: ## Installs the servers and cargo tools that tests, gates, figures and `make demo ARGS=--real` use
 	@tools/deps
 
 fmt: ## Formats everything
