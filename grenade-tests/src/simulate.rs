@@ -53,6 +53,7 @@ mod reinstall;
 mod request;
 mod run;
 pub mod scenario;
+mod scenario_file;
 mod seeded;
 mod server;
 mod sharing;

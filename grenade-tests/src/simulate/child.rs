@@ -38,8 +38,6 @@ const GUARD: &str = "TIDEGATE_MUTANT";
 pub(super) enum Play<'a> {
     /// What is drawn from a seed, with no other kinds of faults than these; none = all.
     Seed(u64, &'a [String]),
-    /// What a file holds.
-    File(&'a Path),
     /// This.
     Scenario(&'a Scenario),
 }
@@ -101,7 +99,6 @@ fn try_run(play: Play<'_>, setting: Setting<'_>) -> anyhow::Result<Became> {
             }
             command.args(["--seed", &seed.to_string()])
         }
-        Play::File(path) => command.arg("--replay").arg(std::path::absolute(path)?),
         Play::Scenario(scenario) => {
             let file = directory.join("scenario.json");
             std::fs::write(&file, serde_json::to_vec(scenario)?)?;

@@ -7,7 +7,7 @@ use super::world::{schema_name, variable};
 use tempfile::TempDir;
 
 /// No scenario has more schemas.
-const SCHEMAS: usize = 4;
+pub(super) const SCHEMAS: usize = 4;
 
 /// What a run has.
 pub(super) enum Databases {

@@ -42,7 +42,7 @@ const SNAPSHOT: u64 = 48;
 const PREFLIGHT: &str = "preflight";
 
 /// No world lasts longer, in milliseconds.
-const LONGEST: u64 = 6_000_000;
+pub(super) const LONGEST: u64 = 6_000_000;
 
 /// What came of a scenario.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]

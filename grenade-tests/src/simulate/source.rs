@@ -1,13 +1,12 @@
 //! Where scenarios come from: drawn from seeds, drawn near kept ones, kept in a file, or plans of a gate job.
 
-use std::path::PathBuf;
-
 use super::child::{self, Became, Play, Setting};
 use super::draw;
 use super::kept;
 use super::many::Arguments;
 use super::planned;
 use super::scenario::Scenario;
+use super::scenario_file;
 use crate::gate::file::{self, Gate};
 use crate::gate::plan::Plan;
 
@@ -17,8 +16,8 @@ pub(super) enum Source<'a> {
     Seeds(&'a [String]),
     /// A seed, near these scenarios.
     Near(Vec<Scenario>),
-    /// A scenario's file.
-    File(&'a PathBuf),
+    /// The scenario of a file.
+    File(Box<Scenario>),
     /// Plans for a gate: this one, or those that seeds draw.
     Plans(Box<Gate>, Option<Plan>),
 }
@@ -27,10 +26,10 @@ impl<'a> Source<'a> {
     /// What the arguments name.
     ///
     /// # Errors
-    /// What is wrong with the gate file, the plan or the directory of kept scenarios.
+    /// What is wrong with the scenario's file, the gate file, the plan or the directory of kept scenarios.
     pub(super) fn of(arguments: &'a Arguments) -> anyhow::Result<Self> {
         Ok(match (&arguments.replay, &arguments.gate, &arguments.near) {
-            (Some(path), ..) => Self::File(path),
+            (Some(path), ..) => Self::File(Box::new(scenario_file::read(path)?)),
             (None, Some(path), _) => {
                 let gate = file::load(path)?;
                 let plan = arguments.plan.as_ref().map(|plan| Plan::load(plan, &gate)).transpose()?;
@@ -58,12 +57,12 @@ impl<'a> Source<'a> {
     /// The scenario of a seed.
     ///
     /// # Errors
-    /// When the file cannot be read, or nothing is drawn of the kinds that are asked for.
+    /// When nothing is drawn of the kinds that are asked for.
     pub(super) fn scenario(&self, seed: u64) -> anyhow::Result<Scenario> {
         match self {
             Self::Seeds(kinds) => draw::scenario_with(seed, kinds),
             Self::Near(kept) => Ok(draw::near(seed, kept).expect("a directory without scenarios is refused")),
-            Self::File(path) => Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?),
+            Self::File(scenario) => Ok(Scenario::clone(scenario)),
             Self::Plans(gate, plan) => {
                 let drawn = plan.is_none().then(|| Plan::draw(seed, gate));
                 let plan = plan.as_ref().or(drawn.as_ref());
@@ -76,7 +75,7 @@ impl<'a> Source<'a> {
     pub(super) fn play(&self, seed: u64, setting: Setting<'_>) -> Became {
         match self {
             Self::Seeds(kinds) => child::run(Play::Seed(seed, kinds), setting),
-            Self::File(path) => child::run(Play::File(path), setting),
+            Self::File(scenario) => child::run(Play::Scenario(scenario), setting),
             Self::Near(_) | Self::Plans(..) => match self.scenario(seed) {
                 Ok(scenario) => child::run(Play::Scenario(&scenario), setting),
                 Err(error) => Became::Broke(format!("{error:#}")),

@@ -287,7 +287,13 @@ fn scenario_that_is_printed_is_played_again() {
 fn scenario_that_cannot_be_read_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "{\"seed\": 1}").unwrap();
-    let done = simulate(&["--replay", file.path().to_str().unwrap(), "--scenario"]);
-    assert_eq!(done.status.code(), Some(2));
-    assert!(text(&done).contains("missing field"), "{}", text(&done));
+    let is_refused = |arguments: &[&str], why: &str| {
+        let done = simulate(arguments);
+        assert_eq!(done.status.code(), Some(2), "{}", text(&done));
+        assert!(text(&done).contains(arguments[1]) && text(&done).contains(why), "{}", text(&done));
+    };
+    let path = file.path().to_str().unwrap();
+    is_refused(&["--replay", path], "missing field");
+    is_refused(&["--replay", path, "--scenario"], "missing field");
+    is_refused(&["--replay", "/nonexistent/scenario.json"], "No such file or directory");
 }
