@@ -2,10 +2,14 @@
 //! failed.
 
 use super::databases::Databases;
+use super::interrupt;
+use super::product_log;
 use super::run::Outcome;
 use super::scenario::Scenario;
+use anyhow::Context;
 use rustix::process::{Signal, set_parent_process_death_signal};
-use std::path::Path;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -31,15 +35,16 @@ pub(super) fn end_where_it_hangs() {
 }
 
 /// Names the guard that is switched off to `tidegate_proto::mutant`.
-const GUARD: &str = "TIDEGATE_MUTANT";
+pub(super) const GUARD: &str = "TIDEGATE_MUTANT";
+
+/// This program, also where a build has put another file at its path meanwhile.
+const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// What is played.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Play<'a> {
     /// What is drawn from a seed, with no other kinds of faults than these; none = all.
     Seed(u64, &'a [String]),
-    /// What a file holds.
-    File(&'a Path),
     /// This.
     Scenario(&'a Scenario),
 }
@@ -85,15 +90,22 @@ impl<'a> Setting<'a> {
 }
 
 /// Plays it.
-pub(super) fn run(play: Play<'_>, setting: Setting<'_>) -> Became {
-    try_run(play, setting).unwrap_or_else(|error| Became::Broke(format!("{error:#}")))
+///
+/// # Errors
+/// Where no process could be started for it, or the run was interrupted: it shows nothing, and another would not either.
+pub(super) fn run(play: Play<'_>, setting: Setting<'_>) -> anyhow::Result<Became> {
+    anyhow::ensure!(!interrupt::came(), "the run was interrupted");
+    let became = try_run(play, setting).context("could not play a schedule");
+    let is_over = matches!(became, Ok(Became::Over(_)));
+    anyhow::ensure!(is_over || !interrupt::came_just_now(), "the run was interrupted");
+    became
 }
 
 fn try_run(play: Play<'_>, setting: Setting<'_>) -> anyhow::Result<Became> {
-    let lent = setting.databases.lend(room()?)?;
+    let lent = setting.databases.lend()?;
     let directory = lent.directory.path();
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("--one").current_dir(directory);
+    let mut command = Command::new(THIS_PROGRAM);
+    command.arg0("tidegate-simulate").arg("--one").current_dir(directory);
     match play {
         Play::Seed(seed, faults) => {
             if !faults.is_empty() {
@@ -101,7 +113,6 @@ fn try_run(play: Play<'_>, setting: Setting<'_>) -> anyhow::Result<Became> {
             }
             command.args(["--seed", &seed.to_string()])
         }
-        Play::File(path) => command.arg("--replay").arg(std::path::absolute(path)?),
         Play::Scenario(scenario) => {
             let file = directory.join("scenario.json");
             std::fs::write(&file, serde_json::to_vec(scenario)?)?;
@@ -120,22 +131,16 @@ fn try_run(play: Play<'_>, setting: Setting<'_>) -> anyhow::Result<Became> {
         command.arg("--log");
     }
     command.envs(lent.environment.iter().map(|(name, value)| (name, value)));
-    let logs = std::env::var_os("RUST_LOG").is_some();
-    let stderr = if logs { Stdio::inherit() } else { Stdio::piped() };
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
-    let ended = command.spawn()?.wait_with_output()?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let started = command.spawn().with_context(|| format!("could not start {THIS_PROGRAM}"))?;
+    let ended = started.wait_with_output()?;
+    if product_log::is_asked_for() {
+        // Where standard error is closed, the log is lost.
+        let _ = std::io::stderr().write_all(&ended.stderr);
+    }
     if !ended.status.success() {
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        return Ok(Became::Broke(format!("{}: {}", ended.status, said.trim())));
+        let said = product_log::without(&String::from_utf8_lossy(&ended.stderr));
+        return Ok(Became::Broke(format!("{}: {said}", ended.status)));
     }
     Ok(Became::Over(Box::new(serde_json::from_slice(&ended.stdout)?)))
-}
-
-/// A directory in memory where there is one.
-fn room() -> std::io::Result<tempfile::TempDir> {
-    let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()),
-        false => tempfile::tempdir(),
-    }
 }

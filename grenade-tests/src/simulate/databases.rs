@@ -2,12 +2,14 @@
 //! whole run.
 
 use super::database::server::{PREFIX, SERVER};
-use super::server::{Playing, Server};
+use super::server::Server;
 use super::world::{schema_name, variable};
+use anyhow::Context;
+use std::path::Path;
 use tempfile::TempDir;
 
 /// No scenario has more schemas.
-const SCHEMAS: usize = 4;
+pub(super) const SCHEMAS: usize = 4;
 
 /// What a run has.
 pub(super) enum Databases {
@@ -23,8 +25,8 @@ pub(super) struct Lent<'a> {
     pub environment: Vec<(String, String)>,
     /// Where it runs.
     pub directory: TempDir,
-    /// Dropped after the directory is.
-    server: Option<(&'a Server, Playing)>,
+    /// The server, and what the names of its databases begin with.
+    server: Option<(&'a Server, String)>,
 }
 
 impl Databases {
@@ -39,11 +41,12 @@ impl Databases {
         })
     }
 
-    /// Those of a schedule that runs in this directory.
+    /// Those of a schedule, and a directory that it runs in.
     ///
     /// # Errors
     /// What the file system says.
-    pub(super) fn lend(&self, directory: TempDir) -> std::io::Result<Lent<'_>> {
+    pub(super) fn lend(&self) -> anyhow::Result<Lent<'_>> {
+        let directory = room().context("could not make a temporary directory in /dev/shm or TMPDIR")?;
         let server = match self {
             Self::Sqlite => {
                 let url = |schema| (variable(schema), format!("sqlite://{}.sqlite", schema_name(schema)));
@@ -51,23 +54,31 @@ impl Databases {
             }
             Self::Postgres(server) => server,
         };
-        let playing = server.next_schedule();
-        let prefix = playing.prefix();
+        let prefix = server.next_schedule();
         let mut environment =
-            vec![(SERVER.to_owned(), server.url_of_itself()), (PREFIX.to_owned(), prefix.to_owned())];
+            vec![(SERVER.to_owned(), server.url_of_itself()), (PREFIX.to_owned(), prefix.clone())];
         for schema in 0..SCHEMAS {
             let name = schema_name(schema);
             let url = server.link(&directory.path().join(&name), &format!("{prefix}{name}"))?;
             environment.push((variable(schema), url));
         }
-        Ok(Lent { environment, directory, server: Some((server, playing)) })
+        Ok(Lent { environment, directory, server: Some((server, prefix)) })
+    }
+}
+
+/// A directory in memory where there is one.
+fn room() -> std::io::Result<TempDir> {
+    let memory = Path::new("/dev/shm");
+    match memory.is_dir() {
+        true => tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()),
+        false => tempfile::tempdir(),
     }
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        if let Some((server, playing)) = &self.server {
-            server.drop_databases(playing.prefix());
+        if let Some((server, prefix)) = &self.server {
+            server.drop_databases(prefix);
         }
     }
 }

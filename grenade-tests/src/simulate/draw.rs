@@ -5,6 +5,7 @@ mod narrow;
 mod near;
 
 pub use faults::{PHASES, kind_named, kinds};
+pub(super) use narrow::MAX_REQUEST;
 pub use near::near;
 
 use super::dice::Dice;

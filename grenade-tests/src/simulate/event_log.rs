@@ -4,6 +4,11 @@
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
+/// The time of a line.
+pub(super) fn seconds(at_ms: u64) -> String {
+    format!("{:>4}.{:03}", at_ms / 1000, at_ms % 1000)
+}
+
 /// An event log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EventLog {
@@ -20,7 +25,7 @@ impl EventLog {
 
     /// One more line, at so many milliseconds from the beginning.
     pub(super) fn log(&mut self, at_ms: u64, line: &str) {
-        let text = format!("{:>4}.{:03} {line}", at_ms / 1000, at_ms % 1000);
+        let text = format!("{} {line}", seconds(at_ms));
         self.hash.update(&text);
         self.hash.update("\n");
         if self.keeps {

@@ -1,6 +1,7 @@
 //! Scenarios that are kept in a directory.
 
 use super::scenario::Scenario;
+use super::scenario_file;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 
@@ -14,10 +15,7 @@ pub(super) fn load(directory: &Path) -> anyhow::Result<Vec<Scenario>> {
     let files: Vec<PathBuf> =
         all.into_iter().filter(|file| file.extension().is_some_and(|e| e == "json")).collect();
     anyhow::ensure!(!files.is_empty(), "{} has no scenario: no file *.json", directory.display());
-    let of = |file: &PathBuf| {
-        read(file).with_context(|| format!("could not take a scenario from {}", file.display()))
-    };
-    files.iter().map(of).collect()
+    files.iter().map(|file| read(file)).collect()
 }
 
 fn list(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
@@ -28,9 +26,17 @@ fn list(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 fn read(file: &Path) -> anyhow::Result<Scenario> {
-    let scenario: Scenario = serde_json::from_str(&std::fs::read_to_string(file)?)?;
-    anyhow::ensure!(!scenario.upgrades.is_empty(), "it has no upgrade in which a fault could begin");
-    anyhow::ensure!(scenario.falsify.is_none(), "it has `falsify`, which breaks a rule without any fault");
-    anyhow::ensure!(scenario.plan.is_empty(), "it has `plan`, whose steps wait for the end of every fault");
+    let scenario = scenario_file::read(file)?;
+    let of = || scenario_file::is_of(file);
+    anyhow::ensure!(
+        scenario.falsify.is_none(),
+        "{}: it has `falsify`, which breaks a rule without any fault",
+        of()
+    );
+    anyhow::ensure!(
+        scenario.plan.is_empty(),
+        "{}: it has `plan`, whose steps wait for the end of every fault",
+        of()
+    );
     Ok(scenario)
 }

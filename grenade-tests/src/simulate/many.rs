@@ -2,27 +2,32 @@
 
 use super::child::{self, Became, Play, Setting};
 use super::coordinator;
-use super::coverage::{Counted, gaps};
 use super::database::{self, server};
 use super::databases::Databases;
 use super::draw;
 use super::falsify::report::judge_the_judge;
+use super::interrupt;
 use super::judge::Breach;
+use super::output;
+use super::product_log;
 use super::run::run;
 use super::scenario::Scenario;
 use super::seeded;
 use super::shrink::{Kind, shrink};
 use super::source::Source;
-use clap::Parser;
-use std::collections::BTreeMap;
+use super::tally::{Tally, line_of};
+use anyhow::Context;
+use clap::{Parser, value_parser};
 use std::convert::Infallible;
+use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tidegate_migrations::held::{Simulated, hold_the_runtime};
+use tidegate_proto::printable::to_stderr;
 
 /// The stack of a schedule in bytes: without optimisation, a future that holds many others needs more than the 2 MiB of a thread.
 const STACK: usize = 32 << 20;
@@ -30,21 +35,22 @@ const STACK: usize = 32 << 20;
 /// Runs random worlds in simulated time: real coordinators, agents, store and migrations; random services, upgrades, faults
 /// and commands; judged from outside. The same seed gives the same run.
 ///
-/// Exit code 0: no rule was broken; 1: one was; 2: the arguments are wrong.
+/// Exit code 0: no rule was broken; 1: one was; 2: the arguments are wrong, or a schedule could not be played; 130: a signal
+/// ended the run. With --without, 0: a schedule caught the bug; 1: none did. A reader that closes the output ends the run: 0.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate-simulate")]
 pub struct Arguments {
     /// How many schedules to run; seeds are counted up from --seed
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(1..))]
     pub(super) schedules: u64,
     /// First seed
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
     /// Processes at a time; default: as many as there are cores
-    #[arg(long)]
-    pub(super) jobs: Option<usize>,
+    #[arg(long, value_parser = value_parser!(u16).range(1..=1_000))]
+    pub(super) jobs: Option<u16>,
     /// No further schedule begins after so many seconds
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u64).range(1..))]
     pub(super) within: Option<u64>,
     /// Keep the schemas in databases of a private PostgreSQL server instead of SQLite files: one server for the whole run,
     /// started before the first schedule and ended with the run; needs PostgreSQL 14 or newer (initdb, postgres, pg_dump,
@@ -52,10 +58,10 @@ pub struct Arguments {
     #[arg(long)]
     pub(super) postgres: bool,
     /// Print the event log of the schedule of --seed
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["schedules", "within"])]
     log: bool,
-    /// Play a scenario from a file (JSON) instead of drawing it from the seed
-    #[arg(long, value_name = "FILE")]
+    /// Play a scenario from a file (JSON) instead of drawing it from the seed, and say which of its faults never began
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only_faults", "schedules", "within"])]
     pub(super) replay: Option<PathBuf>,
     /// Play plans for this gate file: those that `grenade explore` draws, each from its seed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["replay", "without", "only_faults"])]
@@ -64,14 +70,16 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", requires = "gate")]
     pub(super) plan: Option<PathBuf>,
     /// Leave out of the failing schedule of --seed, or of --replay, what its failure does not need; write what is left as a
-    /// scenario to this file, and print its event log
-    #[arg(long, value_name = "FILE")]
+    /// scenario to this file, and print its event log. A schedule in which a process panics or hangs is not shrunk
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["schedules", "within", "log", "digests"])]
     shrink: Option<PathBuf>,
     /// Switch this guard of the product off (a build with --features mutants), and stop at the first schedule that breaks
-    /// a rule and breaks none with every guard in place; exit 1 where there is none
-    #[arg(long, value_name = "GUARD", conflicts_with_all = ["log", "replay", "shrink", "scenario"])]
+    /// a rule and breaks none with every guard in place: exit code 0; 1 where there is none, 2 where no schedule could be
+    /// played to its end. A wrong name is refused with all names
+    #[arg(long, value_name = "GUARD", conflicts_with_all = ["log", "replay", "shrink", "scenario", "digests"])]
     pub(super) without: Option<String>,
-    /// Draw no other kinds of faults than these
+    /// Draw no other kinds of faults than these, separated by commas: AgentKilled,'OneHiccup(Hangs)', with quotes for the
+    /// shell. A wrong name is refused with all kinds. A kind is drawn also for services that it cannot happen to
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = draw::kind_named)]
     pub(super) only_faults: Vec<String>,
     /// Draw schedules near kept scenarios: each takes a scenario of this directory (JSON files, sorted by name) by its seed,
@@ -80,10 +88,11 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["replay", "gate", "only_faults"])]
     pub(super) near: Option<PathBuf>,
     /// Falsify small worlds in every way that is known, and look whether the judge finds each out; exit 1 where it does not
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["schedules", "seed", "within", "log", "replay", "gate", "plan", "shrink"])]
+    #[arg(conflicts_with_all = ["without", "only_faults", "near", "scenario", "digests"])]
     judge_the_judge: bool,
     /// Print the scenario of --seed as JSON, for --replay, and run nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["schedules", "within", "log", "shrink", "digests"])]
     scenario: bool,
     /// Print one line with seed and digest for each schedule
     #[arg(long)]
@@ -108,27 +117,35 @@ pub struct Fix {
 /// Runs what was asked for.
 pub fn main(arguments: Arguments, fix: Fix) -> ExitCode {
     let done = if arguments.one { one(&arguments, fix) } else { asked_for(&arguments) };
-    done.unwrap_or_else(|error| {
-        eprintln!("tidegate-simulate: {error:#}");
-        ExitCode::from(2)
-    })
+    match done {
+        _ if interrupt::came() => ExitCode::from(interrupt::INTERRUPTED),
+        Ok(code) => code,
+        Err(error) if output::is_closed(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            to_stderr(format_args!("tidegate-simulate: {error:#}"));
+            ExitCode::from(2)
+        }
+    }
 }
 
 fn asked_for(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.scenario {
-        println!("{}", serde_json::to_string_pretty(&drawn(arguments)?)?);
+        output::print(serde_json::to_string_pretty(&drawn(arguments)?)?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    seeded::must_be_known_if_given()?;
+    // What is wrong with files is found before a server is started.
+    let source = Source::of(arguments)?;
+    interrupt::listen()?;
     let jobs = jobs(arguments);
     let databases = Databases::of(arguments.postgres, jobs)?;
     match (&arguments.shrink, &arguments.without) {
         _ if arguments.judge_the_judge => judge_the_judge(&databases, jobs),
-        (Some(file), _) => smallest(arguments, &databases, file),
+        (Some(file), _) => smallest(source.scenario(arguments.seed)?, &databases, jobs, file),
         (None, Some(guard)) => {
-            let source = Source::of(arguments)?;
             seeded::search(arguments, &databases, guard, |seed, setting| source.play(seed, setting))
         }
-        (None, None) => all(arguments, &databases),
+        (None, None) => all(arguments, &source, &databases),
     }
 }
 
@@ -140,13 +157,7 @@ fn drawn(arguments: &Arguments) -> anyhow::Result<Scenario> {
 fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
     child::end_with_the_run()?;
     let (scenario, log) = (drawn(arguments)?, arguments.log);
-    if std::env::var_os("RUST_LOG").is_some() {
-        tracing_subscriber::fmt()
-            .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-            .with_writer(std::io::stderr)
-            .without_time()
-            .init();
-    }
+    product_log::write();
     if let Some(core) = arguments.core {
         let mut only = rustix::thread::CpuSet::new();
         only.set(core);
@@ -163,6 +174,7 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
         let outcome = runtime.block_on(async {
             (fix.clock)();
+            product_log::begin();
             run(scenario, Path::new("."), log).await
         })?;
         println!("{}", serde_json::to_string(&outcome)?);
@@ -183,20 +195,35 @@ fn cores() -> usize {
 
 /// How many processes run at a time.
 pub(super) fn jobs(arguments: &Arguments) -> usize {
-    arguments.jobs.unwrap_or_else(cores).max(1)
+    arguments.jobs.map_or_else(cores, usize::from)
 }
 
-fn all(arguments: &Arguments, databases: &Databases) -> anyhow::Result<ExitCode> {
-    let source = Source::of(arguments)?;
-    let schedules = if arguments.log || source.is_one() { 1 } else { arguments.schedules };
+/// How many threads play so many schedules.
+pub(super) fn threads(jobs: usize, schedules: u64) -> usize {
+    usize::try_from(schedules).map_or(jobs, |schedules| jobs.min(schedules))
+}
+
+/// How many schedules are asked for, where each has a seed of its own.
+///
+/// # Errors
+/// Where there are not so many seeds.
+pub(super) fn schedules(arguments: &Arguments) -> anyhow::Result<u64> {
+    let Arguments { seed, schedules, .. } = *arguments;
+    let last = u64::MAX - (schedules - 1);
+    anyhow::ensure!(seed <= last, "--seed {seed}: with --schedules {schedules}, 0 to {last} is allowed");
+    Ok(schedules)
+}
+
+fn all(arguments: &Arguments, source: &Source<'_>, databases: &Databases) -> anyhow::Result<ExitCode> {
+    let schedules = if arguments.log || source.is_one() { 1 } else { schedules(arguments)? };
     let (jobs, cores) = (jobs(arguments), cores());
     let began = Instant::now();
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let tally = Mutex::new(Tally::default());
+    let tally = Mutex::new(Tally::new(source.file(), arguments.digests));
     let shows = std::io::stderr().is_terminal();
     std::thread::scope(|scope| {
-        for job in 0..jobs {
-            let (source, next, stop, tally) = (&source, &next, &stop, &tally);
+        for job in 0..threads(jobs, schedules) {
+            let (next, stop, tally) = (&next, &stop, &tally);
             scope.spawn(move || {
                 while !stop.load(Ordering::SeqCst) {
                     let n = next.fetch_add(1, Ordering::SeqCst);
@@ -209,7 +236,10 @@ fn all(arguments: &Arguments, databases: &Databases) -> anyhow::Result<ExitCode>
                     let setting = Setting { log: arguments.log, core, ..Setting::of(databases) };
                     let became = source.play(seed, setting);
                     let mut tally = tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    tally.take_in(arguments, seed, became);
+                    if let Err(error) = became.and_then(|became| tally.take_in(seed, became)) {
+                        stop.store(true, Ordering::SeqCst);
+                        tally.stopped = tally.stopped.take().or(Some(error));
+                    }
                     if shows {
                         eprint!("\r{} of {schedules} schedules, {} failed ", tally.done, tally.failed.len());
                     }
@@ -220,25 +250,30 @@ fn all(arguments: &Arguments, databases: &Databases) -> anyhow::Result<ExitCode>
     if shows {
         eprintln!();
     }
-    let tally = tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut tally = tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let gaps = if source.draws_everything() { tally.gaps() } else { Vec::new() };
-    if !arguments.log {
-        tally.print(began.elapsed(), jobs.min(cores), &gaps);
+    if !arguments.log && tally.done > 0 {
+        output::print(tally.summary(began.elapsed(), jobs.min(cores), &gaps))?;
     }
+    if let Some(error) = tally.stopped.take() {
+        return Err(error);
+    }
+    anyhow::ensure!(tally.done > 0, "no schedule was played");
     let is_good = tally.failed.is_empty() && gaps.is_empty();
     Ok(ExitCode::from(u8::from(!is_good)))
 }
 
 /// Makes what fails as small as it still fails in the same way.
-fn smallest(arguments: &Arguments, databases: &Databases, file: &Path) -> anyhow::Result<ExitCode> {
-    let jobs = jobs(arguments);
-    let scenario = drawn(arguments)?;
+fn smallest(scenario: Scenario, databases: &Databases, jobs: usize, file: &Path) -> anyhow::Result<ExitCode> {
     let kind_of = |scenario: &Scenario| -> anyhow::Result<Option<Kind>> {
         Ok(first_breach(scenario, databases)?.map(|breach| Kind::of(&breach, &scenario.services)))
     };
     let Some(kind) = kind_of(&scenario)? else {
         anyhow::bail!("nothing to make smaller: this schedule breaks no rule");
     };
+    let not_written = || format!("could not write what is left to {}", file.display());
+    // The search lasts: what is wrong with the path is found before it.
+    OpenOptions::new().create(true).write(true).truncate(false).open(file).with_context(not_written)?;
     let tries = AtomicU64::new(0);
     let has_kind = |scenario: &Scenario| {
         tries.fetch_add(1, Ordering::SeqCst);
@@ -257,18 +292,23 @@ fn smallest(arguments: &Arguments, databases: &Databases, file: &Path) -> anyhow
         })
     });
     eprintln!("\n{} schedules tried", tries.load(Ordering::SeqCst));
-    std::fs::write(file, serde_json::to_string_pretty(&small)? + "\n")?;
+    let text = serde_json::to_string_pretty(&small)?;
+    if let Err(error) = std::fs::write(file, format!("{text}\n")) {
+        output::print(text)?;
+        return Err(error).with_context(not_written);
+    }
     if let Became::Over(outcome) =
-        child::run(Play::Scenario(&small), Setting { log: true, ..Setting::of(databases) })
+        child::run(Play::Scenario(&small), Setting { log: true, ..Setting::of(databases) })?
     {
-        outcome.log.iter().for_each(|line| println!("{line}"));
-        outcome.breaches.iter().for_each(|breach| println!("{}", line_of(breach)));
+        for line in outcome.log.iter().cloned().chain(outcome.breaches.iter().map(line_of)) {
+            output::print(line)?;
+        }
     }
     Ok(ExitCode::from(1))
 }
 
 fn first_breach(scenario: &Scenario, databases: &Databases) -> anyhow::Result<Option<Breach>> {
-    match child::run(Play::Scenario(scenario), Setting::of(databases)) {
+    match child::run(Play::Scenario(scenario), Setting::of(databases))? {
         Became::Over(outcome) => Ok(outcome.breaches.into_iter().next()),
         Became::Broke(why) => anyhow::bail!("this schedule did not end: {why}"),
     }
@@ -284,105 +324,54 @@ fn size(scenario: &Scenario) -> String {
     )
 }
 
-pub(super) fn line_of(breach: &Breach) -> String {
-    format!("{}.{:03} rule {}: {}", breach.at / 1000, breach.at % 1000, breach.rule, breach.what)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// What many schedules came to.
-#[derive(Default)]
-struct Tally {
-    done: u64,
-    failed: BTreeMap<u64, Vec<String>>,
-    reached: BTreeMap<String, u64>,
-    ended: BTreeMap<String, u64>,
-    fired: BTreeMap<(String, String), u64>,
-    /// Schedules that reached contract or rolled-back.
-    far: u64,
-    simulated_ms: u64,
-    revisions: u64,
-    /// The most that one commit wrote, in bytes, and the seed.
-    largest_commit: (usize, u64),
-}
-
-impl Tally {
-    fn take_in(&mut self, arguments: &Arguments, seed: u64, became: Became) {
-        self.done += 1;
-        let outcome = match became {
-            Became::Broke(why) => {
-                eprintln!("\rseed {seed}: {why}");
-                self.failed.insert(seed, vec![why]);
-                return;
-            }
-            Became::Over(outcome) => outcome,
-        };
-        outcome.log.iter().for_each(|line| println!("{line}"));
-        if arguments.digests {
-            println!("{seed} {}", outcome.digest);
-        }
-        let broken: Vec<String> = outcome.breaches.iter().map(line_of).collect();
-        if let Some(first) = broken.first() {
-            eprintln!("\rseed {seed}: {first}{}", if broken.len() > 1 { " …" } else { "" });
-            self.failed.insert(seed, broken);
-        }
-        outcome.reached.iter().for_each(|phase| *self.reached.entry(phase.clone()).or_default() += 1);
-        for how in &outcome.ended {
-            let how = how.split_once(": ").map_or(how.as_str(), |(_, how)| how);
-            let how = how.split(':').next().unwrap_or(how);
-            *self.ended.entry(how.to_owned()).or_default() += 1;
-        }
-        let is_far = |phase: &String| phase == "contract" || phase == "rolled-back";
-        self.far += u64::from(outcome.reached.iter().any(is_far));
-        outcome.fired.into_iter().for_each(|fired| *self.fired.entry(fired).or_default() += 1);
-        self.simulated_ms += outcome.simulated_ms;
-        self.revisions += outcome.revisions as u64;
-        self.largest_commit = self.largest_commit.max((outcome.largest_commit, seed));
+    fn parsed(more: &[&str]) -> Result<Arguments, String> {
+        let all = std::iter::once("tidegate-simulate").chain(more.iter().copied());
+        Arguments::try_parse_from(all).map_err(|error| error.to_string())
     }
 
-    fn gaps(&self) -> Vec<String> {
-        gaps(Counted { done: self.done, fired: &self.fired, reached: &self.reached, far: self.far })
+    #[test]
+    fn numbers_with_which_nothing_is_played_are_refused() {
+        let refused = [["--schedules", "0"], ["--within", "0"], ["--jobs", "0"], ["--jobs", "4000000000"]];
+        for more in refused {
+            let why = parsed(&more).unwrap_err();
+            assert!(why.contains(more[0]) && why.contains("1.."), "{more:?}: {why}");
+        }
+        assert!(parsed(&["--schedules", "1", "--within", "1", "--jobs", "1000"]).is_ok());
     }
 
-    fn print(&self, took: Duration, cores: usize, gaps: &[String]) {
-        let seconds = took.as_secs_f64().max(0.001);
-        #[expect(clippy::cast_precision_loss, reason = "a rate that people read")]
-        let rate = self.done as f64 / seconds / cores as f64;
-        let done = self.done.max(1);
-        println!(
-            "{} schedules in {seconds:.1} s: {rate:.1} per second and core; the mean one lasts {} s and writes {} revisions",
-            self.done,
-            self.simulated_ms / 1_000 / done,
-            self.revisions / done
-        );
-        println!(
-            "the largest commit wrote {} bytes, in seed {}",
-            self.largest_commit.0, self.largest_commit.1
-        );
-        println!("reached, by schedules:");
-        self.reached.iter().for_each(|(phase, n)| println!("  {phase:<14} {n}"));
-        println!("upgrades ended:");
-        self.ended.iter().for_each(|(how, n)| println!("  {how:<14} {n}"));
-        println!("faults, by phase:");
-        let kinds: std::collections::BTreeSet<&String> = self.fired.keys().map(|(kind, _)| kind).collect();
-        print!("  {:<22}", "");
-        draw::PHASES.iter().for_each(|phase| print!(" {:>9}", &phase[..phase.len().min(9)]));
-        println!();
-        for kind in kinds {
-            print!("  {kind:<22}");
-            for phase in draw::PHASES {
-                print!(" {:>9}", self.fired.get(&(kind.clone(), phase.to_owned())).copied().unwrap_or(0));
-            }
-            println!();
-        }
-        gaps.iter().for_each(|gap| println!("too little happened: {gap}"));
-        match self.failed.is_empty() {
-            true => println!("no rule was broken"),
-            false => {
-                println!("{} of {} schedules failed:", self.failed.len(), self.done);
-                for (seed, broken) in self.failed.iter().take(40) {
-                    let first: Vec<&str> = broken.iter().take(3).map(String::as_str).collect();
-                    println!("  seed {seed}: {}", first.join("\n    "));
-                }
-            }
+    #[test]
+    fn seeds_that_would_wrap_around_are_refused() {
+        let of = |seed: &str| schedules(&parsed(&["--schedules", "2", "--seed", seed]).unwrap());
+        assert_eq!(of("18446744073709551614").unwrap(), 2);
+        let why = of("18446744073709551615").unwrap_err().to_string();
+        assert!(why.ends_with("with --schedules 2, 0 to 18446744073709551614 is allowed"), "{why}");
+    }
+
+    #[test]
+    fn no_thread_is_started_without_a_schedule() {
+        assert_eq!((threads(1_000, 3), threads(2, 3), threads(2, u64::MAX)), (3, 2, 2));
+    }
+
+    #[test]
+    fn options_without_an_effect_are_refused() {
+        let refused: [&[&str]; 9] = [
+            &["--replay", "a", "--only-faults", "Pause"],
+            &["--replay", "a", "--schedules", "50"],
+            &["--judge-the-judge", "--near", "a"],
+            &["--judge-the-judge", "--replay", "a"],
+            &["--judge-the-judge", "--scenario"],
+            &["--judge-the-judge", "--without", "a"],
+            &["--scenario", "--shrink", "a"],
+            &["--shrink", "a", "--log"],
+            &["--log", "--schedules", "2"],
+        ];
+        for more in refused {
+            let why = parsed(more).unwrap_err();
+            assert!(why.contains("cannot be used with"), "{more:?}: {why}");
         }
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MetadataPlan {
     /// The service whose instances belong to it.
     pub on: usize,
@@ -17,6 +18,7 @@ pub struct MetadataPlan {
 
 /// Another document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DocumentUpdate {
     /// When it is set at the earliest, in milliseconds from the beginning of the world: one update at a time.
     pub at: u64,

@@ -42,7 +42,7 @@ const SNAPSHOT: u64 = 48;
 const PREFLIGHT: &str = "preflight";
 
 /// No world lasts longer, in milliseconds.
-const LONGEST: u64 = 6_000_000;
+pub(super) const LONGEST: u64 = 6_000_000;
 
 /// What came of a scenario.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
@@ -66,6 +66,9 @@ pub struct Outcome {
     /// The most that one of them wrote, keys and records together, in bytes.
     #[serde(default)]
     pub largest_commit: usize,
+    /// Faults of the scenario that never began.
+    #[serde(default)]
+    pub never_began: Vec<Fault>,
     /// The event log, if it was kept.
     pub log: Vec<String>,
 }
@@ -169,6 +172,7 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
         simulated_ms: world.testbed.now(),
         revisions: world.auditor.revisions(),
         largest_commit: state.facts.sizes.largest,
+        never_began: run.waiting,
         log: state.log.lines().to_vec(),
     })
 }

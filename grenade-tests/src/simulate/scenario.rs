@@ -10,6 +10,7 @@ use tidegate_proto::GateTag;
 
 /// Everything that is drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Where chance comes from that no field names: latencies, durations of hooks.
     pub seed: u64,
@@ -24,7 +25,7 @@ pub struct Scenario {
     /// One after the other.
     pub upgrades: Vec<UpgradePlan>,
     /// What goes wrong, and what people do at a wrong moment.
-    #[serde(rename = "mishaps")]
+    #[serde(rename = "mishaps", alias = "faults")]
     pub faults: Vec<Fault>,
     /// The steps of a plan of a gate job: one after the other, in the upgrades of the first service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -49,6 +50,7 @@ pub struct Scenario {
 
 /// One service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ServicePlan {
     /// Its name.
     pub name: String,
@@ -81,6 +83,7 @@ pub struct ServicePlan {
 
 /// One schema and how it changes from version to version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SchemaPlan {
     /// The change to version 2, to version 3, and so on.
     pub generations: Vec<Generation>,
@@ -121,6 +124,7 @@ impl Scenario {
 
 /// The change of a schema to one version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Generation {
     /// What changes.
     pub change: Change,
@@ -159,6 +163,7 @@ pub enum Change {
 
 /// One upgrade.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct UpgradePlan {
     /// Its service.
     pub service: usize,
@@ -219,6 +224,7 @@ pub enum ReleasePlan {
 
 /// Something that happens once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fault {
     /// During which upgrade, by its place.
     pub upgrade: usize,
@@ -234,6 +240,7 @@ pub struct Fault {
 
 /// A step of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Step {
     /// Once so many instances run the version that the upgrade goes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]

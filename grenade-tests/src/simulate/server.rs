@@ -1,35 +1,22 @@
 //! The private PostgreSQL server of a run: started before the first schedule, ended with the run, by what interrupts it, and
 //! by the system where the run is killed with SIGKILL.
 
+use super::interrupt;
 use crate::world::World;
-use crate::world::descendants::{Scope, sweep};
-use crate::world::interrupt::Interrupt;
 use crate::world::postgres::{self, Postgres, ServerPlan, USER};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Row};
 use std::convert::Infallible;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use tidegate_proto::printable::to_stderr;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::watch;
-use tokio::time::timeout;
-
-/// The exit code of a run that was interrupted.
-const INTERRUPTED: i32 = 130;
 
 /// Sessions of a schedule: of programs, coordinators, the judge. One schedule of a few hundred has as many.
 const SESSIONS: usize = 130;
-
-/// How long the threads of the program may take, at most, to clean up after the schedules that were ended.
-const CLEANS_UP: Duration = Duration::from_secs(5);
-
-/// Between two looks for what was started meanwhile.
-const SWEEPS_EVERY: Duration = Duration::from_millis(100);
 
 /// What is lost with the server may be lost, and what it does by itself differs from run to run.
 const SETTINGS: [&str; 10] = [
@@ -54,32 +41,11 @@ pub(super) struct Server {
     pool: PgPool,
     postgres: Postgres,
     schedules: AtomicU64,
-    playing: watch::Sender<usize>,
-    interrupted: Arc<AtomicBool>,
     runtime: Runtime,
     _world: World,
     _directory: tempfile::TempDir,
     /// Dropped last: then the thread ends that started the server.
     _starter: mpsc::Sender<Infallible>,
-}
-
-/// A schedule that is played. Dropped once nothing of it is left.
-pub(super) struct Playing {
-    prefix: String,
-    count: watch::Sender<usize>,
-}
-
-impl Playing {
-    /// What the names of its databases begin with.
-    pub(super) fn prefix(&self) -> &str {
-        &self.prefix
-    }
-}
-
-impl Drop for Playing {
-    fn drop(&mut self) {
-        self.count.send_modify(|count| *count -= 1);
-    }
 }
 
 impl Server {
@@ -108,33 +74,22 @@ impl Server {
         let pool = PgPoolOptions::new().max_connections(u32::try_from(jobs)?);
         let settings = SETTINGS.into_iter().map(str::to_owned).chain([most]).collect();
         let plan = ServerPlan { socket: true, ends_with_starter: true, settings, ..ServerPlan::default() };
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let noticed = Arc::clone(&interrupted);
-        let (playing, played) = watch::channel(0);
         let (postgres, pool) = runtime.block_on(async {
-            let mut interrupt = Interrupt::listen()?;
             let postgres = tokio::select! {
                 started = postgres::start_on(&world, &plan) => started?,
-                ended = interrupt.interrupted() => return Err(ended.into()),
+                () = interrupt::interrupted() => anyhow::bail!("interrupted while PostgreSQL was started"),
             };
-            let rooms = [directory.path().to_owned(), postgres.directory().to_owned()];
-            tokio::spawn(end_when_interrupted(interrupt, noticed, played, rooms));
             let options = PgConnectOptions::from_str(&url(&postgres, postgres.directory(), "postgres"))?;
             anyhow::Ok((postgres, pool.connect_lazy_with(options)))
         })?;
         let schedules = AtomicU64::new(0);
         let (_world, _directory, _starter) = (world, directory, starter);
-        Ok(Self { pool, postgres, schedules, playing, interrupted, runtime, _world, _directory, _starter })
+        Ok(Self { pool, postgres, schedules, runtime, _world, _directory, _starter })
     }
 
-    /// The next schedule. Does not return once the run is interrupted: the process is about to end.
-    pub(super) fn next_schedule(&self) -> Playing {
-        while self.interrupted.load(Ordering::SeqCst) {
-            std::thread::park();
-        }
-        self.playing.send_modify(|count| *count += 1);
-        let prefix = format!("s{}_", self.schedules.fetch_add(1, Ordering::SeqCst));
-        Playing { prefix, count: self.playing.clone() }
+    /// What the names of the databases of the next schedule begin with.
+    pub(super) fn next_schedule(&self) -> String {
+        format!("s{}_", self.schedules.fetch_add(1, Ordering::SeqCst))
     }
 
     /// The URL of the server's database `postgres`, for its administrator.
@@ -156,10 +111,7 @@ impl Server {
 
     /// Drops the databases of a schedule.
     pub(super) fn drop_databases(&self, prefix: &str) {
-        if self.interrupted.load(Ordering::SeqCst) {
-            return;
-        }
-        let dropped = self.runtime.block_on(async {
+        let dropping = async {
             let ask = "SELECT datname FROM pg_database WHERE starts_with(datname, $1)";
             for row in sqlx::query(ask).bind(prefix).fetch_all(&self.pool).await? {
                 let name: String = row.try_get(0)?;
@@ -167,9 +119,19 @@ impl Server {
                 sqlx::raw_sql(sql).execute(&self.pool).await?;
             }
             Ok::<_, sqlx::Error>(())
+        };
+        let dropped = self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                // The server ends, and its directory is removed.
+                () = interrupt::interrupted() => Ok(()),
+                dropped = dropping => dropped,
+            }
         });
-        if let Err(error) = dropped {
-            eprintln!("\rthe databases of a schedule could not be dropped: {error}");
+        if let Err(error) = dropped
+            && !interrupt::came_just_now()
+        {
+            to_stderr(format_args!("\rthe databases of a schedule could not be dropped: {error}"));
         }
     }
 }
@@ -191,36 +153,10 @@ fn url_at(port: u16, directory: &Path, database: &str) -> String {
     format!("postgres://{USER}@{host}:{port}/{database}?sslmode=disable")
 }
 
-/// Ends schedules and server, and this process with them.
-async fn end_when_interrupted(
-    mut interrupt: Interrupt,
-    noticed: Arc<AtomicBool>,
-    mut playing: watch::Receiver<usize>,
-    rooms: [PathBuf; 2],
-) {
-    let why = interrupt.interrupted().await;
-    noticed.store(true, Ordering::SeqCst);
-    eprintln!("\rtidegate-simulate: {why}");
-    let began = Instant::now();
-    // The threads that waited for schedules remove their directories; one may have been about to start its schedule. What
-    // does not end is left behind.
-    loop {
-        sweep(&Scope::Every);
-        let all_removed = timeout(SWEEPS_EVERY, playing.wait_for(|count| *count == 0)).await.is_ok();
-        if all_removed || began.elapsed() > CLEANS_UP {
-            break;
-        }
-    }
-    for room in rooms {
-        // It is a temporary directory.
-        let _ = std::fs::remove_dir_all(room);
-    }
-    std::process::exit(INTERRUPTED);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     #[test]
     fn directory_of_a_socket_is_the_host_of_its_url() {

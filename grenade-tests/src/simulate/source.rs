@@ -1,6 +1,6 @@
 //! Where scenarios come from: drawn from seeds, drawn near kept ones, kept in a file, or plans of a gate job.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::child::{self, Became, Play, Setting};
 use super::draw;
@@ -8,6 +8,7 @@ use super::kept;
 use super::many::Arguments;
 use super::planned;
 use super::scenario::Scenario;
+use super::scenario_file;
 use crate::gate::file::{self, Gate};
 use crate::gate::plan::Plan;
 
@@ -17,8 +18,8 @@ pub(super) enum Source<'a> {
     Seeds(&'a [String]),
     /// A seed, near these scenarios.
     Near(Vec<Scenario>),
-    /// A scenario's file.
-    File(&'a PathBuf),
+    /// The scenario of a file.
+    File(&'a Path, Box<Scenario>),
     /// Plans for a gate: this one, or those that seeds draw.
     Plans(Box<Gate>, Option<Plan>),
 }
@@ -27,10 +28,10 @@ impl<'a> Source<'a> {
     /// What the arguments name.
     ///
     /// # Errors
-    /// What is wrong with the gate file, the plan or the directory of kept scenarios.
+    /// What is wrong with the scenario's file, the gate file, the plan or the directory of kept scenarios.
     pub(super) fn of(arguments: &'a Arguments) -> anyhow::Result<Self> {
         Ok(match (&arguments.replay, &arguments.gate, &arguments.near) {
-            (Some(path), ..) => Self::File(path),
+            (Some(path), ..) => Self::File(path, Box::new(scenario_file::read(path)?)),
             (None, Some(path), _) => {
                 let gate = file::load(path)?;
                 let plan = arguments.plan.as_ref().map(|plan| Plan::load(plan, &gate)).transpose()?;
@@ -47,7 +48,15 @@ impl<'a> Source<'a> {
 
     /// Whether there is one scenario, whatever the seed.
     pub(super) fn is_one(&self) -> bool {
-        matches!(self, Self::File(_))
+        matches!(self, Self::File(..))
+    }
+
+    /// The name of the one scenario's file.
+    pub(super) fn file(&self) -> Option<String> {
+        match self {
+            Self::File(path, _) => Some(path.display().to_string()),
+            Self::Seeds(_) | Self::Near(_) | Self::Plans(..) => None,
+        }
     }
 
     /// Whether every kind of fault is drawn in every phase.
@@ -58,12 +67,12 @@ impl<'a> Source<'a> {
     /// The scenario of a seed.
     ///
     /// # Errors
-    /// When the file cannot be read, or nothing is drawn of the kinds that are asked for.
+    /// When nothing is drawn of the kinds that are asked for.
     pub(super) fn scenario(&self, seed: u64) -> anyhow::Result<Scenario> {
         match self {
             Self::Seeds(kinds) => draw::scenario_with(seed, kinds),
             Self::Near(kept) => Ok(draw::near(seed, kept).expect("a directory without scenarios is refused")),
-            Self::File(path) => Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?),
+            Self::File(_, scenario) => Ok(Scenario::clone(scenario)),
             Self::Plans(gate, plan) => {
                 let drawn = plan.is_none().then(|| Plan::draw(seed, gate));
                 let plan = plan.as_ref().or(drawn.as_ref());
@@ -73,14 +82,14 @@ impl<'a> Source<'a> {
     }
 
     /// Plays it in a process of its own.
-    pub(super) fn play(&self, seed: u64, setting: Setting<'_>) -> Became {
+    ///
+    /// # Errors
+    /// As [`child::run`].
+    pub(super) fn play(&self, seed: u64, setting: Setting<'_>) -> anyhow::Result<Became> {
         match self {
             Self::Seeds(kinds) => child::run(Play::Seed(seed, kinds), setting),
-            Self::File(path) => child::run(Play::File(path), setting),
-            Self::Near(_) | Self::Plans(..) => match self.scenario(seed) {
-                Ok(scenario) => child::run(Play::Scenario(&scenario), setting),
-                Err(error) => Became::Broke(format!("{error:#}")),
-            },
+            Self::File(_, scenario) => child::run(Play::Scenario(scenario), setting),
+            Self::Near(_) | Self::Plans(..) => child::run(Play::Scenario(&self.scenario(seed)?), setting),
         }
     }
 }

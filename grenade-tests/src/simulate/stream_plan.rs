@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// One stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StreamPlan {
     /// The service whose versions its releases need.
     pub on: usize,
@@ -29,6 +30,7 @@ pub struct StreamPlan {
 
 /// What people do with a stream at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StreamStep {
     /// When, in milliseconds from the beginning of the world.
     pub at: u64,
@@ -38,6 +40,7 @@ pub struct StreamStep {
 
 /// What people do with a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum StreamCommand {
     /// A release that needs so many versions more of the service than it has now, first on a share of starts or not.
     Create {

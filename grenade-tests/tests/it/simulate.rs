@@ -1,6 +1,7 @@
 //! Random worlds in simulated time: no rule breaks, and a seed gives the same run each time.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -92,14 +93,75 @@ fn interrupted_simulation_leaves_no_real_postgres() {
     assert!(left.is_empty() && files() == 0, "processes {left:?} and {} files are left", files());
 }
 
+/// The directories in memory in which these processes work.
+fn in_memory(pids: &[i32]) -> BTreeSet<PathBuf> {
+    let works_in = |pid: &i32| std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
+    let is_temporary = |path: &PathBuf| path.to_string_lossy().starts_with("/dev/shm/.tmp");
+    pids.iter().filter_map(works_in).filter(is_temporary).collect()
+}
+
+#[test]
+fn interrupted_simulation_removes_its_files_and_sums_up() {
+    let run = Command::new(env!("CARGO_BIN_EXE_tidegate-simulate"))
+        .args(["--schedules", "1000", "--seed", "2", "--jobs", "1"])
+        .env_remove("RUST_LOG")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut pids, mut directories) = (BTreeSet::new(), BTreeSet::new());
+    let began = Instant::now();
+    // The first has ended once there is a second.
+    while pids.len() < 2 {
+        assert!(began.elapsed() < Duration::from_secs(60), "only {pids:?} ran");
+        let some = descendants::below(i32::try_from(run.id()).unwrap());
+        directories.extend(in_memory(&some));
+        pids.extend(some);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    let done = run.wait_with_output().unwrap();
+    let said = text(&done);
+    assert_eq!(done.status.code(), Some(130), "{said}");
+    assert!(said.contains(" schedules in ") && said.contains("no rule was broken"), "{said}");
+    assert!(said.contains("interrupted by SIGINT") && !said.contains("signal: "), "{said}");
+    let left: Vec<&PathBuf> = directories.iter().filter(|path| path.exists()).collect();
+    assert!(left.is_empty(), "{left:?} are left");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_no_panic() {
+    let scenario_to = |stdout: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate-simulate"));
+        command.args(["--seed", "4", "--scenario"]).stdout(stdout).stderr(Stdio::piped());
+        command.spawn().unwrap().wait_with_output().unwrap()
+    };
+    let full = scenario_to(File::options().write(true).open("/dev/full").unwrap().into());
+    assert_eq!(full.status.code(), Some(2), "{}", text(&full));
+    assert!(text(&full).contains("could not write to standard output: No space left"), "{}", text(&full));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let closed = scenario_to(writer.into());
+    assert!(closed.status.success() && closed.stderr.is_empty(), "{}", text(&closed));
+}
+
+#[test]
+fn unknown_guard_in_the_environment_is_refused() {
+    let done = Command::new(env!("CARGO_BIN_EXE_tidegate-simulate"))
+        .args(["--schedules", "1"])
+        .env("TIDEGATE_MUTANT", "ceiling-is-not-lowerd")
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(2), "{}", text(&done));
+    assert!(text(&done).contains("no guard is named \"ceiling-is-not-lowerd\""), "{}", text(&done));
+}
+
 #[test]
 fn killed_simulation_leaves_no_real_postgres() {
     let directory = tempfile::tempdir().unwrap();
     let (mut run, pids) = run_over_postgres(directory.path());
     // No other process removes the directories of its schedules in memory.
-    let works_in = |pid: &i32| std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
-    let is_temporary = |path: &PathBuf| path.to_string_lossy().starts_with("/dev/shm/.tmp");
-    let in_memory: BTreeSet<PathBuf> = pids.iter().filter_map(works_in).filter(is_temporary).collect();
+    let in_memory = in_memory(&pids);
     run.kill().unwrap();
     run.wait().unwrap();
     let began = Instant::now();
@@ -287,7 +349,28 @@ fn scenario_that_is_printed_is_played_again() {
 fn scenario_that_cannot_be_read_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "{\"seed\": 1}").unwrap();
-    let done = simulate(&["--replay", file.path().to_str().unwrap(), "--scenario"]);
-    assert_eq!(done.status.code(), Some(2));
-    assert!(text(&done).contains("missing field"), "{}", text(&done));
+    let is_refused = |arguments: &[&str], why: &str| {
+        let done = simulate(arguments);
+        assert_eq!(done.status.code(), Some(2), "{}", text(&done));
+        assert!(text(&done).contains(arguments[1]) && text(&done).contains(why), "{}", text(&done));
+    };
+    let path = file.path().to_str().unwrap();
+    is_refused(&["--replay", path], "missing field");
+    is_refused(&["--replay", path, "--scenario"], "missing field");
+    is_refused(&["--replay", "/nonexistent/scenario.json"], "No such file or directory");
+}
+
+#[test]
+fn replay_names_the_faults_that_never_began() {
+    let drawn = simulate(&["--seed", "4", "--scenario"]);
+    let mut scenario: serde_json::Value = serde_json::from_slice(&drawn.stdout).unwrap();
+    let never =
+        serde_json::json!({"upgrade": 0, "phase": "failed", "after": 0, "lasts": 200, "what": "Compaction"});
+    scenario["mishaps"].as_array_mut().unwrap().push(never);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), scenario.to_string()).unwrap();
+    let done = simulate(&["--replay", file.path().to_str().unwrap(), "--log"]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{}", text(&done));
+    assert!(said.contains("never began: ") && said.contains("Compaction in failed of upgrade 0"), "{said}");
 }

@@ -12,7 +12,7 @@ const SHARE: u64 = 3;
 /// commit writes down twelve failures at once, each with a text of 1,300 bytes, five of them in its event as well, and an
 /// upgrade with a pause and a cause of its rollback: 36 KiB in all. The reasons of a wait have 20 KiB, a certificate for
 /// three services 6 KiB. A text of 40 KiB is written twice: in the record of the failure and in the event.
-const MAX_REQUEST: u64 = 64 * 1024;
+pub(in crate::simulate) const MAX_REQUEST: u64 = 64 * 1024;
 
 /// How many nodes such a world has, so that a list of failures outgrows everything else in a record. A larger world is left
 /// as it is: what is written of all its instances at once may be larger.

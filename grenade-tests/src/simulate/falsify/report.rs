@@ -5,10 +5,11 @@ use super::scenarios::scenarios;
 use crate::simulate::child::{self, Became, Play, Setting};
 use crate::simulate::databases::Databases;
 use crate::simulate::judge::Breach;
+use crate::simulate::output;
 use crate::simulate::scenario::Scenario;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// What became of one falsified run, or of one that is true.
 struct Line {
@@ -36,7 +37,7 @@ impl Line {
         }
     }
 
-    fn print(&self) {
+    fn print(&self) -> anyhow::Result<()> {
         let (rule, name) = match self.falsification {
             Some(falsification) => (falsification.rule().to_string(), falsification.name()),
             None => ("-".to_owned(), "nothing".to_owned()),
@@ -49,7 +50,7 @@ impl Line {
         };
         let right = if self.is_right() { "ok" } else { "NO" };
         let what: String = what.chars().take(140).collect();
-        println!("{right}  {rule:>2}  {name:<34}  {:<20}  {what}", self.scenario);
+        output::print(format_args!("{right}  {rule:>2}  {name:<34}  {:<20}  {what}", self.scenario))
     }
 }
 
@@ -57,7 +58,7 @@ impl Line {
 /// where it found every falsification by its rule, and nothing in what is true.
 ///
 /// # Errors
-/// None in practice.
+/// Where one could not be played, or standard output cannot be written.
 pub(in crate::simulate) fn judge_the_judge(databases: &Databases, jobs: usize) -> anyhow::Result<ExitCode> {
     let mut plays = Vec::new();
     for (name, scenario) in scenarios() {
@@ -69,32 +70,47 @@ pub(in crate::simulate) fn judge_the_judge(databases: &Databases, jobs: usize) -
             plays.push((Some(falsification), name, falsified));
         }
     }
-    let (next, lines) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (next, lines, stopped) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(None));
     std::thread::scope(|scope| {
-        for _ in 0..jobs {
+        for _ in 0..jobs.min(plays.len()) {
             scope.spawn(|| {
                 while let Some((falsification, scenario, play)) =
                     plays.get(next.fetch_add(1, Ordering::SeqCst))
                 {
-                    let became = child::run(Play::Scenario(play), Setting::of(databases));
-                    let line = Line { falsification: *falsification, scenario, became };
-                    lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(line);
+                    match child::run(Play::Scenario(play), Setting::of(databases)) {
+                        Ok(became) => {
+                            let line = Line { falsification: *falsification, scenario, became };
+                            lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                        }
+                        Err(error) => {
+                            next.fetch_max(plays.len(), Ordering::SeqCst);
+                            *stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        }
+                    }
                 }
             });
         }
     });
-    let mut lines = lines.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut lines = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
     lines.sort_by_key(|line| {
         line.falsification.map(|falsification| (falsification.rule(), falsification.name()))
     });
-    lines.iter().for_each(Line::print);
+    lines.iter().try_for_each(Line::print)?;
+    if let Some(error) = stopped.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
     let was_played =
         |falsification: &Falsification| lines.iter().any(|line| line.falsification == Some(*falsification));
     let unplayed: Vec<String> =
         Falsification::all().into_iter().filter(|f| !was_played(f)).map(Falsification::name).collect();
-    unplayed.iter().for_each(|name| println!("NO   -  {name:<34}  no scenario has a place for it"));
+    for name in &unplayed {
+        output::print(format_args!("NO   -  {name:<34}  no scenario has a place for it"))?;
+    }
     let wrong = lines.iter().filter(|line| !line.is_right()).count() + unplayed.len();
     let falsified = lines.iter().filter(|line| line.falsification.is_some()).count();
-    println!("{falsified} falsified runs and {} true ones, judged wrongly: {wrong}", lines.len() - falsified);
+    let true_ones = lines.len() - falsified;
+    output::print(format_args!(
+        "{falsified} falsified runs and {true_ones} true ones, judged wrongly: {wrong}"
+    ))?;
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -9,9 +9,8 @@ use tidegate_migrations::held::{Simulated, hold_the_runtime, open_sessions};
 
 /// A database on a server that both end with the returned values.
 async fn database(server: &Server, directory: &std::path::Path) -> Database {
-    let playing = server.next_schedule();
-    let prefix = playing.prefix();
-    let reached = server::reach(&server.url_of_itself(), prefix.to_owned()).unwrap();
+    let prefix = server.next_schedule();
+    let reached = server::reach(&server.url_of_itself(), prefix.clone()).unwrap();
     let goes_on = |_: &str| -> futures::future::BoxFuture<'static, ()> { Box::pin(async {}) };
     hold_the_runtime(Simulated { takes: || std::time::Duration::ZERO, goes_on, server: Some(reached) });
     let url = server.link(&directory.join("link"), &format!("{prefix}one")).unwrap();
