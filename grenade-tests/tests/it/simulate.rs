@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use grenade_tests::world::descendants;
@@ -223,10 +224,23 @@ const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios");
 fn simulated_regressions_break_no_rule() {
     let files: Vec<_> = std::fs::read_dir(KEPT).unwrap().map(|file| file.unwrap().path()).collect();
     assert!(!files.is_empty());
-    for file in files {
-        let done = simulate(&["--replay", file.to_str().unwrap(), "--log"]);
-        assert!(done.status.success(), "{}:\n{}", file.display(), text(&done));
-    }
+    let next = AtomicUsize::new(0);
+    let failed = || -> Vec<String> {
+        let mut failed = Vec::new();
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::SeqCst)) {
+            let done = simulate(&["--replay", file.to_str().unwrap(), "--log"]);
+            if !done.status.success() {
+                failed.push(format!("{}:\n{}", file.display(), text(&done)));
+            }
+        }
+        failed
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let failed: Vec<String> = std::thread::scope(|scope| {
+        let players: Vec<_> = (0..cores).map(|_| scope.spawn(failed)).collect();
+        players.into_iter().flat_map(|player| player.join().unwrap()).collect()
+    });
+    assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), files.len(), failed.join("\n"));
 }
 
 /// Each rule is falsified, and the judge finds each out.
