@@ -4,10 +4,11 @@
 use crate::world::WorldError;
 use crate::world::descendants::{Scope, sweep};
 use crate::world::interrupt::Interrupt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tidegate_proto::printable::to_stderr;
 use tokio::runtime::{Builder, Runtime};
+use tokio_util::sync::CancellationToken;
 
 /// The exit code of a run that was interrupted.
 pub(super) const INTERRUPTED: u8 = 130;
@@ -15,13 +16,13 @@ pub(super) const INTERRUPTED: u8 = 130;
 /// How long the program may take, at most, to clean up after the schedules that were ended.
 const CLEANS_UP: Duration = Duration::from_secs(10);
 
-/// Between two looks for what was started meanwhile, and for an interrupt.
+/// Between two looks for processes that were started meanwhile, and, in a thread without a runtime, for an interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A terminal interrupts the processes of schedules as well: one may have ended before this process knows why.
 const IS_NOTICED: Duration = Duration::from_millis(200);
 
-static CAME: AtomicBool = AtomicBool::new(false);
+static CAME: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
 
 /// Listens from now on. To be called before the first process is started.
 ///
@@ -40,7 +41,7 @@ pub(super) fn listen() -> anyhow::Result<()> {
 
 /// Whether the run was interrupted.
 pub(super) fn came() -> bool {
-    CAME.load(Ordering::SeqCst)
+    CAME.is_cancelled()
 }
 
 /// Whether the run was interrupted, also where this process is about to notice it.
@@ -54,9 +55,7 @@ pub(super) fn came_just_now() -> bool {
 
 /// Ends once the run is interrupted.
 pub(super) async fn interrupted() {
-    while !came() {
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+    CAME.cancelled().await;
 }
 
 /// Whether this program was started so, as by `nohup`: SIGHUP is bit 0 of the mask.
@@ -72,7 +71,7 @@ fn end_when_interrupted(runtime: &Runtime, mut interrupt: Interrupt, hangs_up: b
     while !hangs_up && matches!(why, WorldError::Interrupted("SIGHUP")) {
         why = runtime.block_on(interrupt.interrupted());
     }
-    CAME.store(true, Ordering::SeqCst);
+    CAME.cancel();
     to_stderr(format_args!("\rtidegate-simulate: {why}"));
     let began = Instant::now();
     // A thread may have been about to start a schedule.

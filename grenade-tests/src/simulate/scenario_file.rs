@@ -16,7 +16,7 @@ use tidegate_proto::ServiceName;
 use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::spec::{ApprovalPoint, Strategy, Then};
 
-/// The most rows of a schema, each of which takes some 8 ms of simulated time.
+/// The most rows of a schema. Filling a row takes some 8 ms of simulated time.
 const ROWS: u64 = 10_000;
 
 /// The leases of agents, in seconds.
