@@ -9,11 +9,13 @@ pub(crate) use schema::Workers;
 use crate::leadership::Leadership;
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_planner::gate::store::refused;
+use std::time::Duration;
+use tidegate_planner::gate::store::{refused, stale};
 use tidegate_planner::{Action, Plan, PlannedCommit, Reason};
 use tidegate_proto::key::Subject;
 use tidegate_proto::mutant;
 use tidegate_store::{CommitError, StoreError};
+use tokio::time::Instant;
 
 /// What came of the actions of a turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,20 +24,33 @@ pub(crate) struct Acted {
     pub any: bool,
 }
 
+/// An order that takes an instance out is given for as long after it was planned as the view may be old.
+const OLDEST_PLAN: Duration = Duration::from_millis(stale::OLDEST_VIEW_MS);
+
 /// Carries out the actions of a plan, and adds to its reasons what they met. A person's stop is heeded between two of
 /// them.
-pub(crate) async fn act(leadership: &Leadership, workers: &Workers, plan: &mut Plan) -> Acted {
+pub(crate) async fn act(
+    leadership: &Leadership,
+    workers: &Workers,
+    plan: &mut Plan,
+    planned_at: Instant,
+) -> Acted {
     workers.reap().await;
     workers.add_certificate_failures(plan);
     workers.stop_unrequested(plan);
-    let acted = carry_out(leadership, workers, std::mem::take(&mut plan.actions)).await;
+    let acted = carry_out(leadership, workers, std::mem::take(&mut plan.actions), planned_at).await;
     for (id, reasons) in &mut plan.waiting {
         reasons.extend(leadership.refused(&Subject::Upgrade(id.clone())));
     }
     acted
 }
 
-async fn carry_out(leadership: &Leadership, workers: &Workers, actions: Vec<Action>) -> Acted {
+async fn carry_out(
+    leadership: &Leadership,
+    workers: &Workers,
+    actions: Vec<Action>,
+    planned_at: Instant,
+) -> Acted {
     let mut acted = Acted::default();
     let (mut held, mut refusals) = (BTreeSet::<Subject>::new(), BTreeMap::new());
     for action in actions {
@@ -47,6 +62,7 @@ async fn carry_out(leadership: &Leadership, workers: &Workers, actions: Vec<Acti
             continue;
         }
         match action {
+            Action::Commit(planned) if is_too_late(&planned, planned_at) => drop(held.insert(subject)),
             Action::Commit(planned) => match commit(leadership, planned).await {
                 Outcome::Done => acted.any = true,
                 Outcome::Overtaken => drop(held.insert(subject)),
@@ -65,6 +81,12 @@ async fn carry_out(leadership: &Leadership, workers: &Workers, actions: Vec<Acti
     }
     leadership.keep_refused(refusals);
     acted
+}
+
+/// Whether what was seen may be over by now: the commits before it took long, or this process was stopped.
+fn is_too_late(planned: &PlannedCommit, planned_at: Instant) -> bool {
+    let takes_out = stale::taken_out_by(&planned.commit).is_some();
+    takes_out && planned_at.elapsed() > OLDEST_PLAN
 }
 
 /// What came of a commit.
@@ -101,5 +123,40 @@ async fn commit(leadership: &Leadership, planned: PlannedCommit) -> Outcome {
                 _ => Outcome::Unanswered,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_proto::record::directive::{Directive, Disposition};
+    use tidegate_proto::{Commit, Key};
+
+    fn order(disposition: Disposition) -> PlannedCommit {
+        let directive = Directive {
+            upgrade: "u1".parse().unwrap(),
+            disposition,
+            releases: Vec::new(),
+            drain: Default::default(),
+            health: Default::default(),
+            term: "t1".parse().unwrap(),
+            declared_stopped: false,
+            presumes_out: false,
+            after_decline: false,
+        };
+        let key = Key::Directive("pantry-api".parse().unwrap(), "n1".parse().unwrap());
+        let commit = Commit::new().put(key, directive);
+        PlannedCommit { subject: Subject::Fleet, what: "order".to_owned(), commit }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn order_is_given_within_a_second_of_its_plan() {
+        let planned_at = Instant::now();
+        let drain = order(Disposition::Drain);
+        tokio::time::advance(OLDEST_PLAN).await;
+        assert!(!is_too_late(&drain, planned_at));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(is_too_late(&drain, planned_at));
+        assert!(!is_too_late(&order(Disposition::Serve { returning: true }), planned_at));
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::metrics::{Metrics, Outcome};
 use crate::report::View;
+use crate::shown::Shown;
 use crate::stopwatch::{DeclineWatches, GroupWatches, RecallWatches, Stopwatches, StreamWatches};
 use crate::telemetry::Chain;
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub struct Leadership {
     declines: Mutex<DeclineWatches>,
     recalls: Mutex<RecallWatches>,
     committed: AtomicI64,
+    shown: Mutex<Shown>,
     schemas: watch::Sender<BTreeMap<UpgradeId, SchemaFacts>>,
     taken: Instant,
     refused: Mutex<BTreeMap<Subject, Reason>>,
@@ -56,6 +58,7 @@ impl Leadership {
             declines: Mutex::default(),
             recalls: Mutex::default(),
             committed,
+            shown: Mutex::default(),
             schemas: watch::Sender::default(),
             taken: Instant::now(),
             refused: Mutex::default(),
@@ -109,6 +112,7 @@ impl Leadership {
             schemas: self.schemas.borrow().clone(),
             leading_ms: self.leading_ms(),
             report_grace_left_ms: view.report_grace_left_ms(),
+            view: held(&self.shown).age(view.fleet.revision()),
         };
         let nothing_acts = closed(&view.fleet, &moment).is_some();
         moment.elapsed = held(&self.watches).read(&view.fleet, nothing_acts);
@@ -131,8 +135,10 @@ impl Leadership {
     /// # Errors
     /// [`CommitError`]; a conflict also where this leadership is over.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, CommitError> {
+        let sent = Instant::now();
         let done = self.writes.commit(commit).await;
         if let Ok(committed) = &done {
+            held(&self.shown).wrote(committed.revision, sent);
             self.committed.fetch_max(committed.revision.0, Ordering::AcqRel);
         }
         self.metrics.committed(match &done {

@@ -29,6 +29,7 @@ pub mod operation;
 mod problem;
 pub mod record;
 pub mod report;
+mod shown;
 mod stopwatch;
 mod telemetry;
 pub mod terminal;

@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::leadership::{Leadership, events_in};
 use crate::record::waiting::Recorder;
 use tidegate_planner::{Action, Plan, plan};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 /// Takes one turn of this leader. The caller has waited for the view to show the leader's own last commit.
@@ -19,6 +20,7 @@ pub(crate) async fn turn(
     recorder: &Recorder,
     workers: &act::Workers,
 ) -> Acted {
+    let planned_at = Instant::now();
     let mut plan = {
         // Report: all records at one revision.
         let view = context.mirror.view();
@@ -26,7 +28,7 @@ pub(crate) async fn turn(
         leadership.plan(&view, |moment| plan(&view.fleet, moment), events_of)
     };
     let span = tracing::debug_span!("turn", actions = plan.actions.len());
-    let acted = act::act(leadership, workers, &mut plan).instrument(span).await;
+    let acted = act::act(leadership, workers, &mut plan, planned_at).instrument(span).await;
     recorder.record(plan.waiting);
     acted
 }

@@ -32,6 +32,6 @@ pub mod wave;
 pub use action::{Action, Plan, PlannedCommit, SchemaJob};
 pub use fleet::{Exposure, Fleet, Instance, Known, Matching, ServiceFleet, Standing, Stored};
 pub use gate::{Cause, Causes, Reason, Sample};
-pub use moment::{ContractBegun, Elapsed, LaterContract, Leading, LookedFor, Moment, SchemaFacts};
+pub use moment::{ContractBegun, Elapsed, LaterContract, Leading, LookedFor, Moment, SchemaFacts, ViewAge};
 pub use plan::plan;
 pub use spread::Spread;

@@ -30,6 +30,16 @@ pub struct Elapsed {
     pub phase_ms: u64,
 }
 
+/// How old the view is from which a turn is planned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ViewAge {
+    /// Milliseconds since this leader sent the last of its writes that the view shows: all that was written before that is in
+    /// the view.
+    pub age_ms: u64,
+    /// Of these, the milliseconds until the store showed it.
+    pub shown_after_ms: u64,
+}
+
 /// For which decision a database was looked at: the step at which its upgrade was, how many approvals it had, and how
 /// often it was resumed. What was seen for another one is an old look, and nothing new begins on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -183,6 +193,8 @@ pub struct Moment {
     /// How much longer, in milliseconds, agents are waited for that may contradict a store which this coordinator has
     /// not seen before; 0 = they were heard.
     pub report_grace_left_ms: u64,
+    /// How old the view is.
+    pub view: ViewAge,
 }
 
 impl Moment {

@@ -14,6 +14,7 @@ pub(crate) use step::metadata;
 
 use crate::action::{Action, Plan, PlannedCommit, SchemaJob};
 use crate::fleet::{Contradiction, Fleet, Stored};
+use crate::gate::store::stale;
 use crate::gate::{Reason, store};
 use crate::moment::Moment;
 use crate::release::floor;
@@ -38,6 +39,7 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
             turn.unreadable();
         }
     }
+    turn.confirm_view();
     turn.plan
 }
 
@@ -153,6 +155,27 @@ impl<'a> Turn<'a> {
                 self.plan.groups.insert(name.clone(), turn.waiting);
             }
         }
+    }
+
+    /// Takes no instance out by an old view: what would is left to the next turn, and a write comes before it.
+    fn confirm_view(&mut self) {
+        let (fleet, moment) = (self.fleet, self.moment);
+        let confirmation = |action: &Action| match action {
+            Action::Commit(planned) => stale::confirmation(fleet, moment, &planned.commit),
+            Action::Schema { .. } | Action::Certify { .. } => None,
+        };
+        let held = self.plan.actions.extract_if(.., |action| confirmation(action).is_some());
+        let held: Vec<Action> = held.collect();
+        let subjects: BTreeSet<Subject> = held.iter().map(Action::subject).collect();
+        for subject in subjects {
+            let Subject::Upgrade(id) = subject else { continue };
+            self.plan.waiting.entry(id).or_default().extend(stale::shown_late(moment));
+        }
+        // One write shows how old the whole view is.
+        let first = held.first().and_then(|action| Some((action.subject(), confirmation(action)?)));
+        self.plan.actions.extend(first.map(|(subject, commit)| {
+            Action::Commit(PlannedCommit { subject, what: "confirm the view".to_owned(), commit })
+        }));
     }
 
     /// Upgrades for which nothing is planned because a record cannot be read.

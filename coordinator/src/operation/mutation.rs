@@ -4,13 +4,16 @@
 use super::{OperationError, unreadable};
 use crate::context::Context;
 use crate::leadership::{Leadership, events_in};
+use crate::report::SyncStatus;
 use crate::telemetry::Chain;
 use std::time::Duration;
 use tidegate_planner::ask::release::Asked;
 use tidegate_planner::ask::{Refusal, RefusalKind, reconciled};
+use tidegate_planner::gate::store::stale;
 use tidegate_planner::{Fleet, Moment};
 use tidegate_proto::{Commit, Revision};
 use tidegate_store::CommitError;
+use tokio::sync::watch;
 
 /// How often a mutation is planned again when another commit was first.
 const ATTEMPTS: u32 = 8;
@@ -96,6 +99,7 @@ async fn settle_on_any_store<P, W: Mutation, F: Future<Output = Result<P, Operat
     prepare: impl Fn() -> F,
     ask: impl Fn(&Fleet, &Moment, &P) -> Result<W, Refusal>,
 ) -> Result<(W, Revision), OperationError> {
+    let mut is_slow = false;
     for _ in 0..ATTEMPTS {
         if !context.mirror.reaches_within(leadership.committed(), PATIENCE).await {
             return Err(away(context));
@@ -103,7 +107,17 @@ async fn settle_on_any_store<P, W: Mutation, F: Future<Output = Result<P, Operat
         let mut sync_status = context.mirror.sync_status();
         sync_status.mark_unchanged();
         let prepared = prepare().await?;
-        let asked_for = asked(context, leadership, |fleet, moment| ask(fleet, moment, &prepared))?;
+        let asked_for = match asked(context, leadership, |fleet, moment| ask(fleet, moment, &prepared))? {
+            Planned::Settled(asked_for) => asked_for,
+            Planned::Unconfirmed(confirmation) => {
+                is_slow = true;
+                if !confirms(leadership, &confirmation).await? {
+                    overtaken(&mut sync_status).await;
+                }
+                continue;
+            }
+        };
+        is_slow = false;
         let Some(commit) = asked_for.commit() else {
             let seen = context.mirror.view().fleet.revision();
             still_leads(leadership).await?;
@@ -116,27 +130,46 @@ async fn settle_on_any_store<P, W: Mutation, F: Future<Output = Result<P, Operat
                 return Ok((asked_for, committed.revision));
             }
             Err(CommitError::Conflict { .. }) if leadership.is_held() => {
-                // Something else was first: the watch is about to show it.
-                let _ = tokio::time::timeout(Duration::from_millis(500), sync_status.changed()).await;
+                overtaken(&mut sync_status).await;
             }
-            Err(CommitError::Conflict { .. }) => return Err(deposed()),
-            Err(error @ CommitError::Unknown { .. }) => {
-                return Err(OperationError::OutcomeUnknown(format!(
-                    "{}; look before you ask again",
-                    Chain(&error)
-                )));
-            }
-            Err(error) => {
-                return Err(OperationError::Unavailable(format!(
-                    "could not write to the store: {}; nothing was changed",
-                    Chain(&error)
-                )));
-            }
+            Err(error) => return Err(not_written(&error)),
         }
     }
+    let why = match is_slow {
+        true => "the store took too long to show what was written to it",
+        false => "the records concerned changed",
+    };
     Err(OperationError::Unavailable(format!(
-        "the records concerned changed {ATTEMPTS} times while this was asked; nothing was changed: ask again"
+        "{why}, {ATTEMPTS} times while this was asked; nothing was changed: ask again"
     )))
+}
+
+/// Something else was first: the watch is about to show it.
+async fn overtaken(sync_status: &mut watch::Receiver<SyncStatus>) {
+    let _ = tokio::time::timeout(Duration::from_millis(500), sync_status.changed()).await;
+}
+
+/// Writes what shows how old the view is; false where something else was first.
+async fn confirms(leadership: &Leadership, confirmation: &Commit) -> Result<bool, OperationError> {
+    match leadership.commit(confirmation).await {
+        Ok(_) => Ok(true),
+        Err(CommitError::Conflict { .. }) if leadership.is_held() => Ok(false),
+        Err(error) => Err(not_written(&error)),
+    }
+}
+
+/// What became of a commit that was not carried out, or may not have been.
+fn not_written(error: &CommitError) -> OperationError {
+    match error {
+        CommitError::Conflict { .. } => deposed(),
+        CommitError::Unknown { .. } => {
+            OperationError::OutcomeUnknown(format!("{}; look before you ask again", Chain(error)))
+        }
+        _ => OperationError::Unavailable(format!(
+            "could not write to the store: {}; nothing was changed",
+            Chain(error)
+        )),
+    }
 }
 
 /// That nothing has to be written rests on what is seen, and another leader may have written since. The store is asked for
@@ -185,21 +218,38 @@ pub(super) async fn validate(
         .map(|_| ())
 }
 
+/// What a mutation became by what is seen.
+enum Planned<W> {
+    /// It can be applied.
+    Settled(W),
+    /// It would take an instance out by an old view: this is written first, and then it is planned again.
+    Unconfirmed(Commit),
+}
+
 fn asked<W: Mutation>(
     context: &Context,
     leadership: &Leadership,
     ask: impl Fn(&Fleet, &Moment) -> Result<W, Refusal>,
-) -> Result<W, OperationError> {
+) -> Result<Planned<W>, OperationError> {
     let view = context.mirror.view();
-    let events =
-        |asked: &Result<W, Refusal>| asked.as_ref().ok().and_then(Mutation::commit).map_or(0, events_in);
-    let asked_for = leadership.plan(&view, |moment| ask(&view.fleet, moment), events).map_err(refused)?;
+    let planned = |moment: &Moment| {
+        let asked_for = ask(&view.fleet, moment)?;
+        let commit = asked_for.commit();
+        let confirmation = commit.and_then(|commit| stale::confirmation(&view.fleet, moment, commit));
+        Ok(confirmation.map_or(Planned::Settled(asked_for), Planned::Unconfirmed))
+    };
+    let events = |planned: &Result<Planned<W>, Refusal>| match planned {
+        Ok(Planned::Settled(asked_for)) => asked_for.commit().map_or(0, events_in),
+        _ => 0,
+    };
+    let planned = leadership.plan(&view, planned, events).map_err(refused)?;
+    let Planned::Settled(asked_for) = &planned else { return Ok(planned) };
     // The store would refuse it each time, as if another commit had been first.
     let hidden = asked_for.commit().and_then(|commit| view.fleet.unreadable_in(commit));
     if let Some(record) = hidden.and_then(|key| unreadable::advice(context, &view, key)) {
         return Err(OperationError::Refused(format!("nothing was changed: {record}")));
     }
-    Ok(asked_for)
+    Ok(planned)
 }
 
 fn away(context: &Context) -> OperationError {

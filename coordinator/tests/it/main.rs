@@ -30,6 +30,7 @@ mod rust_source;
 mod schema;
 mod schema_owner;
 mod schemas;
+mod stale_view;
 mod stored;
 mod traffic;
 mod upgrades;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use tidegate_planner::{Fleet, Leading, Moment};
+use tidegate_planner::{Fleet, Leading, Moment, ViewAge};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::directive::{Directive, Disposition, Drain, HealthTimes};
@@ -251,5 +251,6 @@ pub fn moment() -> Moment {
         leading_ms: 0,
         schemas: BTreeMap::new(),
         report_grace_left_ms: 0,
+        view: ViewAge::default(),
     }
 }

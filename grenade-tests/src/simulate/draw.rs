@@ -14,7 +14,7 @@ use super::scenario::{
     Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
 };
 use super::stream_plan;
-use faults::{faults, fills_after_a_roll, operators, versions_put_back};
+use faults::{faults, fills_after_a_roll, hung_watches, operators, versions_put_back};
 use serde_json::json;
 use tidegate_proto::GateTag;
 
@@ -38,6 +38,8 @@ pub fn scenario(seed: u64) -> Scenario {
     let put_back = versions_put_back(&mut Dice::of(seed, "versions put back"), &drawn);
     drawn.faults.extend(put_back);
     let faults = fills_after_a_roll(&mut Dice::of(seed, "fills after a roll"), &drawn);
+    drawn.faults.extend(faults);
+    let faults = hung_watches(&mut Dice::of(seed, "hung watches"), &drawn);
     drawn.faults.extend(faults);
     drawn.reinstalled = Dice::of(seed, "reinstalled").percent(REINSTALLED);
     drawn

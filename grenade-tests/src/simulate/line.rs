@@ -41,6 +41,8 @@ struct State {
     weather: Weather,
     /// Nothing arrives at all.
     cut: bool,
+    /// What watches are sent does not arrive; all else does.
+    watch_hangs: bool,
     /// Raised when every stream ends.
     resets: u64,
 }
@@ -87,7 +89,7 @@ fn away(why: &str) -> BoxError {
 impl Line {
     /// A line to the store at `place` in good weather.
     pub(super) fn new(place: Place, gate: Gate, dice: Dice) -> Self {
-        let state = State { weather: Weather::default(), cut: false, resets: 0 };
+        let state = State { weather: Weather::default(), cut: false, watch_hangs: false, resets: 0 };
         Self {
             place,
             gate,
@@ -121,6 +123,11 @@ impl Line {
     /// Whether it is cut.
     pub(super) fn is_cut(&self) -> bool {
         self.state.borrow().cut
+    }
+
+    /// Has watches hang, or go on: what they were sent meanwhile then arrives.
+    pub(super) fn set_watch_hangs(&self, hangs: bool) {
+        self.state.send_modify(|state| state.watch_hangs = hangs);
     }
 
     /// Ends every stream, as a member that loses its leader does.
@@ -172,7 +179,8 @@ impl Line {
     /// Carries out a request that is on its way, as far as the line lets it.
     async fn arrive(self, request: Request) -> Result<Response, BoxError> {
         let path = request.uri().path();
-        let streams = path.ends_with("/Watch") || path.ends_with("/LeaseKeepAlive");
+        let watches = path.ends_with("/Watch");
+        let streams = watches || path.ends_with("/LeaseKeepAlive");
         if self.state.borrow().cut || self.throw(|dice, w| u64::from(dice.percent(w.lost_requests))) > 0 {
             // As long as a connection takes to be dropped.
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -190,29 +198,43 @@ impl Line {
             }
             return answer;
         }
-        let request = request.map(|body| self.gated(body));
+        let request = request.map(|body| self.gated(body, false));
         let answer = inner.call(request).await?;
-        Ok(answer.map(|body| self.gated(body)))
+        Ok(answer.map(|body| self.gated(body, watches)))
     }
 
-    /// The messages of a stream, each let through in its turn, until the line is reset.
-    fn gated(&self, body: Body) -> Body {
+    /// The messages of a stream, each let through in its turn, until the line is reset; `waits`: while watches hang, none is.
+    fn gated(&self, body: Body, waits: bool) -> Body {
         let (gate, mut state) = (self.gate.clone(), self.state.subscribe());
         let epoch = state.borrow_and_update().resets;
         let flow = futures::stream::unfold(Some((body, gate, state)), move |flow| async move {
             let (mut body, gate, mut state) = flow?;
+            let mut hangs = state.clone();
             let frame = tokio::select! {
                 biased;
                 () = reset(&mut state, epoch) => {
                     gate.passes().await;
                     return Some((Err(Status::unavailable("the stream was reset")), None));
                 }
-                frame = body.frame() => frame?,
+                frame = async {
+                    let frame = body.frame().await;
+                    if waits {
+                        watches_go_on(&mut hangs).await;
+                    }
+                    frame
+                } => frame?,
             };
             gate.passes().await;
             Some((frame, Some((body, gate, state))))
         });
         Body::new(StreamBody::new(flow))
+    }
+}
+
+/// Waits until watches do not hang; for ever where the line is gone.
+async fn watches_go_on(state: &mut watch::Receiver<State>) {
+    if state.wait_for(|now| !now.watch_hangs).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -265,6 +265,8 @@ pub enum What {
     CoordinatorCut(usize),
     /// Every stream of the store ends.
     StreamsEnd,
+    /// What the watches of coordinators are sent comes late; what coordinators write arrives.
+    WatchesHang,
     /// The store forgets its history.
     Compaction,
     /// kill -9 of a coordinator; it is started again at the end.
@@ -351,6 +353,7 @@ impl What {
                 | Self::CoordinatorKilled(_)
                 | Self::CoordinatorStalled(_)
                 | Self::StreamsEnd
+                | Self::WatchesHang
                 | Self::Compaction
                 | Self::StoreRestored
                 | Self::StoreBlank

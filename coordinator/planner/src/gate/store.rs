@@ -2,6 +2,7 @@
 
 mod inclusion;
 pub(crate) mod running;
+pub mod stale;
 
 pub use inclusion::Inclusion;
 
@@ -37,6 +38,9 @@ pub enum StoreGate {
     },
     AwaitingReports {
         for_ms: u64,
+    },
+    ShownLate {
+        after_ms: u64,
     },
     FormerStore {
         nodes: Sample,
@@ -86,6 +90,15 @@ impl StoreGate {
                 ),
                 "the coordinator",
             ),
+            Self::ShownLate { after_ms } => Description::new(
+                format!(
+                    "the store took {} to show the last write of this coordinator, and no instance is taken out of rotation by what it showed more than {} ago",
+                    Span::from_millis(*after_ms),
+                    Span::from_millis(stale::OLDEST_VIEW_MS)
+                ),
+                "the store, or the network to it; or a person, who looks why it is slow",
+            )
+            .timeout("none: it is written again in every turn"),
             Self::FormerStore { nodes } => Description::new(
                 format!("the store was reconciled, and these agents have not accepted new directives yet: {nodes}"),
                 "the agents",

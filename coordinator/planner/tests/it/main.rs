@@ -38,6 +38,7 @@ mod rules;
 mod schema;
 mod sharing;
 mod sim;
+mod stale_view;
 mod stories;
 mod stragglers;
 mod tokens;

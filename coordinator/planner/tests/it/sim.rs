@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::ask;
 use tidegate_planner::certificate::{Certificate, Session};
 use tidegate_planner::plan::DatabaseEvidence;
-use tidegate_planner::{Action, Leading, Moment, Plan, SchemaFacts, SchemaJob, plan};
+use tidegate_planner::{Action, Leading, Moment, Plan, SchemaFacts, SchemaJob, ViewAge, plan};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::report::{Health, Rotation};
@@ -87,6 +87,8 @@ pub(crate) struct World {
     pub recalled_ms: BTreeMap<ServiceName, u64>,
     /// How long the leader has led.
     pub leading_ms: u64,
+    /// How old the view of the next turn is.
+    pub view: ViewAge,
     pub jobs: Vec<SchemaJob>,
     /// What an undo leaves in place.
     pub leaves_in_place: Vec<String>,
@@ -131,6 +133,7 @@ impl World {
             declined_ms: BTreeMap::new(),
             recalled_ms: BTreeMap::new(),
             leading_ms: 0,
+            view: ViewAge::default(),
             jobs: Vec::new(),
             leaves_in_place: Vec::new(),
             evidence: DatabaseEvidence {
@@ -168,6 +171,7 @@ impl World {
             recalled_ms: self.recalled_ms.clone(),
             leading_ms: self.leading_ms,
             report_grace_left_ms: 0,
+            view: self.view,
         };
         let id = upgrade_id();
         if let Some(upgrade) = self.upgrade() {

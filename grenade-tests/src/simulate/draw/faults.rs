@@ -132,6 +132,38 @@ pub(super) fn versions_put_back(dice: &mut Dice, world: &Scenario) -> Vec<Fault>
     faults
 }
 
+/// In a quarter of the worlds, watches of coordinators hang; in most of these, instances fail meanwhile, which no coordinator
+/// sees.
+pub(super) fn hung_watches(dice: &mut Dice, world: &Scenario) -> Vec<Fault> {
+    if !dice.percent(25) {
+        return Vec::new();
+    }
+    let (upgrade, phases) = one_of(dice, &world.upgrades, &world.services);
+    let phase = *dice.pick(&phases).unwrap_or(&"roll");
+    let mut faults: Vec<Fault> = roll_back(dice, upgrade, phase).into_iter().collect();
+    let after = match phase {
+        "roll" => dice.below(15_000),
+        "rolling-back" => dice.below(4_000),
+        _ => dice.below(400),
+    };
+    let lasts = length(dice, &What::WatchesHang);
+    let during = |after, lasts, what| Fault { upgrade, phase: phase.to_owned(), after, lasts, what };
+    faults.push(during(after, lasts, What::WatchesHang));
+    let fail = if dice.percent(70) { dice.within(1, 3) } else { 0 };
+    for _ in 0..fail {
+        let node = usize::try_from(dice.below(40)).unwrap_or(0);
+        let what = match dice.below(3) {
+            0 => What::NodeDies(node),
+            1 => What::Crash(node),
+            _ => What::OneHiccup(node, Hiccup::Ready),
+        };
+        let since = dice.below(lasts.min(3_000));
+        let lasts = length(dice, &what);
+        faults.push(during(after + since, lasts, what));
+    }
+    faults
+}
+
 /// In one of ten worlds with rows that are filled after a roll, a node dies as the fill begins, and the database is slow until
 /// every coordinator knows that the node is silent: what the roll has passed may be unknown when its fill has ended.
 pub(super) fn fills_after_a_roll(dice: &mut Dice, world: &Scenario) -> Vec<Fault> {
@@ -156,6 +188,7 @@ pub fn kinds(node: usize) -> Vec<What> {
         What::AgentCut(node),
         What::CoordinatorCut(node),
         What::StreamsEnd,
+        What::WatchesHang,
         What::Compaction,
         What::CoordinatorKilled(node),
         What::CoordinatorKilled(node),
@@ -227,8 +260,9 @@ pub fn kind_named(text: &str) -> Result<String, String> {
 }
 
 fn what(dice: &mut Dice, service: &ServicePlan) -> What {
-    let has_own_dice =
-        |what: &What| matches!(what, What::Person | What::TwoPersons | What::VersionPutBack(_));
+    let has_own_dice = |what: &What| {
+        matches!(what, What::Person | What::TwoPersons | What::VersionPutBack(_) | What::WatchesHang)
+    };
     one_that(dice, |what| can_happen(what, service) && !has_own_dice(what))
 }
 

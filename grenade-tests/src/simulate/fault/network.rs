@@ -44,6 +44,16 @@ pub(super) fn cut_coordinator(world: &World, n: usize) -> Vec<Undo> {
     vec![Undo::CoordinatorLine(n)]
 }
 
+/// What the watches of coordinators are sent does not arrive; what coordinators write does.
+pub(super) fn hang_watches(world: &World) -> Vec<Undo> {
+    world.coordinators.iter().flatten().for_each(|one| one.line.set_watch_hangs(true));
+    vec![Undo::Watches]
+}
+
+pub(super) fn let_watches_go_on(world: &World) {
+    world.coordinators.iter().flatten().for_each(|one| one.line.set_watch_hangs(false));
+}
+
 pub(super) fn end_streams(world: &World) -> Vec<Undo> {
     each_line(world, Line::reset);
     Vec::new()

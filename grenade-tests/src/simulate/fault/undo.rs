@@ -13,6 +13,8 @@ pub(in crate::simulate) enum Undo {
     AgentLine(usize),
     /// A coordinator does.
     CoordinatorLine(usize),
+    /// Watches go on.
+    Watches,
     /// A coordinator is started again.
     StartCoordinator(usize),
     /// A coordinator goes on.

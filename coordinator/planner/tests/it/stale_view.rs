@@ -1,0 +1,90 @@
+//! Views that may be old, because the watch of the leader hangs while its writes reach the store: no instance is taken out by
+//! one.
+
+use crate::hiccups::{being_taken_out, commits, disposition};
+use crate::sim::{World, node, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::gate::StoreGate;
+use tidegate_planner::gate::store::stale::{OLDEST_VIEW_MS, taken_out_by};
+use tidegate_planner::{Reason, ViewAge, plan};
+use tidegate_proto::commit::{Commit, Write};
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::Step;
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::{Key, Value};
+
+fn age(age_ms: u64, shown_after_ms: u64) -> ViewAge {
+    ViewAge { age_ms, shown_after_ms }
+}
+
+fn takes_out(commits: &[Commit]) -> bool {
+    commits.iter().any(|commit| taken_out_by(commit).is_some())
+}
+
+/// Whether it writes nothing but a budget of which nothing is taken.
+fn confirms(commit: &Commit) -> bool {
+    matches!(&commit.writes[..], [Write::Put(Key::Budget(_), Value::Budget(budget))] if budget.body.taken == 0)
+}
+
+/// An upgrade that takes an instance out in its next turn.
+fn about_to_drain() -> World {
+    let mut world = World::at_version_1(4);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    world.until("it takes one out next", |world| takes_out(&commits(world)));
+    world
+}
+
+#[test]
+fn old_view_is_confirmed_before_an_instance_is_taken_out() {
+    let mut world = about_to_drain();
+    for (age_ms, is_old) in
+        [(0, false), (OLDEST_VIEW_MS, false), (OLDEST_VIEW_MS + 1, true), (u64::MAX, true)]
+    {
+        world.view = age(age_ms, 0);
+        let commits = commits(&world);
+        assert_eq!(takes_out(&commits), !is_old, "{age_ms} ms");
+        assert_eq!(
+            commits.iter().filter(|commit| confirms(commit)).count(),
+            usize::from(is_old),
+            "{age_ms} ms"
+        );
+    }
+    let confirmation = commits(&world).into_iter().find(confirms).unwrap();
+    assert!(world.store.commit(&confirmation));
+    assert!(!world.store.commit(&confirmation), "another decision about the capacity came first");
+    world.view = age(0, 0);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+/// Of a drained one that is stopped next, and of one that is let back.
+#[test]
+fn old_view_stops_nothing_and_lets_back() {
+    let mut world = being_taken_out(&Step::Drained { forced: false });
+    world.view = age(OLDEST_VIEW_MS + 1, 0);
+    let commits_of_old = commits(&world);
+    assert!(!takes_out(&commits_of_old) && commits_of_old.iter().any(confirms), "{commits_of_old:?}");
+    world.set_unready(&node(0), true);
+    world.set_unready(&node(2), false);
+    world.turn();
+    let now = disposition(&world, 2);
+    assert!(matches!(now, Some(Disposition::Serve { .. })), "{now:?}");
+}
+
+#[test]
+fn store_that_is_slow_to_show_writes_is_named() {
+    let mut world = about_to_drain();
+    let late = |world: &World| {
+        let mut planned = plan(world.store.fleet(), &world.moment());
+        let reasons = planned.waiting.remove(&upgrade_id()).unwrap_or_default();
+        reasons.into_iter().find(|reason| matches!(reason, Reason::Store(StoreGate::ShownLate { .. })))
+    };
+    world.view = age(60_000, 20);
+    assert_eq!(late(&world), None, "the next write is shown soon");
+    world.view = age(1_200, 1_200);
+    let named = late(&world).expect("it is slow");
+    let words = "the store took 1s 200ms to show the last write of this coordinator, and no instance is taken out of rotation by what it showed more than 1s ago";
+    assert!(named.to_string().contains(words), "{named}");
+    world.view = age(900, 900);
+    assert_eq!(late(&world), None);
+}

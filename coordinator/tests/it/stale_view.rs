@@ -1,0 +1,146 @@
+//! A watch of the leader that hangs while its writes still reach the store, as where the line to one member of etcd is cut:
+//! nothing is taken out by what was seen before.
+
+use crate::herd::{Herd, node, service};
+use crate::world::{Coordinator, LIMIT, spec, store};
+use etcd_client::{Channel, Client};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http_body_util::{BodyExt, StreamBody};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::key::Kind;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::{Health, Report};
+use tidegate_proto::{Commit, Key, Prefix, Value};
+use tidegate_store::{Lease, Scope, Store};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service};
+
+type Request = axum::http::Request<Body>;
+type Response = axum::http::Response<Body>;
+
+/// A line to a store on which what watches are sent is held back while it hangs. All else passes.
+#[derive(Clone)]
+struct Line {
+    inner: BoxCloneSyncService<Request, Response, BoxError>,
+    hangs: watch::Receiver<bool>,
+}
+
+impl Service<Request> for Line {
+    type Response = Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let (mut inner, hangs) = (self.inner.clone(), self.hangs.clone());
+        async move {
+            let watches = request.uri().path().ends_with("/Watch");
+            let answer = inner.call(request).await?;
+            Ok(if watches { answer.map(|body| held_back(body, hangs)) } else { answer })
+        }
+        .boxed()
+    }
+}
+
+fn held_back(body: Body, hangs: watch::Receiver<bool>) -> Body {
+    let flow = futures::stream::unfold((body, hangs), |(mut body, mut hangs)| async move {
+        let frame = body.frame().await?;
+        hangs.wait_for(|hangs| !hangs).await.expect("the test holds the other end");
+        Some((frame, (body, hangs)))
+    });
+    Body::new(StreamBody::new(flow))
+}
+
+async fn over_a_line(embedded: &Embedded, hangs: watch::Receiver<bool>) -> Store {
+    let Channel::Custom(inner) = embedded.channel() else { panic!("it is reached in process") };
+    let line = BoxCloneSyncService::new(Line { inner, hangs });
+    Store::over(Client::from_channel(Channel::Custom(line), None).await.unwrap(), Prefix::default())
+}
+
+/// What the store holds of the orders for instances.
+async fn orders(direct: &Store) -> Vec<(Key, Disposition)> {
+    let listed = direct.list(&Scope::Kind(Kind::Directive)).await.unwrap();
+    let order = |value| match value {
+        Ok(Value::Directive(order)) => order.body.disposition,
+        other => panic!("{other:?}"),
+    };
+    listed.entries.into_iter().map(|entry| (entry.key, order(entry.value))).collect()
+}
+
+/// Waits until the orders in the store are such.
+async fn until(direct: &Store, what: &str, is_so: impl Fn(&[(Key, Disposition)]) -> bool) {
+    let so = async {
+        while !is_so(&orders(direct).await) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    if timeout(LIMIT, so).await.is_err() {
+        panic!("it is not so in time that {what}: {:?}", orders(direct).await);
+    }
+}
+
+fn drains(orders: &[(Key, Disposition)]) -> bool {
+    orders.iter().any(|(_, order)| order.takes_out())
+}
+
+/// The health of an instance in rotation changes, by its report.
+async fn set_health(direct: &Store, lease: &Lease, n: usize, health: Health) {
+    let key = Key::Report(service(), node(n));
+    let listed = direct.list(&Scope::Key(key.clone())).await.unwrap();
+    let Ok(Value::Report(report)) = listed.entries.into_iter().next().unwrap().value else {
+        panic!("it reports")
+    };
+    let changed = Commit::new().put(key, Report { health, ..report.body });
+    direct.commit_leased(&changed, lease).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_taken_out_while_the_watch_hangs() {
+    let embedded = Embedded::in_memory();
+    let direct = store(&embedded).await;
+    let herd = Herd::at_version_1(store(&embedded).await, 4).await.slow(Duration::from_millis(300));
+    let (hangs, line) = watch::channel(false);
+    let coordinator = Coordinator::over(over_a_line(&embedded, line).await, "one");
+    coordinator.leads().await;
+    let end = CancellationToken::new();
+    tokio::spawn(herd.run(end.clone()));
+    let lease = direct.lease(Duration::from_secs(60)).await.unwrap();
+    let all_but_one = "strategy: immediate\nmin_in_service: 3\nmax_unavailable: 1";
+    coordinator.start_upgrade(&spec(all_but_one), "u1").await.unwrap();
+
+    // The first that is taken out is let back, because another one fails: then none is taken out for 5 s.
+    until(&direct, "one is taken out", drains).await;
+    let first = orders(&direct).await.into_iter().find(|(_, order)| order.takes_out()).unwrap().0;
+    let other = (0..4).rev().find(|n| Key::Directive(service(), node(*n)) != first).unwrap();
+    set_health(&direct, &lease, other, Health::Unhealthy).await;
+    until(&direct, "it is let back", |orders| !drains(orders)).await;
+    set_health(&direct, &lease, other, Health::Healthy).await;
+
+    // Before the 5 s are over, the watch hangs, and the other one fails again: three are left, and three must stay.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    hangs.send_replace(true);
+    set_health(&direct, &lease, other, Health::Unhealthy).await;
+    let hung = tokio::time::Instant::now();
+    while hung.elapsed() < Duration::from_secs(6) {
+        let orders = orders(&direct).await;
+        assert!(!drains(&orders), "after {:?}: {orders:?}", hung.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    hangs.send_replace(false);
+    until(&direct, "one is taken out", drains).await;
+    let out = orders(&direct).await.into_iter().filter(|(_, order)| order.takes_out()).map(|(key, _)| key);
+    assert_eq!(out.collect::<Vec<_>>(), [Key::Directive(service(), node(other))], "the one that had failed");
+    assert_eq!(coordinator.is_over_within("u1", LIMIT).await, "Completed");
+    end.cancel();
+    coordinator.stop().await;
+}
