@@ -6,10 +6,9 @@ pub(crate) mod schema;
 
 pub(crate) use schema::Workers;
 
-use crate::leadership::Leadership;
+use crate::leadership::{Leadership, OLDEST_VIEW};
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 use tidegate_planner::gate::store::{refused, stale};
 use tidegate_planner::{Action, Plan, PlannedCommit, Reason};
 use tidegate_proto::key::Subject;
@@ -23,9 +22,6 @@ pub(crate) struct Acted {
     /// Whether the store was changed: then the next turn begins as soon as that is seen.
     pub any: bool,
 }
-
-/// An order that takes an instance out is given for as long after it was planned as the view may be old.
-const OLDEST_PLAN: Duration = Duration::from_millis(stale::OLDEST_VIEW_MS);
 
 /// Carries out the actions of a plan, and adds to its reasons what they met. A person's stop is heeded between two of
 /// them.
@@ -83,10 +79,14 @@ async fn carry_out(
     acted
 }
 
-/// Whether what was seen may be over by now: the commits before it took long, or this process was stopped.
+/// Whether it is not sent any more: the commits before it took long, or this process was stopped.
 fn is_too_late(planned: &PlannedCommit, planned_at: Instant) -> bool {
-    let takes_out = stale::taken_out_by(&planned.commit).is_some();
-    takes_out && planned_at.elapsed() > OLDEST_PLAN
+    let takes = stale::taken_of(&planned.commit).is_some();
+    let late = takes && planned_at.elapsed() > OLDEST_VIEW;
+    if late {
+        tracing::info!(subject = %planned.subject, what = planned.what, "planned too long ago; planned again");
+    }
+    late
 }
 
 /// What came of a commit.
@@ -129,34 +129,24 @@ async fn commit(leadership: &Leadership, planned: PlannedCommit) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_proto::record::directive::{Directive, Disposition};
+    use std::time::Duration;
+    use tidegate_proto::record::budget::Budget;
     use tidegate_proto::{Commit, Key};
 
-    fn order(disposition: Disposition) -> PlannedCommit {
-        let directive = Directive {
-            upgrade: "u1".parse().unwrap(),
-            disposition,
-            releases: Vec::new(),
-            drain: Default::default(),
-            health: Default::default(),
-            term: "t1".parse().unwrap(),
-            declared_stopped: false,
-            presumes_out: false,
-            after_decline: false,
-        };
-        let key = Key::Directive("pantry-api".parse().unwrap(), "n1".parse().unwrap());
-        let commit = Commit::new().put(key, directive);
+    fn order(taken: u32) -> PlannedCommit {
+        let budget = Budget { term: "t1".parse().unwrap(), taken };
+        let commit = Commit::new().put(Key::Budget("pantry-api".parse().unwrap()), budget);
         PlannedCommit { subject: Subject::Fleet, what: "order".to_owned(), commit }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn order_is_given_within_a_second_of_its_plan() {
+    async fn order_is_sent_within_a_second_of_its_plan() {
         let planned_at = Instant::now();
-        let drain = order(Disposition::Drain);
-        tokio::time::advance(OLDEST_PLAN).await;
+        let drain = order(1);
+        tokio::time::advance(OLDEST_VIEW).await;
         assert!(!is_too_late(&drain, planned_at));
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(is_too_late(&drain, planned_at));
-        assert!(!is_too_late(&order(Disposition::Serve { returning: true }), planned_at));
+        assert!(!is_too_late(&order(0), planned_at));
     }
 }

@@ -6,19 +6,22 @@ use crate::report::View;
 use crate::shown::Shown;
 use crate::stopwatch::{DeclineWatches, GroupWatches, RecallWatches, Stopwatches, StreamWatches};
 use crate::telemetry::Chain;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
-use tidegate_planner::gate::store::closed;
+use std::time::{Duration, SystemTime};
+use tidegate_planner::gate::store::{closed, stale};
 use tidegate_planner::{Leading, Moment, Reason, SchemaFacts};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::Timestamp;
-use tidegate_proto::{Commit, Key, Revision, UpgradeId, Write, mutant};
+use tidegate_proto::{Commit, Key, Revision, ServiceName, UpgradeId, Write, mutant};
 use tidegate_store::{CommitError, Committed, Fenced};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// An order that takes an instance out is sent for as long after it was planned as the view may be old, and as long waited for.
+pub(crate) const OLDEST_VIEW: Duration = Duration::from_millis(stale::OLDEST_VIEW_MS);
 
 pub struct Leadership {
     /// Under which term.
@@ -36,6 +39,7 @@ pub struct Leadership {
     recalls: Mutex<RecallWatches>,
     committed: AtomicI64,
     shown: Mutex<Shown>,
+    unanswered: Mutex<BTreeSet<ServiceName>>,
     schemas: watch::Sender<BTreeMap<UpgradeId, SchemaFacts>>,
     taken: Instant,
     refused: Mutex<BTreeMap<Subject, Reason>>,
@@ -59,6 +63,7 @@ impl Leadership {
             recalls: Mutex::default(),
             committed,
             shown: Mutex::default(),
+            unanswered: Mutex::default(),
             schemas: watch::Sender::default(),
             taken: Instant::now(),
             refused: Mutex::default(),
@@ -113,6 +118,7 @@ impl Leadership {
             leading_ms: self.leading_ms(),
             report_grace_left_ms: view.report_grace_left_ms(),
             view: held(&self.shown).age(view.fleet.revision()),
+            unanswered: held(&self.unanswered).clone(),
         };
         let nothing_acts = closed(&view.fleet, &moment).is_some();
         moment.elapsed = held(&self.watches).read(&view.fleet, nothing_acts);
@@ -135,8 +141,12 @@ impl Leadership {
     /// # Errors
     /// [`CommitError`]; a conflict also where this leadership is over.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, CommitError> {
-        let sent = Instant::now();
-        let done = self.writes.commit(commit).await;
+        let (sent, takes) = (Instant::now(), stale::taken_of(commit));
+        let done = match takes {
+            Some(_) => self.writes.commit_within(commit, OLDEST_VIEW).await,
+            None => self.writes.commit(commit).await,
+        };
+        self.note_answer(takes, commit, &done);
         if let Ok(committed) = &done {
             held(&self.shown).wrote(committed.revision, sent);
             self.committed.fetch_max(committed.revision.0, Ordering::AcqRel);
@@ -147,6 +157,29 @@ impl Leadership {
             Err(_) => Outcome::Failed,
         });
         done
+    }
+
+    /// Remembers of which services a commit that takes instances out may still be on its way: until the budget that it
+    /// compares is written again.
+    fn note_answer(
+        &self,
+        takes: Option<&ServiceName>,
+        commit: &Commit,
+        done: &Result<Committed, CommitError>,
+    ) {
+        let mut unanswered = held(&self.unanswered);
+        match (done, takes) {
+            (Ok(_), _) => unanswered.retain(|service| !writes_budget(commit, service)),
+            (Err(CommitError::NotApplied { .. } | CommitError::Unknown { .. }), Some(service)) => {
+                unanswered.insert(service.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// The last turn withheld something, because the view was old: until the next one, no deadline counts.
+    pub(crate) fn withheld(&self) {
+        held(&self.watches).hold();
     }
 
     /// Asks the store whether this leadership lasts; writes nothing.
@@ -161,6 +194,10 @@ impl Leadership {
     pub fn schemas(&self) -> &watch::Sender<BTreeMap<UpgradeId, SchemaFacts>> {
         &self.schemas
     }
+}
+
+fn writes_budget(commit: &Commit, of: &ServiceName) -> bool {
+    commit.writes.iter().any(|write| matches!(write, Write::Put(Key::Budget(service), _) if service == of))
 }
 
 /// How many events a commit writes.

@@ -39,6 +39,11 @@ impl Stopwatches {
         self.0 = kept;
         shown
     }
+
+    /// The time from the last reading to the next is none in which an upgrade stalls.
+    pub(crate) fn hold(&mut self) {
+        self.0.values_mut().for_each(|watch| watch.held = true);
+    }
 }
 
 /// Whether instances go back, which they do also where nothing else acts.
@@ -232,9 +237,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_for_a_reconciliation_is_no_stall() {
+    async fn waiting_for_a_reconciliation_or_a_view_is_no_stall() {
         use tidegate_proto::{Key, Value};
-        let stalled = async |phase: serde_json::Value, nothing_acts: bool| {
+        let stalled = async |phase: serde_json::Value, nothing_acts: bool, withholds: bool| {
             let (mut fleet, mut watches) = (Fleet::new(), Stopwatches::default());
             let id: UpgradeId = "u1".parse().unwrap();
             let active = serde_json::json!({"schema": 1, "upgrade": id});
@@ -244,18 +249,22 @@ mod tests {
             let body = upgrade(serde_json::json!({"phase": phase}));
             fleet.put(Key::Upgrade(id.clone()), Ok(Value::from(body)), Revision(1));
             watches.read(&fleet, nothing_acts);
+            if withholds {
+                watches.hold();
+            }
             tokio::time::advance(Duration::from_secs(60)).await;
             watches.read(&fleet, false)[&id].stalled_ms
         };
         let roll = || serde_json::json!({"name": "roll", "wave": 0});
-        assert_eq!(stalled(roll(), false).await, 65_000);
-        assert_eq!(stalled(roll(), true).await, 5_000);
+        assert_eq!(stalled(roll(), false, false).await, 65_000);
+        assert_eq!(stalled(roll(), true, false).await, 5_000);
         let back = |step: &str| {
             let (name, from) = ("rolling-back", "preflight");
             serde_json::json!({"name": name, "from": from, "step": step, "because": "x"})
         };
-        assert_eq!(stalled(back("move"), true).await, 65_000, "instances go back all the same");
-        assert_eq!(stalled(back("undo"), true).await, 5_000);
+        assert_eq!(stalled(back("move"), true, false).await, 65_000, "instances go back all the same");
+        assert_eq!(stalled(back("undo"), true, false).await, 5_000);
+        assert_eq!(stalled(back("move"), false, true).await, 5_000, "an order was withheld by an old view");
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,9 +7,9 @@
 
 use crate::act::{self, Acted};
 use crate::context::Context;
-use crate::leadership::{Leadership, events_in};
+use crate::leadership::Leadership;
 use crate::record::waiting::Recorder;
-use tidegate_planner::{Action, Plan, plan};
+use tidegate_planner::plan;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -25,18 +25,13 @@ pub(crate) async fn turn(
         // Report: all records at one revision.
         let view = context.mirror.view();
         // Plan: pure.
-        leadership.plan(&view, |moment| plan(&view.fleet, moment), events_of)
+        leadership.plan(&view, |moment| plan(&view.fleet, moment), |plan| plan.events)
     };
+    if plan.is_withheld {
+        leadership.withheld();
+    }
     let span = tracing::debug_span!("turn", actions = plan.actions.len());
     let acted = act::act(leadership, workers, &mut plan, planned_at).instrument(span).await;
     recorder.record(plan.waiting);
     acted
-}
-
-fn events_of(plan: &Plan) -> u64 {
-    let commits = plan.actions.iter().map(|action| match action {
-        Action::Commit(planned) => events_in(&planned.commit),
-        Action::Schema { .. } | Action::Certify { .. } => 0,
-    });
-    commits.sum()
 }

@@ -17,6 +17,10 @@ pub struct Plan {
     pub releases: BTreeMap<(StreamName, ReleaseRevision), Vec<Reason>>,
     /// Why each update of metadata does not move further.
     pub groups: BTreeMap<GroupName, Vec<Reason>>,
+    /// How many event numbers were given, also to what is not in this plan.
+    pub events: u64,
+    /// Whether something is not in this plan because the view is old: what is written instead shows how old.
+    pub is_withheld: bool,
 }
 
 /// One thing to do.

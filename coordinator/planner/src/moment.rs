@@ -1,7 +1,7 @@
 //! What a turn knows besides the fleet: who leads, how long things have been waiting, what databases show. Time is
 //! an argument; nothing below this asks a clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::{EventSeq, Subject};
@@ -36,7 +36,7 @@ pub struct ViewAge {
     /// Milliseconds since this leader sent the last of its writes that the view shows: all that was written before that is in
     /// the view.
     pub age_ms: u64,
-    /// Of these, the milliseconds until the store showed it.
+    /// How many milliseconds passed until this leader saw that write.
     pub shown_after_ms: u64,
 }
 
@@ -195,6 +195,8 @@ pub struct Moment {
     pub report_grace_left_ms: u64,
     /// How old the view is.
     pub view: ViewAge,
+    /// Services of which a commit that takes instances out brought no answer, and may still be carried out.
+    pub unanswered: BTreeSet<ServiceName>,
 }
 
 impl Moment {

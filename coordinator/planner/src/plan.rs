@@ -20,7 +20,7 @@ use crate::moment::Moment;
 use crate::release::floor;
 use crate::upgrade::is_unseen;
 use std::collections::BTreeSet;
-use tidegate_proto::commit::{Precondition, Write};
+use tidegate_proto::commit::{Commit, Precondition, Write};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::upgrade::{Phase, RollbackStep, Upgrade};
 use tidegate_proto::{Key, UpgradeId};
@@ -39,7 +39,9 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
             turn.unreadable();
         }
     }
-    turn.confirm_view();
+    turn.plan.events = turn.next_event - moment.next_event;
+    turn.order();
+    turn.withhold();
     turn.plan
 }
 
@@ -157,25 +159,46 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Takes no instance out by an old view: what would is left to the next turn, and a write comes before it.
-    fn confirm_view(&mut self) {
+    /// Withholds what must not rest on an old view: it is left to the next turn, and a write comes first that shows how old the
+    /// view is. What else was planned for its subject goes on.
+    fn withhold(&mut self) {
         let (fleet, moment) = (self.fleet, self.moment);
-        let confirmation = |action: &Action| match action {
-            Action::Commit(planned) => stale::confirmation(fleet, moment, &planned.commit),
+        let before = |action: &Action| match action {
+            Action::Commit(planned) => stale::before_step(fleet, moment, &planned.commit),
             Action::Schema { .. } | Action::Certify { .. } => None,
         };
-        let held = self.plan.actions.extract_if(.., |action| confirmation(action).is_some());
-        let held: Vec<Action> = held.collect();
-        let subjects: BTreeSet<Subject> = held.iter().map(Action::subject).collect();
+        let withheld: Vec<Action> =
+            self.plan.actions.extract_if(.., |action| before(action).is_some()).collect();
+        self.plan.is_withheld = !withheld.is_empty();
+        let subjects: BTreeSet<Subject> = withheld.iter().map(Action::subject).collect();
         for subject in subjects {
             let Subject::Upgrade(id) = subject else { continue };
             self.plan.waiting.entry(id).or_default().extend(stale::shown_late(moment));
         }
-        // One write shows how old the whole view is.
-        let first = held.first().and_then(|action| Some((action.subject(), confirmation(action)?)));
-        self.plan.actions.extend(first.map(|(subject, commit)| {
-            Action::Commit(PlannedCommit { subject, what: "confirm the view".to_owned(), commit })
-        }));
+        let unanswered = moment.unanswered.iter();
+        let unanswered =
+            unanswered.map(|service| (Subject::Fleet, stale::confirmation(fleet, moment, service)));
+        let mut first: Vec<(Subject, Commit)> = unanswered.collect();
+        if first.is_empty() {
+            // One write shows how old the whole view is.
+            first.extend(withheld.first().and_then(|action| Some((action.subject(), before(action)?))));
+        }
+        let what = || "confirm the view".to_owned();
+        let first = first
+            .into_iter()
+            .map(|(subject, commit)| Action::Commit(PlannedCommit { subject, what: what(), commit }));
+        self.plan.actions.splice(..0, first);
+    }
+
+    /// What takes instances out comes first: it is given for a short time only.
+    fn order(&mut self) {
+        let takes = |action: &Action| match action {
+            Action::Commit(planned) => stale::taken_of(&planned.commit).is_some(),
+            Action::Schema { .. } | Action::Certify { .. } => false,
+        };
+        let taking = self.plan.actions.iter().filter(|action| takes(action));
+        let taking: BTreeSet<Subject> = taking.map(Action::subject).collect();
+        self.plan.actions.sort_by_key(|action| !taking.contains(&action.subject()));
     }
 
     /// Upgrades for which nothing is planned because a record cannot be read.

@@ -110,8 +110,8 @@ async fn settle_on_any_store<P, W: Mutation, F: Future<Output = Result<P, Operat
         let asked_for = match asked(context, leadership, |fleet, moment| ask(fleet, moment, &prepared))? {
             Planned::Settled(asked_for) => asked_for,
             Planned::Unconfirmed(confirmation) => {
-                is_slow = true;
-                if !confirms(leadership, &confirmation).await? {
+                is_slow = confirms(leadership, &confirmation).await?;
+                if !is_slow {
                     overtaken(&mut sync_status).await;
                 }
                 continue;
@@ -136,7 +136,7 @@ async fn settle_on_any_store<P, W: Mutation, F: Future<Output = Result<P, Operat
         }
     }
     let why = match is_slow {
-        true => "the store took too long to show what was written to it",
+        true => "this coordinator saw too late what it had written to the store",
         false => "the records concerned changed",
     };
     Err(OperationError::Unavailable(format!(
@@ -154,7 +154,8 @@ async fn confirms(leadership: &Leadership, confirmation: &Commit) -> Result<bool
     match leadership.commit(confirmation).await {
         Ok(_) => Ok(true),
         Err(CommitError::Conflict { .. }) if leadership.is_held() => Ok(false),
-        Err(error) => Err(not_written(&error)),
+        Err(CommitError::Conflict { .. }) => Err(deposed()),
+        Err(error) => Err(unwritten(&error)),
     }
 }
 
@@ -165,11 +166,15 @@ fn not_written(error: &CommitError) -> OperationError {
         CommitError::Unknown { .. } => {
             OperationError::OutcomeUnknown(format!("{}; look before you ask again", Chain(error)))
         }
-        _ => OperationError::Unavailable(format!(
-            "could not write to the store: {}; nothing was changed",
-            Chain(error)
-        )),
+        _ => unwritten(error),
     }
+}
+
+fn unwritten(error: &CommitError) -> OperationError {
+    OperationError::Unavailable(format!(
+        "could not write to the store: {}; nothing was changed",
+        Chain(error)
+    ))
 }
 
 /// That nothing has to be written rests on what is seen, and another leader may have written since. The store is asked for
@@ -234,22 +239,20 @@ fn asked<W: Mutation>(
     let view = context.mirror.view();
     let planned = |moment: &Moment| {
         let asked_for = ask(&view.fleet, moment)?;
-        let commit = asked_for.commit();
-        let confirmation = commit.and_then(|commit| stale::confirmation(&view.fleet, moment, commit));
-        Ok(confirmation.map_or(Planned::Settled(asked_for), Planned::Unconfirmed))
+        let before = asked_for.commit().and_then(|commit| stale::before_taking(&view.fleet, moment, commit));
+        Ok((asked_for, before))
     };
-    let events = |planned: &Result<Planned<W>, Refusal>| match planned {
-        Ok(Planned::Settled(asked_for)) => asked_for.commit().map_or(0, events_in),
-        _ => 0,
+    let events = |planned: &Result<(W, Option<Commit>), Refusal>| {
+        let asked_for = planned.as_ref().ok().map(|(asked_for, _)| asked_for);
+        asked_for.and_then(Mutation::commit).map_or(0, events_in)
     };
-    let planned = leadership.plan(&view, planned, events).map_err(refused)?;
-    let Planned::Settled(asked_for) = &planned else { return Ok(planned) };
+    let (asked_for, before) = leadership.plan(&view, planned, events).map_err(refused)?;
     // The store would refuse it each time, as if another commit had been first.
     let hidden = asked_for.commit().and_then(|commit| view.fleet.unreadable_in(commit));
     if let Some(record) = hidden.and_then(|key| unreadable::advice(context, &view, key)) {
         return Err(OperationError::Refused(format!("nothing was changed: {record}")));
     }
-    Ok(planned)
+    Ok(before.map_or(Planned::Settled(asked_for), Planned::Unconfirmed))
 }
 
 fn away(context: &Context) -> OperationError {

@@ -14,6 +14,7 @@ use crate::retry::Retry;
 use crate::store::{PATIENCE, Store};
 use etcd_client::{Error as ClientError, TxnResponse};
 use outcome::Outcome;
+use std::time::Duration;
 use tidegate_proto::{Commit, Precondition, Revision, mutant};
 use transaction::Sent;
 
@@ -78,22 +79,36 @@ impl Store {
     /// # Errors
     /// [`CommitError`]; only `Unknown` leaves open whether it was carried out.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, CommitError> {
-        self.carry_out(commit, None).await
+        self.carry_out(commit, None, PATIENCE).await
     }
 
-    /// The same, and the reports and the leader's key that it puts live under `lease`: they go when it goes.
+    /// The same, where it is of no use later: so long after it was sent first, it is not sent once more; and no try is waited
+    /// for longer than that.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub async fn commit_within(&self, commit: &Commit, patience: Duration) -> Result<Committed, CommitError> {
+        self.carry_out(commit, None, patience).await
+    }
+
+    /// The same as [`Store::commit`], and the reports and the leader's key that it puts live under `lease`: they go when it goes.
     ///
     /// # Errors
     /// As [`Store::commit`]; `Store(Refused)` where the lease is gone.
     pub async fn commit_leased(&self, commit: &Commit, lease: &Lease) -> Result<Committed, CommitError> {
-        self.carry_out(commit, Some(lease.id())).await
+        self.carry_out(commit, Some(lease.id()), PATIENCE).await
     }
 
-    async fn carry_out(&self, commit: &Commit, lease: Option<i64>) -> Result<Committed, CommitError> {
+    async fn carry_out(
+        &self,
+        commit: &Commit,
+        lease: Option<i64>,
+        patience: Duration,
+    ) -> Result<Committed, CommitError> {
         let sent = Sent::new(commit, self.prefix(), lease);
         check::check(commit, &sent)?;
         let floor = self.floor_for(&sent).await?;
-        match self.send(&sent).await {
+        match self.send(&sent, patience).await {
             Ok(answer) if answer.succeeded() => {
                 let found = || "the store says yes, but not at which revision".to_owned();
                 let revision = self.answered_at(&answer, floor);
@@ -123,11 +138,11 @@ impl Store {
 
     /// Sends it once. Only where the store did not take it, because no connection was made or it was too busy, it is tried
     /// again.
-    async fn send(&self, sent: &Sent) -> Result<TxnResponse, ClientError> {
-        let mut retry = Retry::within(PATIENCE);
+    async fn send(&self, sent: &Sent, patience: Duration) -> Result<TxnResponse, ClientError> {
+        let (limit, mut retry) = (patience.min(dial::CALL_TIMEOUT), Retry::within(patience));
         loop {
             let mut kv = self.kv();
-            match dial::limited(kv.txn(sent.txn())).await {
+            match dial::limited_to(limit, kv.txn(sent.txn())).await {
                 Err(error) if error::meaning(&error) == Meaning::NotTaken && retry.wait().await => {}
                 answer => return answer,
             }

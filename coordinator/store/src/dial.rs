@@ -71,9 +71,17 @@ pub(crate) const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// A call with the time limit that every call has.
 pub(crate) async fn limited<T>(call: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+    limited_to(CALL_TIMEOUT, call).await
+}
+
+/// A call with this time limit.
+pub(crate) async fn limited_to<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
     let late = || {
-        let text = format!("no answer within {} s", CALL_TIMEOUT.as_secs());
+        let text = format!("no answer within {} s", limit.as_secs_f64());
         ClientError::GRpcStatus(tonic::Status::deadline_exceeded(text))
     };
-    tokio::time::timeout(CALL_TIMEOUT, call).await.unwrap_or_else(|_| Err(late()))
+    tokio::time::timeout(limit, call).await.unwrap_or_else(|_| Err(late()))
 }

@@ -1,6 +1,6 @@
 //! A made-up fleet in the middle of a roll, as the records that agents and coordinator would have written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use tidegate_planner::{Fleet, Leading, Moment, ViewAge};
@@ -252,5 +252,6 @@ pub fn moment() -> Moment {
         schemas: BTreeMap::new(),
         report_grace_left_ms: 0,
         view: ViewAge::default(),
+        unanswered: BTreeSet::new(),
     }
 }

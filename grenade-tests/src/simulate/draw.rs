@@ -37,9 +37,9 @@ pub fn scenario(seed: u64) -> Scenario {
     with_flapping_health(&mut Dice::of(seed, "flapping health"), &mut drawn.upgrades);
     let put_back = versions_put_back(&mut Dice::of(seed, "versions put back"), &drawn);
     drawn.faults.extend(put_back);
-    let faults = fills_after_a_roll(&mut Dice::of(seed, "fills after a roll"), &drawn);
-    drawn.faults.extend(faults);
     let faults = hung_watches(&mut Dice::of(seed, "hung watches"), &drawn);
+    drawn.faults.extend(faults);
+    let faults = fills_after_a_roll(&mut Dice::of(seed, "fills after a roll"), &drawn);
     drawn.faults.extend(faults);
     drawn.reinstalled = Dice::of(seed, "reinstalled").percent(REINSTALLED);
     drawn

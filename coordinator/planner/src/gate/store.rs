@@ -92,7 +92,7 @@ impl StoreGate {
             ),
             Self::ShownLate { after_ms } => Description::new(
                 format!(
-                    "the store took {} to show the last write of this coordinator, and no instance is taken out of rotation by what it showed more than {} ago",
+                    "{} passed until this coordinator saw its own last write in the store, and it takes no step by what it saw more than {} ago",
                     Span::from_millis(*after_ms),
                     Span::from_millis(stale::OLDEST_VIEW_MS)
                 ),

@@ -89,6 +89,8 @@ pub(crate) struct World {
     pub leading_ms: u64,
     /// How old the view of the next turn is.
     pub view: ViewAge,
+    /// See the moment.
+    pub unanswered: BTreeSet<ServiceName>,
     pub jobs: Vec<SchemaJob>,
     /// What an undo leaves in place.
     pub leaves_in_place: Vec<String>,
@@ -134,6 +136,7 @@ impl World {
             recalled_ms: BTreeMap::new(),
             leading_ms: 0,
             view: ViewAge::default(),
+            unanswered: BTreeSet::new(),
             jobs: Vec::new(),
             leaves_in_place: Vec::new(),
             evidence: DatabaseEvidence {
@@ -172,6 +175,7 @@ impl World {
             leading_ms: self.leading_ms,
             report_grace_left_ms: 0,
             view: self.view,
+            unanswered: self.unanswered.clone(),
         };
         let id = upgrade_id();
         if let Some(upgrade) = self.upgrade() {

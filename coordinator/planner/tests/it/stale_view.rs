@@ -2,10 +2,10 @@
 //! one.
 
 use crate::hiccups::{being_taken_out, commits, disposition};
-use crate::sim::{World, node, spec, upgrade_id};
+use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::gate::StoreGate;
-use tidegate_planner::gate::store::stale::{OLDEST_VIEW_MS, taken_out_by};
+use tidegate_planner::gate::store::stale::{OLDEST_VIEW_MS, taken_of};
 use tidegate_planner::{Reason, ViewAge, plan};
 use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::directive::Disposition;
@@ -18,7 +18,7 @@ fn age(age_ms: u64, shown_after_ms: u64) -> ViewAge {
 }
 
 fn takes_out(commits: &[Commit]) -> bool {
-    commits.iter().any(|commit| taken_out_by(commit).is_some())
+    commits.iter().any(|commit| taken_of(commit).is_some())
 }
 
 /// Whether it writes nothing but a budget of which nothing is taken.
@@ -35,7 +35,7 @@ fn about_to_drain() -> World {
 }
 
 #[test]
-fn old_view_is_confirmed_before_an_instance_is_taken_out() {
+fn old_view_is_confirmed_before_one_is_taken_out() {
     let mut world = about_to_drain();
     for (age_ms, is_old) in
         [(0, false), (OLDEST_VIEW_MS, false), (OLDEST_VIEW_MS + 1, true), (u64::MAX, true)]
@@ -72,6 +72,60 @@ fn old_view_stops_nothing_and_lets_back() {
 }
 
 #[test]
+fn old_view_moves_no_upgrade_on() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    let moves = |world: &World| {
+        let phase = world.phase();
+        let next = |write: &Write| match write {
+            Write::Put(Key::Upgrade(_), Value::Upgrade(next)) => next.body.phase != phase,
+            _ => false,
+        };
+        commits(world).iter().any(|commit| commit.writes.iter().any(next))
+    };
+    for phase in 0..20 {
+        if world.phase() == Phase::Completed {
+            return;
+        }
+        world.until("it moves on next", moves);
+        world.view = age(OLDEST_VIEW_MS + 1, 0);
+        assert!(!moves(&world) && commits(&world).iter().any(confirms), "move {phase}");
+        world.view = age(0, 0);
+        world.turn();
+    }
+    panic!("it is in {:?} after 20 moves", world.phase());
+}
+
+/// The commit may still be on its way, and would be carried out by what was seen when it was sent.
+#[test]
+fn budget_is_written_after_a_commit_without_an_answer() {
+    let mut world = about_to_drain();
+    let sent = commits(&world);
+    world.unanswered = [service()].into();
+    let next = commits(&world);
+    assert!(!takes_out(&next) && confirms(&next[0]), "{next:?}");
+    assert!(world.store.commit(&next[0]));
+    assert!(
+        sent.iter().filter(|commit| takes_out(&[(*commit).clone()])).all(|late| !world.store.commit(late))
+    );
+    world.unanswered.clear();
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn event_numbers_of_what_is_withheld_are_not_given_twice() {
+    let mut world = about_to_drain();
+    let planned = |world: &World| plan(world.store.fleet(), &world.moment());
+    let recent = planned(&world);
+    assert!(recent.events > 0 && !recent.is_withheld);
+    world.view = age(OLDEST_VIEW_MS + 1, 0);
+    let old = planned(&world);
+    assert!(old.is_withheld);
+    assert_eq!(old.events, recent.events);
+}
+
+#[test]
 fn store_that_is_slow_to_show_writes_is_named() {
     let mut world = about_to_drain();
     let late = |world: &World| {
@@ -83,7 +137,7 @@ fn store_that_is_slow_to_show_writes_is_named() {
     assert_eq!(late(&world), None, "the next write is shown soon");
     world.view = age(1_200, 1_200);
     let named = late(&world).expect("it is slow");
-    let words = "the store took 1s 200ms to show the last write of this coordinator, and no instance is taken out of rotation by what it showed more than 1s ago";
+    let words = "1s 200ms passed until this coordinator saw its own last write in the store, and it takes no step by what it saw more than 1s ago";
     assert!(named.to_string().contains(words), "{named}");
     world.view = age(900, 900);
     assert_eq!(late(&world), None);

@@ -3,7 +3,8 @@
 //! have the same number; it has another term.
 
 use crate::commit::{CommitError, Committed};
-use crate::store::Store;
+use crate::store::{PATIENCE, Store};
+use std::time::Duration;
 use tidegate_proto::{Commit, Key, Precondition, Revision, TermId, mutant};
 use tokio_util::sync::CancellationToken;
 
@@ -30,10 +31,18 @@ impl Fenced {
     /// # Errors
     /// [`CommitError`]; only `Unknown` leaves open whether it was carried out.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, CommitError> {
+        self.commit_within(commit, PATIENCE).await
+    }
+
+    /// The same, where it is of no use later: see [`Store::commit_within`].
+    ///
+    /// # Errors
+    /// [`CommitError`]; only `Unknown` leaves open whether it was carried out.
+    pub async fn commit_within(&self, commit: &Commit, patience: Duration) -> Result<Committed, CommitError> {
         if mutant::is("fence-is-left-out") {
-            return self.store.commit(commit).await;
+            return self.store.commit_within(commit, patience).await;
         }
-        let done = self.store.commit(&commit.clone().with(self.fence.clone())).await;
+        let done = self.store.commit_within(&commit.clone().with(self.fence.clone()), patience).await;
         // No later write would succeed. The watch for the loss sees the leader's key alone, which may still be there.
         if let Err(CommitError::Conflict { broken, .. }) = &done
             && broken.iter().any(|refusing| self.fence.when.contains(refusing))

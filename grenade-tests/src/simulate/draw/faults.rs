@@ -314,6 +314,23 @@ mod tests {
     }
 
     #[test]
+    fn watches_hang_in_some_worlds_while_instances_fail() {
+        let of = |seed| hung_watches(&mut Dice::of(seed, "hung watches"), &scenario(seed));
+        let drawn: Vec<Vec<Fault>> = (1..=1_000).map(of).filter(|faults| !faults.is_empty()).collect();
+        assert!((200..=300).contains(&drawn.len()), "{} of 1,000", drawn.len());
+        let fails = |what: &What| matches!(what, What::NodeDies(_) | What::Crash(_) | What::OneHiccup(..));
+        let with = drawn.iter().filter(|faults| faults.iter().any(|fault| fails(&fault.what))).count();
+        assert!(with * 2 > drawn.len(), "{with} of {}", drawn.len());
+        for faults in &drawn {
+            let hung = faults.iter().find(|fault| fault.what == What::WatchesHang).unwrap();
+            let during = hung.after..hung.after + hung.lasts;
+            assert!(
+                faults.iter().filter(|fault| fails(&fault.what)).all(|fault| during.contains(&fault.after))
+            );
+        }
+    }
+
+    #[test]
     fn node_dies_in_some_slow_fills_after_a_roll() {
         let of = |one: &Scenario| fills_after_a_roll(&mut Dice::of(one.seed, "fills after a roll"), one);
         let drawn = (1..=1_000).map(scenario).map(|world| (of(&world), world));

@@ -1,6 +1,9 @@
-//! How old a view may be by which an instance is taken out of rotation. A watch may hang while writes still reach the store:
-//! what its view lacks may be that others went out. A view that shows a write of this leader has all that was written before
-//! that was sent, so where the last such write is too old, another one goes first.
+//! How old a view may be on which a step rests that takes an instance out of rotation or moves an upgrade on. A watch may hang
+//! while writes still reach the store: what its view lacks may be that other instances went out. A view that shows a write of
+//! this leader has all that was written before that was sent, so where the last such write is too old, another one goes first.
+//!
+//! A commit that brought no answer may still be on its way. Where it takes instances out, the budget that it compares is
+//! written again before anything else is taken out: it changes nothing then.
 
 use super::StoreGate;
 use crate::fleet::{Fleet, ServiceFleet};
@@ -13,32 +16,53 @@ use tidegate_proto::{Key, Revision, ServiceName, Value, mutant};
 /// The oldest view by which an instance is taken out of rotation, in milliseconds.
 pub const OLDEST_VIEW_MS: u64 = 1_000;
 
-/// The service of an instance that a commit takes out of rotation, or keeps out for something else; none = of no one.
-pub fn taken_out_by(commit: &Commit) -> Option<&ServiceName> {
+/// The service of whose budget a commit takes: it takes instances out of rotation, or stops what it took out before.
+pub fn taken_of(commit: &Commit) -> Option<&ServiceName> {
     commit.writes.iter().find_map(|write| match write {
-        Write::Put(Key::Directive(service, _), Value::Directive(order))
-            if order.body.disposition.takes_out() =>
-        {
-            Some(service)
+        Write::Put(Key::Budget(service), Value::Budget(budget)) if budget.body.taken > 0 => Some(service),
+        _ => None,
+    })
+}
+
+/// The service of the upgrade that a commit moves to another phase, wave or step.
+fn moved_by<'a>(fleet: &'a Fleet, commit: &Commit) -> Option<&'a ServiceName> {
+    commit.writes.iter().find_map(|write| match write {
+        Write::Put(Key::Upgrade(id), Value::Upgrade(next)) => {
+            let upgrade = fleet.upgrade(id).filter(|upgrade| upgrade.phase != next.body.phase)?;
+            Some(&upgrade.record.body.spec.service)
         }
         _ => None,
     })
 }
 
-/// What is written before a commit may be carried out that was planned from this fleet: a budget of which nothing is taken.
-/// None where the view is recent, or the commit takes no instance out.
-pub fn confirmation(fleet: &Fleet, moment: &Moment, commit: &Commit) -> Option<Commit> {
-    if moment.view.age_ms <= OLDEST_VIEW_MS || mutant::is("stale-view-takes-out") {
-        return None;
-    }
-    let service = taken_out_by(commit)?;
+/// What is written before a step of the leader may be carried out that was planned from this fleet. None where the view is
+/// recent, or the step neither takes an instance out nor moves an upgrade on.
+pub(crate) fn before_step(fleet: &Fleet, moment: &Moment, commit: &Commit) -> Option<Commit> {
+    let moved = || moved_by(fleet, commit).filter(|_| is_old(moment));
+    before_taking(fleet, moment, commit)
+        .or_else(|| moved().map(|service| confirmation(fleet, moment, service)))
+}
+
+/// The same of what a person asks for: they decide how an upgrade moves on.
+pub fn before_taking(fleet: &Fleet, moment: &Moment, commit: &Commit) -> Option<Commit> {
+    let service =
+        taken_of(commit).filter(|service| is_old(moment) || moment.unanswered.contains(*service))?;
+    Some(confirmation(fleet, moment, service))
+}
+
+fn is_old(moment: &Moment) -> bool {
+    moment.view.age_ms > OLDEST_VIEW_MS && !mutant::is("stale-view-acts")
+}
+
+/// A budget of which nothing is taken.
+pub(crate) fn confirmation(fleet: &Fleet, moment: &Moment, service: &ServiceName) -> Commit {
     let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::budget_at);
     let key = Key::Budget(service.clone());
     let nothing = Budget { term: moment.leader.term.clone(), taken: 0 };
-    Some(Commit::new().when(Precondition::At(key.clone(), at)).put(key, nothing))
+    Commit::new().when(Precondition::At(key.clone(), at)).put(key, nothing)
 }
 
-/// That the store is slow to show what is written to it; none where it is not.
+/// That what this coordinator writes is shown late; none where it is not.
 pub(crate) fn shown_late(moment: &Moment) -> Option<Reason> {
     let after_ms = moment.view.shown_after_ms;
     (after_ms > OLDEST_VIEW_MS).then(|| StoreGate::ShownLate { after_ms }.into())

@@ -103,7 +103,7 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
         has_failed: &has_failed,
         // What is unhealthy then goes back although too few others are in rotation: a fleet that is unhealthy as a whole
         // can be rolled back.
-        overdue: is_overdue(&draft.view()),
+        overdue: is_overdue(&draft.view()) && !draft.has_progressed(service.done()),
         needs_look: false,
     };
     let under_way = move_instances(draft, &back, service.each_standing(Standing::Ready, u32::MAX).rev());
