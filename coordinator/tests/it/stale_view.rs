@@ -13,7 +13,7 @@ use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Report};
-use tidegate_proto::{Commit, Key, Prefix, Value};
+use tidegate_proto::{Commit, Key, Prefix, Revision, Value};
 use tidegate_store::{Lease, Scope, Store};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -104,11 +104,17 @@ async fn set_health(direct: &Store, lease: &Lease, n: usize, health: Health) {
     direct.commit_leased(&changed, lease).await.unwrap();
 }
 
+/// When the upgrade's record was written last.
+async fn stored_at(direct: &Store) -> Revision {
+    let listed = direct.list(&Scope::Kind(Kind::Upgrade)).await.unwrap();
+    listed.entries.iter().map(|entry| entry.mod_revision).max().unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_taken_out_while_the_watch_hangs() {
     let embedded = Embedded::in_memory();
     let direct = store(&embedded).await;
-    let herd = Herd::at_version_1(store(&embedded).await, 4).await.slow(Duration::from_millis(300));
+    let herd = Herd::at_version_1(store(&embedded).await, 4).await.slow(Duration::from_millis(600));
     let (hangs, line) = watch::channel(false);
     let coordinator = Coordinator::over(over_a_line(&embedded, line).await, "one");
     coordinator.leads().await;
@@ -122,12 +128,22 @@ async fn nothing_is_taken_out_while_the_watch_hangs() {
     until(&direct, "one is taken out", drains).await;
     let first = orders(&direct).await.into_iter().find(|(_, order)| order.takes_out()).unwrap().0;
     let other = (0..4).rev().find(|n| Key::Directive(service(), node(*n)) != first).unwrap();
+    tokio::time::sleep(Duration::from_millis(400)).await;
     set_health(&direct, &lease, other, Health::Unhealthy).await;
     until(&direct, "it is let back", |orders| !drains(orders)).await;
     set_health(&direct, &lease, other, Health::Healthy).await;
 
-    // Before the 5 s are over, the watch hangs, and the other one fails again: three are left, and three must stay.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Once the roll is 5 s old, the leader stores how long that is. It would wait to see that before it goes on, so only then
+    // the watch hangs, before the 5 s without a drain are over. The other one fails again: three are left, and three must stay.
+    let began = stored_at(&direct).await;
+    let stored = async {
+        while stored_at(&direct).await == began {
+            set_health(&direct, &lease, other, Health::Healthy).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(LIMIT, stored).await.expect("it stores how long the roll lasts");
+    tokio::time::sleep(Duration::from_millis(50)).await;
     hangs.send_replace(true);
     set_health(&direct, &lease, other, Health::Unhealthy).await;
     let hung = tokio::time::Instant::now();
