@@ -159,8 +159,8 @@ impl Leadership {
         done
     }
 
-    /// Remembers of which services a commit that takes instances out may still be on its way: until the budget that it
-    /// compares is written again.
+    /// Remembers the services with an unanswered commit that takes instances out. Such a commit fails once the budget that it
+    /// compares was written again.
     fn note_answer(
         &self,
         takes: Option<&ServiceName>,

@@ -195,7 +195,7 @@ pub struct Moment {
     pub report_grace_left_ms: u64,
     /// How old the view is.
     pub view: ViewAge,
-    /// Services of which a commit that takes instances out brought no answer, and may still be carried out.
+    /// Services with a commit that takes instances out and was not answered: the store may still carry it out.
     pub unanswered: BTreeSet<ServiceName>,
 }
 

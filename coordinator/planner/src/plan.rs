@@ -183,11 +183,10 @@ impl<'a> Turn<'a> {
             // One write shows how old the whole view is.
             first.extend(withheld.first().and_then(|action| Some((action.subject(), before(action)?))));
         }
-        let what = || "confirm the view".to_owned();
-        let first = first
-            .into_iter()
-            .map(|(subject, commit)| Action::Commit(PlannedCommit { subject, what: what(), commit }));
-        self.plan.actions.splice(..0, first);
+        let action = |(subject, commit)| {
+            Action::Commit(PlannedCommit { subject, what: "confirm the view".to_owned(), commit })
+        };
+        self.plan.actions.splice(..0, first.into_iter().map(action));
     }
 
     /// What takes instances out comes first: it is given for a short time only.

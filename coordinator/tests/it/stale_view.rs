@@ -128,6 +128,7 @@ async fn nothing_is_taken_out_while_the_watch_hangs() {
     until(&direct, "one is taken out", drains).await;
     let first = orders(&direct).await.into_iter().find(|(_, order)| order.takes_out()).unwrap().0;
     let other = (0..4).rev().find(|n| Key::Directive(service(), node(*n)) != first).unwrap();
+    // Later than the roll began, so that the 5 s without a drain end later than the roll's first 5 s.
     tokio::time::sleep(Duration::from_millis(400)).await;
     set_health(&direct, &lease, other, Health::Unhealthy).await;
     until(&direct, "it is let back", |orders| !drains(orders)).await;
@@ -143,7 +144,8 @@ async fn nothing_is_taken_out_while_the_watch_hangs() {
         }
     };
     timeout(LIMIT, stored).await.expect("it stores how long the roll lasts");
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let sees = coordinator.context.mirror.reaches_within(stored_at(&direct).await, LIMIT);
+    assert!(sees.await, "the leader sees what it stored");
     hangs.send_replace(true);
     set_health(&direct, &lease, other, Health::Unhealthy).await;
     let hung = tokio::time::Instant::now();

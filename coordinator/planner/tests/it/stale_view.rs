@@ -21,7 +21,7 @@ fn takes_out(commits: &[Commit]) -> bool {
     commits.iter().any(|commit| taken_of(commit).is_some())
 }
 
-/// Whether it writes nothing but a budget of which nothing is taken.
+/// Whether it only writes a budget again, and uses nothing of it.
 fn confirms(commit: &Commit) -> bool {
     matches!(&commit.writes[..], [Write::Put(Key::Budget(_), Value::Budget(budget))] if budget.body.taken == 0)
 }

@@ -16,7 +16,7 @@ use tidegate_proto::{Key, Revision, ServiceName, Value, mutant};
 /// The oldest view by which an instance is taken out of rotation, in milliseconds.
 pub const OLDEST_VIEW_MS: u64 = 1_000;
 
-/// The service of whose budget a commit takes: it takes instances out of rotation, or stops what it took out before.
+/// The service whose budget a commit uses: the commit takes instances out of rotation, or stops those that are out.
 pub fn taken_of(commit: &Commit) -> Option<&ServiceName> {
     commit.writes.iter().find_map(|write| match write {
         Write::Put(Key::Budget(service), Value::Budget(budget)) if budget.body.taken > 0 => Some(service),
@@ -54,7 +54,7 @@ fn is_old(moment: &Moment) -> bool {
     moment.view.age_ms > OLDEST_VIEW_MS && !mutant::is("stale-view-acts")
 }
 
-/// A budget of which nothing is taken.
+/// Writes the budget of a service again, and uses nothing of it.
 pub(crate) fn confirmation(fleet: &Fleet, moment: &Moment, service: &ServiceName) -> Commit {
     let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::budget_at);
     let key = Key::Budget(service.clone());
@@ -62,7 +62,7 @@ pub(crate) fn confirmation(fleet: &Fleet, moment: &Moment, service: &ServiceName
     Commit::new().when(Precondition::At(key.clone(), at)).put(key, nothing)
 }
 
-/// That what this coordinator writes is shown late; none where it is not.
+/// The reason that this coordinator sees its own writes late; none where it does not.
 pub(crate) fn shown_late(moment: &Moment) -> Option<Reason> {
     let after_ms = moment.view.shown_after_ms;
     (after_ms > OLDEST_VIEW_MS).then(|| StoreGate::ShownLate { after_ms }.into())
