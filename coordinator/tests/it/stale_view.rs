@@ -4,10 +4,7 @@
 use crate::herd::{Herd, node, service};
 use crate::world::{Coordinator, LIMIT, spec, store};
 use etcd_client::{Channel, Client};
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use http_body_util::{BodyExt, StreamBody};
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::key::Kind;
@@ -20,38 +17,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tower::util::BoxCloneSyncService;
-use tower::{BoxError, Service};
+use tower::{BoxError, ServiceExt};
 
-type Request = axum::http::Request<Body>;
-type Response = axum::http::Response<Body>;
-
-/// A line to a store on which what watches are sent is held back while it hangs. All else passes.
-#[derive(Clone)]
-struct Line {
-    inner: BoxCloneSyncService<Request, Response, BoxError>,
-    hangs: watch::Receiver<bool>,
-}
-
-impl Service<Request> for Line {
-    type Response = Response;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let (mut inner, hangs) = (self.inner.clone(), self.hangs.clone());
-        async move {
-            let watches = request.uri().path().ends_with("/Watch");
-            let answer = inner.call(request).await?;
-            Ok(if watches { answer.map(|body| held_back(body, hangs)) } else { answer })
-        }
-        .boxed()
-    }
-}
-
+/// What a watch is sent, each message only while the line does not hang.
 fn held_back(body: Body, hangs: watch::Receiver<bool>) -> Body {
     let flow = futures::stream::unfold((body, hangs), |(mut body, mut hangs)| async move {
         let frame = body.frame().await?;
@@ -61,10 +29,19 @@ fn held_back(body: Body, hangs: watch::Receiver<bool>) -> Body {
     Body::new(StreamBody::new(flow))
 }
 
+/// A store at the end of a line on which what watches are sent is held back while it hangs. All else passes.
 async fn over_a_line(embedded: &Embedded, hangs: watch::Receiver<bool>) -> Store {
     let Channel::Custom(inner) = embedded.channel() else { panic!("it is reached in process") };
-    let line = BoxCloneSyncService::new(Line { inner, hangs });
-    Store::over(Client::from_channel(Channel::Custom(line), None).await.unwrap(), Prefix::default())
+    let line = tower::service_fn(move |request: axum::http::Request<Body>| {
+        let (inner, hangs) = (inner.clone(), hangs.clone());
+        async move {
+            let watches = request.uri().path().ends_with("/Watch");
+            let answer = inner.oneshot(request).await?;
+            Ok::<_, BoxError>(if watches { answer.map(|body| held_back(body, hangs)) } else { answer })
+        }
+    });
+    let channel = Channel::Custom(BoxCloneSyncService::new(line));
+    Store::over(Client::from_channel(channel, None).await.unwrap(), Prefix::default())
 }
 
 /// What the store holds of the orders for instances.
