@@ -9,7 +9,7 @@ pub(crate) use schema::Workers;
 use crate::leadership::{Leadership, OLDEST_VIEW};
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_planner::gate::store::{refused, stale};
+use tidegate_planner::gate::store::refused;
 use tidegate_planner::{Action, Plan, PlannedCommit, Reason};
 use tidegate_proto::key::Subject;
 use tidegate_proto::mutant;
@@ -34,7 +34,9 @@ pub(crate) async fn act(
     workers.reap().await;
     workers.add_certificate_failures(plan);
     workers.stop_unrequested(plan);
-    let acted = carry_out(leadership, workers, std::mem::take(&mut plan.actions), planned_at).await;
+    let (actions, withheld) = (std::mem::take(&mut plan.actions), std::mem::take(&mut plan.withheld));
+    let (acted, refused) = carry_out(leadership, workers, actions, planned_at).await;
+    leadership.keep_refused(refused, &withheld);
     for (id, reasons) in &mut plan.waiting {
         reasons.extend(leadership.refused(&Subject::Upgrade(id.clone())));
     }
@@ -46,7 +48,7 @@ async fn carry_out(
     workers: &Workers,
     actions: Vec<Action>,
     planned_at: Instant,
-) -> Acted {
+) -> (Acted, BTreeMap<Subject, Reason>) {
     let mut acted = Acted::default();
     let (mut held, mut refusals) = (BTreeSet::<Subject>::new(), BTreeMap::new());
     for action in actions {
@@ -58,8 +60,7 @@ async fn carry_out(
             continue;
         }
         match action {
-            Action::Commit(planned) if is_too_late(&planned, planned_at) => drop(held.insert(subject)),
-            Action::Commit(planned) => match commit(leadership, planned).await {
+            Action::Commit(planned) => match commit(leadership, planned, planned_at).await {
                 Outcome::Done => acted.any = true,
                 Outcome::Overtaken => drop(held.insert(subject)),
                 Outcome::Refused(reason) => {
@@ -75,14 +76,13 @@ async fn carry_out(
             Action::Certify { upgrade } => workers.certifies(upgrade),
         }
     }
-    leadership.keep_refused(refusals);
-    acted
+    (acted, refusals)
 }
 
 /// Whether it is not sent any more: the commits before it took long, or this process was stopped.
 fn is_too_late(planned: &PlannedCommit, planned_at: Instant) -> bool {
-    let takes = stale::taken_of(&planned.commit).is_some();
-    let late = takes && planned_at.elapsed() > OLDEST_VIEW;
+    let late =
+        planned.by_recent_view && planned_at.elapsed() > OLDEST_VIEW && !mutant::is("late-order-is-sent");
     if late {
         tracing::info!(subject = %planned.subject, what = planned.what, "planned too long ago; planned again");
     }
@@ -94,7 +94,7 @@ fn is_too_late(planned: &PlannedCommit, planned_at: Instant) -> bool {
 enum Outcome {
     /// It was carried out.
     Done,
-    /// Something else was first.
+    /// Something else was first, or it is too late for it.
     Overtaken,
     /// The store refused it, and that says nothing of any other.
     Refused(Reason),
@@ -103,9 +103,13 @@ enum Outcome {
 }
 
 /// Carries out one commit.
-async fn commit(leadership: &Leadership, planned: PlannedCommit) -> Outcome {
-    let PlannedCommit { subject, what, commit } = planned;
-    match leadership.commit(&commit).await {
+async fn commit(leadership: &Leadership, planned: PlannedCommit, planned_at: Instant) -> Outcome {
+    if is_too_late(&planned, planned_at) {
+        return Outcome::Overtaken;
+    }
+    let done = leadership.commit_planned(&planned).await;
+    let PlannedCommit { subject, what, .. } = planned;
+    match done {
         Ok(committed) => {
             tracing::info!(%subject, revision = %committed.revision, what, "done");
             Outcome::Done
@@ -127,26 +131,4 @@ async fn commit(leadership: &Leadership, planned: PlannedCommit) -> Outcome {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-    use tidegate_proto::record::budget::Budget;
-    use tidegate_proto::{Commit, Key};
-
-    fn order(taken: u32) -> PlannedCommit {
-        let budget = Budget { term: "t1".parse().unwrap(), taken };
-        let commit = Commit::new().put(Key::Budget("pantry-api".parse().unwrap()), budget);
-        PlannedCommit { subject: Subject::Fleet, what: "order".to_owned(), commit }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn order_is_sent_within_a_second_of_its_plan() {
-        let planned_at = Instant::now();
-        let drain = order(1);
-        tokio::time::advance(OLDEST_VIEW).await;
-        assert!(!is_too_late(&drain, planned_at));
-        tokio::time::advance(Duration::from_millis(1)).await;
-        assert!(is_too_late(&drain, planned_at));
-        assert!(!is_too_late(&order(0), planned_at));
-    }
-}
+mod tests;

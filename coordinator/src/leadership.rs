@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tidegate_planner::gate::store::{closed, stale};
-use tidegate_planner::{Leading, Moment, Reason, SchemaFacts};
+use tidegate_planner::{Leading, Moment, PlannedCommit, Reason, SchemaFacts};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::Timestamp;
-use tidegate_proto::{Commit, Key, Revision, ServiceName, UpgradeId, Write, mutant};
+use tidegate_proto::{Commit, Key, Precondition, Revision, ServiceName, UpgradeId, Write, mutant};
 use tidegate_store::{CommitError, Committed, Fenced};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// An order that takes an instance out is sent for as long after it was planned as the view may be old, and as long waited for.
+/// What rests on a recent view is sent for as long after it was planned as the view may be old, and as long tried.
 pub(crate) const OLDEST_VIEW: Duration = Duration::from_millis(stale::OLDEST_VIEW_MS);
 
 pub struct Leadership {
@@ -39,7 +39,8 @@ pub struct Leadership {
     recalls: Mutex<RecallWatches>,
     committed: AtomicI64,
     shown: Mutex<Shown>,
-    unanswered: Mutex<BTreeSet<ServiceName>>,
+    /// By service, the newest budget that an unanswered commit compares.
+    unanswered: Mutex<BTreeMap<ServiceName, Revision>>,
     schemas: watch::Sender<BTreeMap<UpgradeId, SchemaFacts>>,
     taken: Instant,
     refused: Mutex<BTreeMap<Subject, Reason>>,
@@ -70,9 +71,12 @@ impl Leadership {
         }
     }
 
-    /// Keeps what the store refused in a turn, by subject.
-    pub fn keep_refused(&self, refused: BTreeMap<Subject, Reason>) {
-        *held(&self.refused) = refused;
+    /// Keeps what the store refused in a turn, by subject. Of a subject of which something was withheld in it, what was refused
+    /// before may still be.
+    pub fn keep_refused(&self, refused: BTreeMap<Subject, Reason>, withheld: &BTreeSet<Subject>) {
+        let mut kept = held(&self.refused);
+        kept.retain(|subject, _| withheld.contains(subject));
+        kept.extend(refused);
     }
 
     /// What the store refused of a subject in the last turn.
@@ -118,7 +122,7 @@ impl Leadership {
             leading_ms: self.leading_ms(),
             report_grace_left_ms: view.report_grace_left_ms(),
             view: held(&self.shown).age(view.fleet.revision()),
-            unanswered: held(&self.unanswered).clone(),
+            unanswered: held(&self.unanswered).keys().cloned().collect(),
         };
         let nothing_acts = closed(&view.fleet, &moment).is_some();
         moment.elapsed = held(&self.watches).read(&view.fleet, nothing_acts);
@@ -141,12 +145,24 @@ impl Leadership {
     /// # Errors
     /// [`CommitError`]; a conflict also where this leadership is over.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, CommitError> {
-        let (sent, takes) = (Instant::now(), stale::taken_of(commit));
-        let done = match takes {
-            Some(_) => self.writes.commit_within(commit, OLDEST_VIEW).await,
-            None => self.writes.commit(commit).await,
+        self.carry_out(commit, stale::taken_of(commit).is_some()).await
+    }
+
+    /// Carries out a commit that a turn has planned.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub(crate) async fn commit_planned(&self, planned: &PlannedCommit) -> Result<Committed, CommitError> {
+        self.carry_out(&planned.commit, planned.by_recent_view).await
+    }
+
+    async fn carry_out(&self, commit: &Commit, by_recent_view: bool) -> Result<Committed, CommitError> {
+        let sent = Instant::now();
+        let done = match by_recent_view {
+            true => self.writes.commit_within(commit, OLDEST_VIEW).await,
+            false => self.writes.commit(commit).await,
         };
-        self.note_answer(takes, commit, &done);
+        self.note_answer(commit, &done);
         if let Ok(committed) = &done {
             held(&self.shown).wrote(committed.revision, sent);
             self.committed.fetch_max(committed.revision.0, Ordering::AcqRel);
@@ -161,25 +177,26 @@ impl Leadership {
 
     /// Remembers the services with an unanswered commit that takes instances out. Such a commit fails once the budget that it
     /// compares was written again.
-    fn note_answer(
-        &self,
-        takes: Option<&ServiceName>,
-        commit: &Commit,
-        done: &Result<Committed, CommitError>,
-    ) {
+    fn note_answer(&self, commit: &Commit, done: &Result<Committed, CommitError>) {
         let mut unanswered = held(&self.unanswered);
-        match (done, takes) {
-            (Ok(_), _) => unanswered.retain(|service| !writes_budget(commit, service)),
-            (Err(CommitError::NotApplied { .. } | CommitError::Unknown { .. }), Some(service)) => {
-                unanswered.insert(service.clone());
+        match (done, stale::taken_of(commit)) {
+            // Where this answer was read back, it may be that of an earlier commit with the same content.
+            (Ok(Committed { revision }), _) => unanswered
+                .retain(|service, compared| !writes_budget(commit, service) || *revision <= *compared),
+            (Err(CommitError::NotApplied { .. } | CommitError::Unknown { .. }), Some(service))
+                if !mutant::is("unanswered-order-is-forgotten") =>
+            {
+                let compared = compared_budget(commit, service);
+                let newest = unanswered.entry(service.clone()).or_insert(compared);
+                *newest = (*newest).max(compared);
             }
             _ => {}
         }
     }
 
-    /// The last turn withheld something, because the view was old: until the next one, no deadline counts.
-    pub(crate) fn withheld(&self) {
-        held(&self.watches).hold();
+    /// Whether the last turn withheld something, because the view was old: then no deadline counts until the next one.
+    pub(crate) fn withholds(&self, withholds: bool) {
+        held(&self.watches).withhold(withholds);
     }
 
     /// Asks the store whether this leadership lasts; writes nothing.
@@ -194,6 +211,15 @@ impl Leadership {
     pub fn schemas(&self) -> &watch::Sender<BTreeMap<UpgradeId, SchemaFacts>> {
         &self.schemas
     }
+}
+
+/// Which budget of a service a commit compares.
+fn compared_budget(commit: &Commit, of: &ServiceName) -> Revision {
+    let compared = commit.when.iter().find_map(|when| match when {
+        Precondition::At(Key::Budget(service), at) if service == of => Some(*at),
+        _ => None,
+    });
+    compared.unwrap_or(Revision::ABSENT)
 }
 
 fn writes_budget(commit: &Commit, of: &ServiceName) -> bool {

@@ -9,7 +9,11 @@ use tokio::time::Instant;
 
 /// A stopwatch for each active upgrade.
 #[derive(Debug, Default)]
-pub(crate) struct Stopwatches(BTreeMap<UpgradeId, Stopwatch>);
+pub(crate) struct Stopwatches {
+    each: BTreeMap<UpgradeId, Stopwatch>,
+    /// Whether the last turn withheld something.
+    withholds: bool,
+}
 
 #[derive(Debug)]
 struct Stopwatch {
@@ -28,21 +32,21 @@ impl Stopwatches {
         let mut kept = BTreeMap::new();
         let mut shown = BTreeMap::new();
         for (id, upgrade) in fleet.active_upgrades() {
-            let mut watch = match self.0.remove(id) {
-                Some(watch) => watch.carried_on(upgrade, upgrade.at, now),
+            let mut watch = match self.each.remove(id) {
+                Some(watch) => watch.carried_on(upgrade, upgrade.at, now, self.withholds),
                 None => Stopwatch::begun(upgrade, upgrade.at, now),
             };
             watch.held |= nothing_acts && !goes_back(&upgrade.phase);
             shown.insert(id.clone(), watch.elapsed);
             kept.insert(id.clone(), watch);
         }
-        self.0 = kept;
+        self.each = kept;
         shown
     }
 
-    /// The time from the last reading to the next is none in which an upgrade stalls.
-    pub(crate) fn hold(&mut self) {
-        self.0.values_mut().for_each(|watch| watch.held = true);
+    /// Whether a turn withholds something: no upgrade stalls then until the next turn, however often this is read between.
+    pub(crate) fn withhold(&mut self, withholds: bool) {
+        self.withholds = withholds;
     }
 }
 
@@ -64,7 +68,7 @@ impl Stopwatch {
 
     /// The record is the truth about where a count began: a writer that rewrites it carries the count over or restarts
     /// it. Between two rewrites this leader counts on.
-    fn carried_on(self, upgrade: &Upgrade, written: Revision, now: Instant) -> Self {
+    fn carried_on(self, upgrade: &Upgrade, written: Revision, now: Instant, withheld: bool) -> Self {
         let mut next = Self::begun(upgrade, written, now);
         let passed = u64::try_from(now.duration_since(self.at).as_millis()).unwrap_or(u64::MAX);
         // Whole milliseconds only: what is less stays for the next reading.
@@ -73,8 +77,8 @@ impl Stopwatch {
             next.elapsed.phase_ms = next.elapsed.phase_ms.max(self.elapsed.phase_ms + passed);
         }
         if self.written == written {
-            // Waiting for a person never counts as failure.
-            let counted = if self.held { 0 } else { passed };
+            // Waiting for a person or for a recent view never counts as failure.
+            let counted = if self.held || withheld { 0 } else { passed };
             next.elapsed.stalled_ms = self.elapsed.stalled_ms + counted;
         }
         next
@@ -194,12 +198,24 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
+    /// A fleet with that upgrade.
+    fn active(change: serde_json::Value) -> (Fleet, UpgradeId) {
+        use tidegate_proto::{Key, Value};
+        let (mut fleet, id): (Fleet, UpgradeId) = (Fleet::new(), "u1".parse().unwrap());
+        let (key, active) =
+            (Key::Active("s".parse().unwrap()), serde_json::json!({"schema": 1, "upgrade": id}));
+        let value = Value::decode(&key, active.to_string().as_bytes());
+        fleet.put(key, value, Revision(1));
+        fleet.put(Key::Upgrade(id.clone()), Ok(Value::from(upgrade(change))), Revision(1));
+        (fleet, id)
+    }
+
     /// What is shown after a minute, at whose end the first record became this one.
     fn after_a_minute(change: serde_json::Value) -> Elapsed {
         let start = Instant::now();
         let rewritten = Revision(1 + i64::from(change != serde_json::json!({})));
         let watch = Stopwatch::begun(&upgrade(serde_json::json!({})), Revision(1), start);
-        watch.carried_on(&upgrade(change), rewritten, start + Duration::from_secs(60)).elapsed
+        watch.carried_on(&upgrade(change), rewritten, start + Duration::from_secs(60), false).elapsed
     }
 
     #[test]
@@ -232,26 +248,17 @@ mod tests {
         let paused = upgrade(serde_json::json!({"paused": {"who": "op", "why": "x", "at": 0}}));
         let start = Instant::now();
         let watch = Stopwatch::begun(&paused, Revision(1), start);
-        let after = watch.carried_on(&paused, Revision(1), start + Duration::from_secs(60));
+        let after = watch.carried_on(&paused, Revision(1), start + Duration::from_secs(60), false);
         assert_eq!(after.elapsed, Elapsed { stalled_ms: 5_000, phase_ms: 67_000 });
     }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_for_a_reconciliation_or_a_view_is_no_stall() {
-        use tidegate_proto::{Key, Value};
         let stalled = async |phase: serde_json::Value, nothing_acts: bool, withholds: bool| {
-            let (mut fleet, mut watches) = (Fleet::new(), Stopwatches::default());
-            let id: UpgradeId = "u1".parse().unwrap();
-            let active = serde_json::json!({"schema": 1, "upgrade": id});
-            let key = Key::Active("s".parse().unwrap());
-            let value = Value::decode(&key, active.to_string().as_bytes());
-            fleet.put(key, value, Revision(1));
-            let body = upgrade(serde_json::json!({"phase": phase}));
-            fleet.put(Key::Upgrade(id.clone()), Ok(Value::from(body)), Revision(1));
+            let ((fleet, id), mut watches) =
+                (active(serde_json::json!({"phase": phase})), Stopwatches::default());
             watches.read(&fleet, nothing_acts);
-            if withholds {
-                watches.hold();
-            }
+            watches.withhold(withholds);
             tokio::time::advance(Duration::from_secs(60)).await;
             watches.read(&fleet, false)[&id].stalled_ms
         };
@@ -265,6 +272,22 @@ mod tests {
         assert_eq!(stalled(back("move"), true, false).await, 65_000, "instances go back all the same");
         assert_eq!(stalled(back("undo"), true, false).await, 5_000);
         assert_eq!(stalled(back("move"), false, true).await, 5_000, "an order was withheld by an old view");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_stall_is_counted_from_a_turn_that_withholds_to_the_next() {
+        let ((fleet, id), mut watches) = (active(serde_json::json!({})), Stopwatches::default());
+        let mut after_10_s = async |withholds: Option<bool>| {
+            tokio::time::advance(Duration::from_secs(10)).await;
+            let elapsed = watches.read(&fleet, false);
+            withholds.into_iter().for_each(|withholds| watches.withhold(withholds));
+            elapsed[&id].stalled_ms
+        };
+        assert_eq!(after_10_s(Some(true)).await, 5_000, "it was just seen");
+        assert_eq!(after_10_s(None).await, 5_000, "a turn withheld something");
+        assert_eq!(after_10_s(None).await, 5_000, "no turn was taken since");
+        assert_eq!(after_10_s(Some(false)).await, 5_000);
+        assert_eq!(after_10_s(Some(false)).await, 15_000);
     }
 
     #[tokio::test(start_paused = true)]
@@ -340,14 +363,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn recall_is_counted_from_the_last_one_of_the_upgrade() {
         use tidegate_proto::{Key, Value};
-        let (mut fleet, mut watches) = (Fleet::new(), RecallWatches::default());
+        let ((mut fleet, _), mut watches) = (active(serde_json::json!({})), RecallWatches::default());
         let service: ServiceName = "s".parse().unwrap();
-        let id: UpgradeId = "u1".parse().unwrap();
-        let active = serde_json::json!({"schema": 1, "upgrade": id});
-        let key = Key::Active(service.clone());
-        let value = Value::decode(&key, active.to_string().as_bytes());
-        fleet.put(key, value, Revision(1));
-        fleet.put(Key::Upgrade(id), Ok(Value::from(upgrade(serde_json::json!({})))), Revision(1));
         let mut shown = async |node: &str, by: &str, returning: bool, ordered: i64| {
             let identity = serde_json::json!({"nonce": "n", "boot": "b"});
             let admitted = serde_json::json!({"schema": 1, "version": 1, "identity": identity, "at": 1});

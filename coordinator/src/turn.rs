@@ -27,9 +27,7 @@ pub(crate) async fn turn(
         // Plan: pure.
         leadership.plan(&view, |moment| plan(&view.fleet, moment), |plan| plan.events)
     };
-    if plan.is_withheld {
-        leadership.withheld();
-    }
+    leadership.withholds(!plan.withheld.is_empty());
     let span = tracing::debug_span!("turn", actions = plan.actions.len());
     let acted = act::act(leadership, workers, &mut plan, planned_at).instrument(span).await;
     recorder.record(plan.waiting);

@@ -1,7 +1,7 @@
 //! What a turn decides, as data. An action that is carried out twice has the effect of one.
 
 use crate::gate::Reason;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::key::Subject;
 use tidegate_proto::{Commit, Digest, GroupName, ReleaseRevision, StreamName, UpgradeId};
 
@@ -19,8 +19,8 @@ pub struct Plan {
     pub groups: BTreeMap<GroupName, Vec<Reason>>,
     /// How many event numbers were given, also to what is not in this plan.
     pub events: u64,
-    /// Whether something is not in this plan because the view is old: what is written instead shows how old.
-    pub is_withheld: bool,
+    /// On whose behalf something is not in this plan because the view is old: what is written instead shows how old.
+    pub withheld: BTreeSet<Subject>,
 }
 
 /// One thing to do.
@@ -69,6 +69,15 @@ pub struct PlannedCommit {
     pub what: String,
     /// What is written, and when.
     pub commit: Commit,
+    /// Whether it rests on a recent view: then it is of no use later.
+    pub by_recent_view: bool,
+}
+
+impl PlannedCommit {
+    /// One that may be carried out later as well.
+    pub(crate) fn new(subject: Subject, what: String, commit: Commit) -> Self {
+        Self { subject, what, commit, by_recent_view: false }
+    }
 }
 
 /// What can be done to a schema.

@@ -19,11 +19,11 @@ use crate::gate::{Reason, store};
 use crate::moment::Moment;
 use crate::release::floor;
 use crate::upgrade::is_unseen;
-use std::collections::BTreeSet;
-use tidegate_proto::commit::{Commit, Precondition, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::commit::{Precondition, Write};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::upgrade::{Phase, RollbackStep, Upgrade};
-use tidegate_proto::{Key, UpgradeId};
+use tidegate_proto::{Key, ServiceName, UpgradeId};
 
 /// What happens next. The same fleet and moment give the same plan.
 pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
@@ -126,7 +126,7 @@ impl<'a> Turn<'a> {
     fn floors(&mut self) {
         let written = written(&self.plan.actions);
         let floors = floor::lagging(self.fleet)
-            .map(|(what, commit)| Action::Commit(PlannedCommit { subject: Subject::Fleet, what, commit }));
+            .map(|(what, commit)| Action::Commit(PlannedCommit::new(Subject::Fleet, what, commit)));
         let floors = floors.filter(|action| !compares_any(action, &written));
         let floors: Vec<Action> = floors.collect();
         self.plan.actions.extend(floors);
@@ -159,34 +159,33 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Withholds what must not rest on an old view: it is left to the next turn, and a write comes first that shows how old the
-    /// view is. What else was planned for its subject goes on.
+    /// Withholds what must not rest on an old view: it is left to the next turn, and a write of its service comes first that
+    /// shows how old the view is. What else was planned for its subject goes on.
     fn withhold(&mut self) {
         let (fleet, moment) = (self.fleet, self.moment);
-        let before = |action: &Action| match action {
-            Action::Commit(planned) => stale::before_step(fleet, moment, &planned.commit),
-            Action::Schema { .. } | Action::Certify { .. } => None,
-        };
-        let withheld: Vec<Action> =
-            self.plan.actions.extract_if(.., |action| before(action).is_some()).collect();
-        self.plan.is_withheld = !withheld.is_empty();
-        let subjects: BTreeSet<Subject> = withheld.iter().map(Action::subject).collect();
-        for subject in subjects {
+        let mut first: BTreeMap<ServiceName, Subject> =
+            moment.unanswered.iter().map(|service| (service.clone(), subject_of(fleet, service))).collect();
+        let mut kept = Vec::new();
+        for mut action in std::mem::take(&mut self.plan.actions) {
+            if let Action::Commit(planned) = &mut action {
+                if let Some(service) = stale::before_step(fleet, moment, &planned.commit) {
+                    first.entry(service.clone()).or_insert_with(|| planned.subject.clone());
+                    self.plan.withheld.insert(planned.subject.clone());
+                    continue;
+                }
+                planned.by_recent_view = stale::needs_recent_view(fleet, &planned.commit);
+            }
+            kept.push(action);
+        }
+        for subject in &self.plan.withheld {
             let Subject::Upgrade(id) = subject else { continue };
-            self.plan.waiting.entry(id).or_default().extend(stale::shown_late(moment));
+            self.plan.waiting.entry(id.clone()).or_default().extend(stale::shown_late(moment));
         }
-        let unanswered = moment.unanswered.iter();
-        let unanswered =
-            unanswered.map(|service| (Subject::Fleet, stale::confirmation(fleet, moment, service)));
-        let mut first: Vec<(Subject, Commit)> = unanswered.collect();
-        if first.is_empty() {
-            // One write shows how old the whole view is.
-            first.extend(withheld.first().and_then(|action| Some((action.subject(), before(action)?))));
-        }
-        let action = |(subject, commit)| {
-            Action::Commit(PlannedCommit { subject, what: "confirm the view".to_owned(), commit })
+        let confirm = |(service, subject)| {
+            let commit = stale::confirmation(fleet, moment, &service);
+            Action::Commit(PlannedCommit::new(subject, "confirm the view".to_owned(), commit))
         };
-        self.plan.actions.splice(..0, first.into_iter().map(action));
+        self.plan.actions = first.into_iter().map(confirm).chain(kept).collect();
     }
 
     /// What takes instances out comes first: it is given for a short time only.
@@ -208,6 +207,11 @@ impl<'a> Turn<'a> {
             }
         }
     }
+}
+
+/// On whose behalf the budget of a service is written.
+fn subject_of(fleet: &Fleet, service: &ServiceName) -> Subject {
+    fleet.active_upgrade(service).map_or(Subject::Fleet, |(id, _)| Subject::Upgrade(id.clone()))
 }
 
 /// Every key that these actions write.

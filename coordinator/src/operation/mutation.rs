@@ -11,7 +11,7 @@ use tidegate_planner::ask::release::Asked;
 use tidegate_planner::ask::{Refusal, RefusalKind, reconciled};
 use tidegate_planner::gate::store::stale;
 use tidegate_planner::{Fleet, Moment};
-use tidegate_proto::{Commit, Revision};
+use tidegate_proto::{Commit, Revision, mutant};
 use tidegate_store::CommitError;
 use tokio::sync::watch;
 
@@ -99,7 +99,7 @@ async fn settle_on_any_store<P, W: Mutation, F: Future<Output = Result<P, Operat
     prepare: impl Fn() -> F,
     ask: impl Fn(&Fleet, &Moment, &P) -> Result<W, Refusal>,
 ) -> Result<(W, Revision), OperationError> {
-    let mut is_slow = false;
+    let mut slow = 0;
     for _ in 0..ATTEMPTS {
         if !context.mirror.reaches_within(leadership.committed(), PATIENCE).await {
             return Err(away(context));
@@ -110,14 +110,13 @@ async fn settle_on_any_store<P, W: Mutation, F: Future<Output = Result<P, Operat
         let asked_for = match asked(context, leadership, |fleet, moment| ask(fleet, moment, &prepared))? {
             Planned::Settled(asked_for) => asked_for,
             Planned::Unconfirmed(confirmation) => {
-                is_slow = confirms(leadership, &confirmation).await?;
-                if !is_slow {
-                    overtaken(&mut sync_status).await;
+                match confirms(leadership, &confirmation).await? {
+                    true => slow += 1,
+                    false => overtaken(&mut sync_status).await,
                 }
                 continue;
             }
         };
-        is_slow = false;
         let Some(commit) = asked_for.commit() else {
             let seen = context.mirror.view().fleet.revision();
             still_leads(leadership).await?;
@@ -132,16 +131,14 @@ async fn settle_on_any_store<P, W: Mutation, F: Future<Output = Result<P, Operat
             Err(CommitError::Conflict { .. }) if leadership.is_held() => {
                 overtaken(&mut sync_status).await;
             }
-            Err(error) => return Err(not_written(&error)),
+            Err(error) => return Err(not_written(&error, commit)),
         }
     }
-    let why = match is_slow {
-        true => "this coordinator saw too late what it had written to the store",
-        false => "the records concerned changed",
+    let why = match slow > ATTEMPTS / 2 {
+        true => format!("this coordinator saw too late what it had written to the store, {slow} times"),
+        false => format!("the records concerned changed, {} times", ATTEMPTS - slow),
     };
-    Err(OperationError::Unavailable(format!(
-        "{why}, {ATTEMPTS} times while this was asked; nothing was changed: ask again"
-    )))
+    Err(OperationError::Unavailable(format!("{why} while this was asked; nothing was changed: ask again")))
 }
 
 /// Something else was first: the watch is about to show it.
@@ -160,11 +157,17 @@ async fn confirms(leadership: &Leadership, confirmation: &Commit) -> Result<bool
 }
 
 /// What became of a commit that was not carried out, or may not have been.
-fn not_written(error: &CommitError) -> OperationError {
+fn not_written(error: &CommitError, commit: &Commit) -> OperationError {
     match error {
         CommitError::Conflict { .. } => deposed(),
         CommitError::Unknown { .. } => {
             OperationError::OutcomeUnknown(format!("{}; look before you ask again", Chain(error)))
+        }
+        CommitError::NotApplied { .. } if stale::taken_of(commit).is_some() => {
+            OperationError::OutcomeUnknown(format!(
+                "{}; the answer was waited for only shortly, and it may still be applied: look before you ask again",
+                Chain(error)
+            ))
         }
         _ => unwritten(error),
     }
@@ -239,7 +242,9 @@ fn asked<W: Mutation>(
     let view = context.mirror.view();
     let planned = |moment: &Moment| {
         let asked_for = ask(&view.fleet, moment)?;
-        let before = asked_for.commit().and_then(|commit| stale::before_taking(&view.fleet, moment, commit));
+        let before = asked_for.commit().and_then(|commit| stale::before_taking(moment, commit));
+        let before = before.filter(|_| !mutant::is("retry-by-an-old-view"));
+        let before = before.map(|service| stale::confirmation(&view.fleet, moment, service));
         Ok((asked_for, before))
     };
     let events = |planned: &Result<(W, Option<Commit>), Refusal>| {

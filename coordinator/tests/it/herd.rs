@@ -8,7 +8,9 @@ use tidegate_proto::key::Kind;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
-use tidegate_proto::record::report::{Abilities, Health, Identity, Report, Rotation, Step, Witness};
+use tidegate_proto::record::report::{
+    Abilities, Health, Identity, NOT_LEFT, Report, Rotation, Step, Witness,
+};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Commit, Digest, Key, NodeId, Precondition, Release, Revision, ServiceName, Value};
 use tidegate_store::{Change, CommitError, Entry, Lease, Scope, Seen, Store};
@@ -43,6 +45,7 @@ pub(crate) struct Herd {
     agents: BTreeMap<NodeId, Agent>,
     window: Option<(Window, Revision)>,
     pace: Duration,
+    undrained: bool,
     reason: String,
     serving: usize,
     /// The least that ever served at once, as balancers would have seen it.
@@ -64,6 +67,7 @@ impl Herd {
             agents: BTreeMap::new(),
             window: None,
             pace: Duration::ZERO,
+            undrained: false,
             reason: "never became healthy".to_owned(),
             serving: count,
             least: Arc::new(Mutex::new(count)),
@@ -105,7 +109,8 @@ impl Herd {
         let serving = agents.values().filter(|agent| agent.report.rotation == Rotation::In).count();
         let least = Arc::new(Mutex::new(serving));
         let reason = "never became healthy".to_owned();
-        let herd = Self { store, lease, agents, window: None, pace: Duration::ZERO, reason, serving, least };
+        let (window, pace, undrained) = (None, Duration::ZERO, false);
+        let herd = Self { store, lease, agents, window, pace, undrained, reason, serving, least };
         herd.publish_all().await;
         herd
     }
@@ -125,6 +130,12 @@ impl Herd {
     /// Every step takes so long.
     pub(crate) fn slow(mut self, pace: Duration) -> Self {
         self.pace = pace;
+        self
+    }
+
+    /// No instance leaves rotation.
+    pub(crate) fn undrained(mut self) -> Self {
+        self.undrained = true;
         self
     }
 
@@ -209,6 +220,11 @@ impl Herd {
                 self.go(n, Step::Serving, Rotation::In, Health::Healthy).await;
             }
             Disposition::Serve { .. } => self.publish(n).await,
+            Disposition::Drain if self.undrained => {
+                let reason = "requests are in flight".to_owned();
+                self.go(n, Step::Failed { at: NOT_LEFT.to_owned(), reason }, Rotation::In, Health::Healthy)
+                    .await;
+            }
             Disposition::Drain => {
                 self.go(n, Step::Draining, Rotation::Leaving, Health::Healthy).await;
                 self.go(n, Step::Drained { forced: false }, Rotation::Out, Health::Healthy).await;

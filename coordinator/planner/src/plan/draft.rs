@@ -104,11 +104,8 @@ impl<'a> Draft<'a> {
     pub(crate) fn push(&mut self, commit: Commit, what: String, from: &str, to: &str, because: &str) {
         debug_assert!(!self.moved, "nothing follows the commit that rewrites the upgrade");
         let commit = self.with_event(commit, from, to, because);
-        self.actions.push(Action::Commit(PlannedCommit {
-            subject: Subject::Upgrade(self.id.clone()),
-            what,
-            commit,
-        }));
+        let subject = Subject::Upgrade(self.id.clone());
+        self.actions.push(Action::Commit(PlannedCommit::new(subject, what, commit)));
     }
 
     /// Adds to the commit that moves the upgrade on, with an event of its own; where none was planned, does nothing.
@@ -255,11 +252,8 @@ impl<'a> Draft<'a> {
         body.phase_ms = elapsed.phase_ms;
         body.done = body.done.max(done as u32);
         let commit = self.commit().put(Key::Upgrade(self.id.clone()), self.upgrade.record.with(body));
-        self.actions.push(Action::Commit(PlannedCommit {
-            subject: Subject::Upgrade(self.id.clone()),
-            what: "checkpoint".to_owned(),
-            commit,
-        }));
+        let subject = Subject::Upgrade(self.id.clone());
+        self.actions.push(Action::Commit(PlannedCommit::new(subject, "checkpoint".to_owned(), commit)));
         self.moved = true;
     }
 

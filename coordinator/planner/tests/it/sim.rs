@@ -277,6 +277,11 @@ impl World {
                 Action::Commit(planned) => {
                     self.events += events_in(&planned.commit);
                     assert!(
+                        crate::stale_view::compares_budget(&planned.commit),
+                        "late, {} may take out too many",
+                        planned.what
+                    );
+                    assert!(
                         self.store.commit(&planned.commit),
                         "no other writer is here, and {} was refused",
                         planned.what

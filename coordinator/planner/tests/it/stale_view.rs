@@ -6,12 +6,13 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::gate::StoreGate;
 use tidegate_planner::gate::store::stale::{OLDEST_VIEW_MS, taken_of};
-use tidegate_planner::{Reason, ViewAge, plan};
-use tidegate_proto::commit::{Commit, Write};
+use tidegate_planner::{Action, Reason, ViewAge, plan};
+use tidegate_proto::commit::{Commit, Precondition, Write};
+use tidegate_proto::key::Subject;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::Step;
 use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{Key, Value};
+use tidegate_proto::{Key, ServiceName, Value};
 
 fn age(age_ms: u64, shown_after_ms: u64) -> ViewAge {
     ViewAge { age_ms, shown_after_ms }
@@ -19,6 +20,15 @@ fn age(age_ms: u64, shown_after_ms: u64) -> ViewAge {
 
 fn takes_out(commits: &[Commit]) -> bool {
     commits.iter().any(|commit| taken_of(commit).is_some())
+}
+
+/// Whether it fails once the budget of those that it takes out was written again.
+pub(crate) fn compares_budget(commit: &Commit) -> bool {
+    taken_of(commit).is_none_or(|service| {
+        let is_budget =
+            |when: &Precondition| matches!(when, Precondition::At(Key::Budget(of), _) if of == service);
+        commit.when.iter().any(is_budget)
+    })
 }
 
 /// Whether it only writes a budget again, and uses nothing of it.
@@ -114,14 +124,59 @@ fn budget_is_written_after_a_commit_without_an_answer() {
 }
 
 #[test]
+fn budget_of_each_unanswered_service_is_written() {
+    let mut world = about_to_drain();
+    let other: ServiceName = "bakery".parse().unwrap();
+    world.unanswered = [service(), other.clone()].into();
+    let planned = plan(world.store.fleet(), &world.moment());
+    let confirmations = planned.actions.into_iter().filter_map(|action| match action {
+        Action::Commit(planned) if confirms(&planned.commit) => Some(planned),
+        _ => None,
+    });
+    let confirmed: Vec<(Subject, Key)> = confirmations
+        .map(|planned| {
+            let [Write::Put(key, _)] = &planned.commit.writes[..] else { unreachable!("it confirms") };
+            (planned.subject, key.clone())
+        })
+        .collect();
+    let expected =
+        [(Subject::Fleet, Key::Budget(other)), (Subject::Upgrade(upgrade_id()), Key::Budget(service()))];
+    assert_eq!(confirmed, expected, "one that fails holds up no other");
+}
+
+#[test]
+fn what_rests_on_a_recent_view_is_marked() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    for _ in 0..200 {
+        for action in plan(world.store.fleet(), &world.moment()).actions {
+            let Action::Commit(planned) = action else { continue };
+            let moves = planned.commit.writes.iter().any(|write| match write {
+                Write::Put(Key::Upgrade(_), Value::Upgrade(next)) => next.body.phase != world.phase(),
+                _ => false,
+            });
+            assert_eq!(
+                planned.by_recent_view,
+                moves || takes_out(std::slice::from_ref(&planned.commit)),
+                "{}",
+                planned.what
+            );
+        }
+        world.turn();
+        world.agents_step();
+    }
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
 fn event_numbers_of_what_is_withheld_are_not_given_twice() {
     let mut world = about_to_drain();
     let planned = |world: &World| plan(world.store.fleet(), &world.moment());
     let recent = planned(&world);
-    assert!(recent.events > 0 && !recent.is_withheld);
+    assert!(recent.events > 0 && recent.withheld.is_empty());
     world.view = age(OLDEST_VIEW_MS + 1, 0);
     let old = planned(&world);
-    assert!(old.is_withheld);
+    assert_eq!(old.withheld, [Subject::Upgrade(upgrade_id())].into());
     assert_eq!(old.events, recent.events);
 }
 

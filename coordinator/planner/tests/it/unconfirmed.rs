@@ -1,8 +1,11 @@
 //! Instances whose health URLs answer 200 and whose rotation no balancer confirms: requests may reach them.
 
 use crate::sim::{World, node, release, service, spec, upgrade_id};
+use crate::stale_view::compares_budget;
 use serde_json::json;
+use tidegate_planner::ViewAge;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::gate::store::stale::{OLDEST_VIEW_MS, before_taking};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{Phase, RollbackStep};
@@ -238,7 +241,13 @@ fn retried_drain_of_one_in_rotation_presumes_it_out() {
         }
         let asker = Asker { who: "op".into(), why: "again".into(), accepts: Default::default() };
         let retried = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &node(n), &asker);
-        assert_eq!(retried.unwrap().writes.iter().any(presumes_out), is_dead);
+        let retried = retried.unwrap();
+        assert_eq!(retried.writes.iter().any(presumes_out), is_dead);
+        // That the others serve is a matter of the view.
+        world.view = ViewAge { age_ms: OLDEST_VIEW_MS + 1, shown_after_ms: 0 };
+        let confirmed = before_taking(&world.moment(), &retried).is_some();
+        assert_eq!(confirmed, !is_dead, "an order that presumes the instance out needs no recent view");
+        assert!(compares_budget(&retried));
     }
 }
 

@@ -2,8 +2,8 @@
 //! while writes still reach the store: what its view lacks may be that other instances went out. A view that shows a write of
 //! this leader has all that was written before that was sent, so where the last such write is too old, another one goes first.
 //!
-//! A commit that brought no answer may still be on its way. Where it takes instances out, the budget that it compares is
-//! written again before anything else is taken out: it changes nothing then.
+//! A commit that brought no answer may still be on its way. Where it takes instances out, it compares the budget, which is
+//! written again before anything else is taken out: then it changes nothing.
 
 use super::StoreGate;
 use crate::fleet::{Fleet, ServiceFleet};
@@ -16,10 +16,14 @@ use tidegate_proto::{Key, Revision, ServiceName, Value, mutant};
 /// The oldest view by which an instance is taken out of rotation, in milliseconds.
 pub const OLDEST_VIEW_MS: u64 = 1_000;
 
-/// The service whose budget a commit uses: the commit takes instances out of rotation, or stops those that are out.
+/// The service of which a commit takes instances out of rotation, or stops those that are out. It uses the budget, or orders
+/// once more what may be in rotation again; one that only its agent may carry out, where it finds the instance out, is none.
 pub fn taken_of(commit: &Commit) -> Option<&ServiceName> {
     commit.writes.iter().find_map(|write| match write {
         Write::Put(Key::Budget(service), Value::Budget(budget)) if budget.body.taken > 0 => Some(service),
+        Write::Put(Key::Directive(service, _), Value::Directive(order)) => {
+            (order.body.disposition.takes_out() && !order.body.presumes_out).then_some(service)
+        }
         _ => None,
     })
 }
@@ -35,19 +39,24 @@ fn moved_by<'a>(fleet: &'a Fleet, commit: &Commit) -> Option<&'a ServiceName> {
     })
 }
 
-/// What is written before a step of the leader may be carried out that was planned from this fleet. None where the view is
-/// recent, or the step neither takes an instance out nor moves an upgrade on.
-pub(crate) fn before_step(fleet: &Fleet, moment: &Moment, commit: &Commit) -> Option<Commit> {
-    let moved = || moved_by(fleet, commit).filter(|_| is_old(moment));
-    before_taking(fleet, moment, commit)
-        .or_else(|| moved().map(|service| confirmation(fleet, moment, service)))
+/// Whether a step of the leader rests on a recent view: it takes an instance out, or moves an upgrade on.
+pub(crate) fn needs_recent_view(fleet: &Fleet, commit: &Commit) -> bool {
+    taken_of(commit).is_some() || moved_by(fleet, commit).is_some()
+}
+
+/// The service whose budget is written again before a step of the leader may be carried out that was planned from this fleet.
+/// None where the view is recent, or the step needs no recent one.
+pub(crate) fn before_step<'a>(
+    fleet: &'a Fleet,
+    moment: &Moment,
+    commit: &'a Commit,
+) -> Option<&'a ServiceName> {
+    before_taking(moment, commit).or_else(|| moved_by(fleet, commit).filter(|_| is_old(moment)))
 }
 
 /// The same of what a person asks for: they decide how an upgrade moves on.
-pub fn before_taking(fleet: &Fleet, moment: &Moment, commit: &Commit) -> Option<Commit> {
-    let service =
-        taken_of(commit).filter(|service| is_old(moment) || moment.unanswered.contains(*service))?;
-    Some(confirmation(fleet, moment, service))
+pub fn before_taking<'a>(moment: &Moment, commit: &'a Commit) -> Option<&'a ServiceName> {
+    taken_of(commit).filter(|service| is_old(moment) || moment.unanswered.contains(*service))
 }
 
 fn is_old(moment: &Moment) -> bool {
@@ -55,7 +64,7 @@ fn is_old(moment: &Moment) -> bool {
 }
 
 /// Writes the budget of a service again, and uses nothing of it.
-pub(crate) fn confirmation(fleet: &Fleet, moment: &Moment, service: &ServiceName) -> Commit {
+pub fn confirmation(fleet: &Fleet, moment: &Moment, service: &ServiceName) -> Commit {
     let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::budget_at);
     let key = Key::Budget(service.clone());
     let nothing = Budget { term: moment.leader.term.clone(), taken: 0 };

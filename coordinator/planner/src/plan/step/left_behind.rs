@@ -161,7 +161,7 @@ impl<'a> Last<'a> {
         let from = if presumes_out { "out of rotation" } else { "in rotation" };
         let words = [from.to_owned(), what.clone()];
         let commit = moment.with_event(commit, (Subject::Fleet, number), words, "coordinator", because);
-        Action::Commit(PlannedCommit { subject: Subject::Fleet, what, commit })
+        Action::Commit(PlannedCommit::new(Subject::Fleet, what, commit))
     }
 
     /// None began, or the one in preflight is as it was read.

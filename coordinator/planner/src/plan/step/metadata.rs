@@ -41,7 +41,7 @@ pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &GroupName, nu
     if let Some((what, commit, events)) = planned {
         turn.events = events;
         let subject = Subject::Group(name.clone());
-        turn.actions.push(Action::Commit(PlannedCommit { subject, what, commit }));
+        turn.actions.push(Action::Commit(PlannedCommit::new(subject, what, commit)));
     }
     turn
 }
@@ -164,5 +164,5 @@ fn remove_stale_signals(fleet: &Fleet, name: &GroupName) -> Option<Action> {
         commit.when(Precondition::At(key.clone(), at)).delete(key)
     });
     let what = format!("remove the signals of instances for {name}");
-    Some(Action::Commit(PlannedCommit { subject: Subject::Group(name.clone()), what, commit }))
+    Some(Action::Commit(PlannedCommit::new(Subject::Group(name.clone()), what, commit)))
 }

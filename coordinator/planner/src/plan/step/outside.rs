@@ -128,7 +128,7 @@ impl<'a> Place<'a> {
         let commit = self.moment.with_event(commit, (Subject::Fleet, number), words, "coordinator", &because);
         // A commit of one service that does not succeed holds no other service.
         let subject = self.recorded_at().map_or(Subject::Fleet, |id| Subject::Upgrade(id.clone()));
-        Action::Commit(PlannedCommit { subject, what, commit })
+        Action::Commit(PlannedCommit::new(subject, what, commit))
     }
 
     /// None began, or the active one is as it was read.

@@ -89,7 +89,7 @@ fn moved(fleet: &Fleet, moment: &Moment, name: &StreamName, number: u64) -> Turn
         return turn;
     }
     let subject = Subject::Stream(name.clone());
-    turn.actions.push(Action::Commit(PlannedCommit { subject, what, commit }));
+    turn.actions.push(Action::Commit(PlannedCommit::new(subject, what, commit)));
     turn
 }
 

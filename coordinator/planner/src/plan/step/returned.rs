@@ -24,7 +24,7 @@ pub(in crate::plan) fn turn<'a>(
         let words = ["decommissioned".to_owned(), id.to_string()];
         let commit = Commit::new().when(compared).delete(Key::Decommission(id.service, id.node));
         let commit = moment.with_event(commit, (Subject::Fleet, number), words, "coordinator", "it reports");
-        Action::Commit(PlannedCommit { subject: Subject::Fleet, what, commit })
+        Action::Commit(PlannedCommit::new(Subject::Fleet, what, commit))
     })
 }
 

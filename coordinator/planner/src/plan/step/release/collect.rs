@@ -73,5 +73,5 @@ pub(super) fn forget_signals(fleet: &Fleet, name: &StreamName) -> Option<Action>
         .take(BATCH)
         .fold(Commit::new(), |commit, compute| commit.delete(Key::Signal(subject.clone(), compute.clone())));
     let what = format!("remove signals of computes for {subject}");
-    Some(Action::Commit(PlannedCommit { subject: Subject::Stream(name.clone()), what, commit }))
+    Some(Action::Commit(PlannedCommit::new(Subject::Stream(name.clone()), what, commit)))
 }

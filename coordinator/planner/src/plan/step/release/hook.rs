@@ -80,7 +80,7 @@ pub(super) fn order(
     }
     let what = format!("{count} tasks");
     let subject = Subject::Stream(change.name.clone());
-    (count > 0).then_some(Action::Commit(PlannedCommit { subject, what, commit }))
+    (count > 0).then_some(Action::Commit(PlannedCommit::new(subject, what, commit)))
 }
 
 /// Removes tasks that nothing waits for any more, with their results; never one that an agent has claimed and that has
@@ -109,5 +109,5 @@ pub(super) fn forget(fleet: &Fleet, name: &StreamName) -> Option<Action> {
     }
     let what = format!("forget {count} tasks");
     let subject = Subject::Stream(name.clone());
-    (count > 0).then_some(Action::Commit(PlannedCommit { subject, what, commit }))
+    (count > 0).then_some(Action::Commit(PlannedCommit::new(subject, what, commit)))
 }
