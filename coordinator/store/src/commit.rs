@@ -116,10 +116,16 @@ impl Store {
                     .map(|revision| Committed { revision })
                     .map_err(|cause| CommitError::Unknown { found: found(), cause })
             }
-            Ok(answer) => Err(CommitError::Conflict {
-                at: self.answered_at(&answer, floor)?,
-                broken: sent.broken(commit, &answer),
-            }),
+            Ok(answer) => {
+                let at = self.answered_at(&answer, floor)?;
+                match sent.arrived_before(&answer, floor) {
+                    Some(revision) => {
+                        tracing::info!(%revision, "a commit arrived twice; the first time it was carried out");
+                        Ok(Committed { revision })
+                    }
+                    None => Err(CommitError::Conflict { at, broken: sent.broken(commit, &answer) }),
+                }
+            }
             Err(error) => self.resolve(&sent, floor, &error).await,
         }
     }

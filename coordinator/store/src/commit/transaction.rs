@@ -1,6 +1,7 @@
 //! A commit in the store's terms.
 
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
+use tidegate_proto::commit::MAX_COMMIT_OPERATIONS;
 use tidegate_proto::{Commit, Key, Precondition, Prefix, Revision, Write, key::Kind, mutant};
 
 /// How many bytes of a request each operation costs beside its key and record, at most.
@@ -96,10 +97,32 @@ impl Sent {
         let puts: usize = self.puts.iter().map(|put| put.full.len() + put.bytes.len() + FRAME_BYTES).sum();
         let removals: usize = self.removals.iter().map(|removal| removal.full.len() + FRAME_BYTES).sum();
         let shown: usize = self.single.iter().map(|(_, key)| key.len() + FRAME_BYTES).sum();
-        self.compare_bytes + puts + removals + shown
+        let written_once = self.written_once().map_or(0, |put| put.full.len() + FRAME_BYTES);
+        self.compare_bytes + puts + removals + shown + written_once
     }
 
-    /// The transaction. Where it is refused, it shows the revisions of the single keys that it compared.
+    /// A put of a key that no other commit ever writes.
+    fn written_once(&self) -> Option<&Put> {
+        let is_one = |put: &&Put| matches!(put.key.kind(), Kind::Term | Kind::Event);
+        // No side of a transaction has more operations.
+        self.puts.iter().find(is_one).filter(|_| self.single.len() < MAX_COMMIT_OPERATIONS)
+    }
+
+    /// Where a refused commit was carried out all the same: a proxy has sent it twice, and the answer is that to the second one.
+    pub(super) fn arrived_before(&self, answer: &TxnResponse, floor: Revision) -> Option<Revision> {
+        if mutant::is("first-arrival-is-not-asked") {
+            return None;
+        }
+        let put = self.written_once()?;
+        let Some(TxnOpResponse::Get(got)) = answer.op_responses().into_iter().nth(self.single.len()) else {
+            return None;
+        };
+        let found = got.kvs().first().filter(|kv| kv.value() == put.bytes && kv.mod_revision() > floor.0)?;
+        Some(Revision(found.mod_revision()))
+    }
+
+    /// The transaction. Where it is refused, it shows the revisions of the single keys that it compared, and what it would have
+    /// written once.
     pub(super) fn txn(&self) -> Txn {
         let puts = self.puts.iter().map(|put| {
             let options = PutOptions::new().with_lease(put.lease);
@@ -110,10 +133,11 @@ impl Sent {
             .single
             .iter()
             .map(|(_, key)| TxnOp::get(key.as_str(), Some(GetOptions::new().with_keys_only())));
+        let written_once = self.written_once().map(|put| TxnOp::get(put.full.as_str(), None));
         Txn::new()
             .when(self.compares.clone())
             .and_then(puts.chain(removals).collect::<Vec<_>>())
-            .or_else(shown.collect::<Vec<_>>())
+            .or_else(shown.chain(written_once).collect::<Vec<_>>())
     }
 
     /// The preconditions on single keys that an answer shows to be broken.

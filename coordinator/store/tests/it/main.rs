@@ -7,6 +7,7 @@ mod embedded;
 mod etcd;
 mod proxy;
 mod real_etcd;
+mod repeated;
 mod replaced;
 mod suite;
 mod world;
