@@ -336,3 +336,48 @@ fn grpc_call_is_answered_in_linear_time() {
     let border = Border::new(ROOT, "grpc", Form::Call).within(LIMITS);
     border.grows_linearly(3_900, &shapes, |call| drop(fixture.grpc(call)));
 }
+
+/// A request with a body of JSON.
+fn put(path: &str, body: &str) -> Vec<u8> {
+    format!("PUT {path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n\r\n{body}").into_bytes()
+}
+
+#[test]
+fn http_request_is_answered_in_linear_time() {
+    const API: &str = "/management/api/v2";
+    let fixture = Fixture::new(LIMIT);
+    let get = |path: String, headers: String| {
+        format!("GET {path} HTTP/1.1\r\nHost: h\r\n{headers}\r\n").into_bytes()
+    };
+    let stream = |body: String| put(&format!("{API}/streams/compute"), &body);
+    let running = |body: String| put(&format!("{API}/compute_releases/running"), &body);
+    let group = |body: String| put("/v1/groups/wide/metadata?why=new", &body);
+    let shapes = [
+        Shape::made("unknown fields of a stream", move |bytes| {
+            stream(format!("{{{}\"z\":1}}", many("\"f{n}\":1,", bytes)))
+        }),
+        Shape::made("a body that is nested", move |bytes| stream(format!("{{\"a\":{}", "[".repeat(bytes)))),
+        Shape::made("counts of what runs", move |bytes| {
+            running(format!("{{\"counts\":{{{}\"z\":1}}}}", many("\"t{n}\":1,", bytes)))
+        }),
+        Shape::made("members of a group", move |bytes| {
+            group(format!("{{\"document\":{{}},\"instances\":[{}\"z\"]}}", many("\"n{n}\",", bytes)))
+        }),
+        Shape::made("a document", move |bytes| {
+            group(format!("{{\"document\":{{{}\"z\":1}}}}", many("\"f{n}\":[1,\"\\u00e9\"],", bytes)))
+        }),
+        Shape::made("no JSON", move |bytes| group("\u{e9}".repeat(bytes / 2))),
+        Shape::made("questions", move |bytes| {
+            get(format!("{API}/compute_releases?stream=compute{}", many("&q{n}=%41", bytes)), String::new())
+        }),
+        Shape::made("a path", move |bytes| {
+            get(format!("/v1/upgrades/{}", "a/".repeat(bytes / 2)), String::new())
+        }),
+        Shape::made("a header", move |bytes| {
+            get("/v1/upgrades".to_owned(), format!("Accept: {}\r\n", many("a{n};q=1,", bytes)))
+        }),
+        Shape::made("headers", move |bytes| get("/v1/upgrades".to_owned(), many("X-{n}: 1\r\n", bytes))),
+    ];
+    let border = Border::new(ROOT, "http", Form::Http).within(LIMITS);
+    border.grows_linearly(3_900, &shapes, |request| drop(fixture.http(request)));
+}
