@@ -3,6 +3,7 @@
 mod faults;
 mod narrow;
 mod near;
+mod network;
 
 pub use faults::{PHASES, kind_named, kinds};
 pub(super) use narrow::MAX_REQUEST;
@@ -14,7 +15,7 @@ use super::scenario::{
     Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
 };
 use super::stream_plan;
-use faults::{faults, fills_after_a_roll, hung_watches, operators, versions_put_back};
+use faults::{faults, fills_after_a_roll, operators, versions_put_back};
 use serde_json::json;
 use tidegate_proto::GateTag;
 
@@ -37,8 +38,11 @@ pub fn scenario(seed: u64) -> Scenario {
     with_flapping_health(&mut Dice::of(seed, "flapping health"), &mut drawn.upgrades);
     let put_back = versions_put_back(&mut Dice::of(seed, "versions put back"), &drawn);
     drawn.faults.extend(put_back);
-    let faults = hung_watches(&mut Dice::of(seed, "hung watches"), &drawn);
+    let faults = network::hung_watches(&mut Dice::of(seed, "hung watches"), &drawn);
     drawn.faults.extend(faults);
+    let faults = network::repeated_requests(&mut Dice::of(seed, "repeated requests"), &drawn);
+    drawn.faults.extend(faults);
+    drawn.latency = network::latency(&mut Dice::of(seed, "latency"));
     let faults = fills_after_a_roll(&mut Dice::of(seed, "fills after a roll"), &drawn);
     drawn.faults.extend(faults);
     drawn.reinstalled = Dice::of(seed, "reinstalled").percent(REINSTALLED);
@@ -119,6 +123,8 @@ fn world(seed: u64) -> Scenario {
         stream,
         metadata,
         max_request,
+        latency: 0,
+        lies_everywhere: true,
         reinstalled: false,
     }
 }

@@ -1,12 +1,12 @@
 //! The line of one process to the store: the embedded store's own gRPC services, with the network in between. Requests
-//! and answers are lost or late, streams are cut, and nothing passes while the process does not run.
+//! and answers take their time, are lost, late or repeated, streams are cut, and nothing passes while the process does not run.
 
 use super::dice::Dice;
 use super::gate::Gate;
 use etcd_client::{Channel, Client};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -43,28 +43,41 @@ struct State {
     cut: bool,
     /// What watches are sent does not arrive; all else does.
     watch_hangs: bool,
+    /// Some requests arrive twice; what is answered is the second one.
+    repeats: bool,
     /// Raised when every stream ends.
     resets: u64,
 }
 
+/// In how many of a hundred requests one arrives twice, while requests repeat.
+const REPEATED: u64 = 30;
+
 /// The store that all lines lead to; another one can be put in its place.
 #[derive(Debug, Clone)]
-pub(super) struct Place(Arc<watch::Sender<Embedded>>);
+pub(super) struct Place {
+    store: Arc<watch::Sender<Embedded>>,
+    latency: u64,
+}
 
 impl Place {
-    /// With a store in it.
+    /// With a store in it, at no distance.
     pub(super) fn of(store: Embedded) -> Self {
-        Self(Arc::new(watch::Sender::new(store)))
+        Self { store: Arc::new(watch::Sender::new(store)), latency: 0 }
+    }
+
+    /// So far away that a message takes so many milliseconds at most.
+    pub(super) fn at(self, latency: u64) -> Self {
+        Self { latency, ..self }
     }
 
     /// The store that is there now.
     pub(super) fn store(&self) -> Embedded {
-        self.0.borrow().clone()
+        self.store.borrow().clone()
     }
 
     /// Puts another one in its place.
     pub(super) fn replace(&self, store: Embedded) {
-        self.0.send_replace(store);
+        self.store.send_replace(store);
     }
 }
 
@@ -89,7 +102,8 @@ fn away(why: &str) -> BoxError {
 impl Line {
     /// A line to the store at `place` in good weather.
     pub(super) fn new(place: Place, gate: Gate, dice: Dice) -> Self {
-        let state = State { weather: Weather::default(), cut: false, watch_hangs: false, resets: 0 };
+        let state =
+            State { weather: Weather::default(), cut: false, watch_hangs: false, repeats: false, resets: 0 };
         Self {
             place,
             gate,
@@ -130,6 +144,11 @@ impl Line {
         self.state.send_modify(|state| state.watch_hangs = hangs);
     }
 
+    /// Has some requests arrive twice, or none.
+    pub(super) fn set_repeats(&self, repeats: bool) {
+        self.state.send_modify(|state| state.repeats = repeats);
+    }
+
     /// Ends every stream, as a member that loses its leader does.
     pub(super) fn reset(&self) {
         self.state.send_modify(|state| state.resets += 1);
@@ -157,18 +176,33 @@ impl Line {
         if weather == Weather::default() { 0 } else { of(&mut held(&self.dice), weather) }
     }
 
+    /// How long a message is on its way.
+    fn way(&self) -> Duration {
+        let latency = self.place.latency;
+        Duration::from_millis(if latency == 0 { 0 } else { held(&self.dice).within(0, latency) })
+    }
+
+    /// Waits as long as a message is on its way.
+    async fn travels(&self) {
+        let way = self.way();
+        if !way.is_zero() {
+            tokio::time::sleep(way).await;
+        }
+    }
+
     async fn carry(self, request: Request) -> Result<Response, BoxError> {
         self.gate.passes().await;
         let late = self.throw(|dice, weather| match dice.percent(weather.late) {
             true => dice.within(1, weather.late_ms),
             false => 0,
         });
-        if late == 0 {
+        let on_its_way = Duration::from_millis(late) + self.way();
+        if on_its_way.is_zero() {
             return self.arrive(request).await;
         }
         // It is sent, and arrives also where its process is stopped meanwhile.
         let sent = tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(late)).await;
+            tokio::time::sleep(on_its_way).await;
             self.arrive(request).await
         });
         // Never cancelled; its panic is passed on.
@@ -189,7 +223,8 @@ impl Line {
         }
         let mut inner = self.inner();
         if !streams {
-            let answer = inner.call(request).await;
+            let answer = self.answered(&mut inner, request).await;
+            self.travels().await;
             self.gate.passes().await;
             if self.state.borrow().cut || self.throw(|dice, w| u64::from(dice.percent(w.lost_answers))) > 0 {
                 tokio::time::sleep(Duration::from_millis(500)).await;
@@ -203,29 +238,42 @@ impl Line {
         Ok(answer.map(|body| self.gated(body, watches)))
     }
 
+    /// The answer of the store; of a request that arrives twice, the second one.
+    async fn answered(&self, inner: &mut Inner, request: Request) -> Result<Response, BoxError> {
+        if !self.state.borrow().repeats || !held(&self.dice).percent(REPEATED) {
+            return inner.call(request).await;
+        }
+        let (head, body) = request.into_parts();
+        let message = body.collect().await?.to_bytes();
+        let again = || Request::from_parts(head.clone(), Body::new(Full::new(message.clone())));
+        inner.call(again()).await?;
+        inner.call(again()).await
+    }
+
     /// The messages of a stream, each let through in its turn, until the line is reset; `waits`: while watches hang, none is.
     fn gated(&self, body: Body, waits: bool) -> Body {
-        let (gate, mut state) = (self.gate.clone(), self.state.subscribe());
+        let (line, mut state) = (self.clone(), self.state.subscribe());
         let epoch = state.borrow_and_update().resets;
-        let flow = futures::stream::unfold(Some((body, gate, state)), move |flow| async move {
-            let (mut body, gate, mut state) = flow?;
+        let flow = futures::stream::unfold(Some((body, line, state)), move |flow| async move {
+            let (mut body, line, mut state) = flow?;
             let mut hangs = state.clone();
             let frame = tokio::select! {
                 biased;
                 () = reset(&mut state, epoch) => {
-                    gate.passes().await;
+                    line.gate.passes().await;
                     return Some((Err(Status::unavailable("the stream was reset")), None));
                 }
                 frame = async {
                     let frame = body.frame().await;
+                    line.travels().await;
                     if waits {
                         watches_go_on(&mut hangs).await;
                     }
                     frame
                 } => frame?,
             };
-            gate.passes().await;
-            Some((frame, Some((body, gate, state))))
+            line.gate.passes().await;
+            Some((frame, Some((body, line, state))))
         });
         Body::new(StreamBody::new(flow))
     }

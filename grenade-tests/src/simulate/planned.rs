@@ -53,6 +53,8 @@ pub fn scenario(seed: u64, gate: &Gate, plan: &Plan) -> Scenario {
         stream: None,
         metadata: None,
         max_request: None,
+        latency: 0,
+        lies_everywhere: false,
         reinstalled: false,
     }
 }

@@ -15,10 +15,10 @@ use super::planned::Steps;
 use super::programs;
 use super::scenario::{Fault, Scenario, What};
 use super::stream::StreamPeople;
-use super::tamper;
 use super::testbed::Testbed;
 use super::upgrades::UpgradeSequence;
 use super::world::World;
+use super::{lies, tamper};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -210,6 +210,7 @@ impl Run {
             step += 1;
             if step.is_multiple_of(LIES) {
                 tamper::lie(&mut self.world).await;
+                lies::lie(&mut self.world).await;
             }
             self.let_things_happen().await?;
             for n in 0..self.sequences.len() {

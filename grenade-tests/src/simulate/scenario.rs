@@ -42,10 +42,21 @@ pub struct Scenario {
     /// The largest request that the store takes, in bytes; none = etcd's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_request: Option<u64>,
+    /// How long a message to the store or from it takes at most, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub latency: u64,
+    /// Agents that lie write under each key that they may write, beside reports and admissions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lies_everywhere: bool,
     /// Where the store becomes blank, coordinators and nodes are reinstalled with it: no process that is on then knows
     /// what there was, and the databases stay.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reinstalled: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One service.
@@ -267,6 +278,8 @@ pub enum What {
     StreamsEnd,
     /// What the watches of coordinators are sent comes late; what coordinators write arrives.
     WatchesHang,
+    /// Some requests reach the store twice, as where a proxy sends them again; what is answered is the second one.
+    RequestsRepeat,
     /// The store forgets its history.
     Compaction,
     /// kill -9 of a coordinator; it is started again at the end.
@@ -354,6 +367,7 @@ impl What {
                 | Self::CoordinatorStalled(_)
                 | Self::StreamsEnd
                 | Self::WatchesHang
+                | Self::RequestsRepeat
                 | Self::Compaction
                 | Self::StoreRestored
                 | Self::StoreBlank

@@ -24,6 +24,9 @@ const LEASES: RangeInclusive<u64> = 2..=60;
 
 const COORDINATORS: u64 = 9;
 
+/// The longest time that a message takes, in milliseconds: each message of a stream waits for the one before it.
+const LATENCY: u64 = 100;
+
 /// Reads and checks it.
 ///
 /// # Errors
@@ -82,6 +85,7 @@ fn check(scenario: &Scenario) -> anyhow::Result<()> {
     if let Some(metadata) = &scenario.metadata {
         check_metadata(metadata, services.len())?;
     }
+    within("latency", scenario.latency, 0..=LATENCY)?;
     within("max_request", scenario.max_request.unwrap_or(MAX_REQUEST), MAX_REQUEST..=u64::MAX)
 }
 

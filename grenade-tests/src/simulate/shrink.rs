@@ -189,6 +189,8 @@ fn simpler_world(scenario: &Scenario) -> Vec<Scenario> {
         Scenario { metadata: None, ..scenario.clone() },
         Scenario { max_request: None, ..scenario.clone() },
         Scenario { reinstalled: false, ..scenario.clone() },
+        Scenario { latency: 0, ..scenario.clone() },
+        Scenario { lies_everywhere: false, ..scenario.clone() },
     ];
     for n in 0..scenario.schemas.len() {
         let mut smaller = scenario.clone();

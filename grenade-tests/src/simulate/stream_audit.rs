@@ -46,7 +46,8 @@ pub(super) fn noticed(testbed: &Testbed, state: &mut State, name: &str, stream: 
         let nodes = stream.settings.prewarm.iter().flat_map(|task| &task.nodes);
         let lacks = |node: &&tidegate_proto::NodeId| {
             let place = testbed.names().node(node.as_str());
-            place.is_some_and(|place| !state.disks[place].images.there.contains(tag))
+            let is_there = |place: usize| state.disks[place].images.there.contains(tag);
+            place.is_some_and(|place| !is_there(place) && !state.facts.streams.false_results.contains(&place))
         };
         if let Some(node) = nodes.into_iter().find(lacks) {
             let text = format!("revision {revision} of {name} is {word}, and {node} has no image {tag}");

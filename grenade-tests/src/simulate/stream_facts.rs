@@ -14,6 +14,8 @@ pub(super) struct StreamFacts {
     pub releases: BTreeMap<(String, u64), ComputeRelease>,
     /// Tags that a person had go out, whatever was prewarmed.
     pub promoted: BTreeSet<String>,
+    /// Nodes in whose place an agent that lied said that a task was done.
+    pub false_results: BTreeSet<usize>,
     /// Revisions that went out while storage that they need said another version than it is.
     pub misled: BTreeSet<(String, u64)>,
     /// Computes that were pinned to a revision while storage that it needs said another version than it is.

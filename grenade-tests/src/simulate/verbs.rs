@@ -1,17 +1,15 @@
-//! Every verb of the coordinator's operations, asked as doors ask it.
+//! Every verb that changes something and has one answer, asked as doors ask it. Starts, windows and decommissions are compared
+//! with more than their answer (`operators/desk.rs`), releases have operators of their own (`stream_commands.rs`).
 
 use super::request::Request;
 use tidegate_coordinator::context::Context;
 use tidegate_coordinator::leadership::Leadership;
 use tidegate_coordinator::operation::{self, OperationError, metadata};
 use tidegate_proto::wire::v1::{
-    ApproveUpgradeRequest, CancelMetadataRequest, CordonNodeRequest, CreateTokenRequest, ExplainGroupRequest,
-    ExplainUpgradeRequest, FleetHistoryRequest, FleetSpreadRequest, ListInstancesRequest, ListTasksRequest,
-    ListTokensRequest, ListUpgradesRequest, PauseUpgradeRequest, PlanReconciliationRequest,
-    ReconcileStoreRequest, ReportMetadataRequest, ResumeUpgradeRequest, RetryInstanceRequest,
-    RevokeTokenRequest, RollBackUpgradeRequest, SetMetadataRequest, SettleTaskRequest, SkipInstanceRequest,
-    StartUpgradeRequest, UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest,
-    UpgradeStatusRequest,
+    ApproveUpgradeRequest, CancelMetadataRequest, CordonNodeRequest, CreateTokenRequest, PauseUpgradeRequest,
+    PlanReconciliationRequest, ReconcileStoreRequest, ReportMetadataRequest, ResumeUpgradeRequest,
+    RetryInstanceRequest, RevokeTokenRequest, RollBackUpgradeRequest, SetMetadataRequest, SettleTaskRequest,
+    SkipInstanceRequest, UncordonNodeRequest,
 };
 
 /// Asks for what has one answer.
@@ -118,41 +116,4 @@ async fn of_others(
         }
         other => unreachable!("{other:?} is asked elsewhere"),
     }
-}
-
-/// Asks every question; that each is answered is enough.
-pub(super) async fn look(context: &Context, leadership: &Leadership, request: &Request) {
-    let (id, service) = match request {
-        Request::Look(id, service) => (id.clone(), service.clone()),
-        Request::Preview(spec) => {
-            let asked = StartUpgradeRequest {
-                spec: spec.to_string(),
-                dry_run: true,
-                who: "person".to_owned(),
-                ..Default::default()
-            };
-            let _ = operation::start_upgrade(context, leadership, asked).await;
-            return;
-        }
-        _ => return,
-    };
-    let _ =
-        operation::upgrade_status(context, &UpgradeStatusRequest { id: id.clone(), max_instances: 5 }).await;
-    let _ = operation::explain_upgrade(context, &ExplainUpgradeRequest { id: id.clone() }).await;
-    let _ = operation::upgrade_history(context, &UpgradeHistoryRequest { id: id.clone() }).await;
-    let _ = operation::upgrade_certificate(context, &UpgradeCertificateRequest { id }).await;
-    let _ = operation::list_upgrades(
-        context,
-        &ListUpgradesRequest { service: service.clone(), ..Default::default() },
-    )
-    .await;
-    let _ = operation::list_instances(context, &ListInstancesRequest { service: service.clone(), all: true })
-        .await;
-    let _ = operation::fleet_spread(context, &FleetSpreadRequest { service }).await;
-    let _ = operation::list_tasks(context, &ListTasksRequest::default()).await;
-    let _ = operation::list_tokens(context, &ListTokensRequest { all: true }).await;
-    drop(operation::leader(context));
-    let _ = operation::fleet_history(context, &FleetHistoryRequest {}).await;
-    let _ = metadata::explain_group(context, leadership, &ExplainGroupRequest { group: "group".to_owned() })
-        .await;
 }

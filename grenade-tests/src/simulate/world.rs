@@ -81,6 +81,8 @@ pub(super) struct World {
     pub operators: Operators,
     /// Chance for whatever is started.
     pub dice: Dice,
+    /// Of what agents that lie write beside reports and admissions.
+    pub lies: Dice,
     directory: PathBuf,
 }
 
@@ -156,12 +158,13 @@ impl World {
         }
         std::fs::create_dir_all(directory.join("migrations"))?;
         by_hand::adopt_all(&scenario, &directory.join("migrations")).await?;
-        let place = Place::of(narrow_store::empty(&scenario));
+        let place = Place::of(narrow_store::empty(&scenario)).at(scenario.latency);
         let begun = narrow_store::leave(&scenario, &place.store()).await?;
         testbed.state().failure_output = narrow_store::failure_output(&scenario);
         let auditor = Auditor::begin(&place.store(), testbed.clone(), begun).await?;
         let mut world = Self {
             dice: Dice::of(scenario.seed, "processes"),
+            lies: Dice::of(scenario.seed, "lies elsewhere"),
             garbage: Vec::new(),
             snapshot: None,
             kept_history: None,

@@ -87,7 +87,7 @@ pub(super) fn one_of(
 }
 
 /// The rollback that most upgrades would not come to by themselves, where something is drawn for it.
-fn roll_back(dice: &mut Dice, upgrade: usize, phase: &str) -> Option<Fault> {
+pub(super) fn roll_back(dice: &mut Dice, upgrade: usize, phase: &str) -> Option<Fault> {
     let is_ordered = phase == "rolling-back" && dice.percent(70);
     is_ordered.then(|| {
         let (phase, after) = ("roll".to_owned(), dice.below(6_000));
@@ -132,38 +132,6 @@ pub(super) fn versions_put_back(dice: &mut Dice, world: &Scenario) -> Vec<Fault>
     faults
 }
 
-/// In a quarter of the worlds, watches of coordinators hang; in most of these, instances fail meanwhile, which no coordinator
-/// sees.
-pub(super) fn hung_watches(dice: &mut Dice, world: &Scenario) -> Vec<Fault> {
-    if !dice.percent(25) {
-        return Vec::new();
-    }
-    let (upgrade, phases) = one_of(dice, &world.upgrades, &world.services);
-    let phase = *dice.pick(&phases).unwrap_or(&"roll");
-    let mut faults: Vec<Fault> = roll_back(dice, upgrade, phase).into_iter().collect();
-    let after = match phase {
-        "roll" => dice.below(15_000),
-        "rolling-back" => dice.below(4_000),
-        _ => dice.below(400),
-    };
-    let lasts = length(dice, &What::WatchesHang);
-    let during = |after, lasts, what| Fault { upgrade, phase: phase.to_owned(), after, lasts, what };
-    faults.push(during(after, lasts, What::WatchesHang));
-    let fail = if dice.percent(70) { dice.within(1, 3) } else { 0 };
-    for _ in 0..fail {
-        let node = usize::try_from(dice.below(40)).unwrap_or(0);
-        let what = match dice.below(3) {
-            0 => What::NodeDies(node),
-            1 => What::Crash(node),
-            _ => What::OneHiccup(node, Hiccup::Ready),
-        };
-        let since = dice.below(lasts.min(3_000));
-        let lasts = length(dice, &what);
-        faults.push(during(after + since, lasts, what));
-    }
-    faults
-}
-
 /// In one of ten worlds with rows that are filled after a roll, a node dies as the fill begins, and the database is slow until
 /// every coordinator knows that the node is silent: what the roll has passed may be unknown when its fill has ended.
 pub(super) fn fills_after_a_roll(dice: &mut Dice, world: &Scenario) -> Vec<Fault> {
@@ -189,6 +157,7 @@ pub fn kinds(node: usize) -> Vec<What> {
         What::CoordinatorCut(node),
         What::StreamsEnd,
         What::WatchesHang,
+        What::RequestsRepeat,
         What::Compaction,
         What::CoordinatorKilled(node),
         What::CoordinatorKilled(node),
@@ -261,7 +230,14 @@ pub fn kind_named(text: &str) -> Result<String, String> {
 
 fn what(dice: &mut Dice, service: &ServicePlan) -> What {
     let has_own_dice = |what: &What| {
-        matches!(what, What::Person | What::TwoPersons | What::VersionPutBack(_) | What::WatchesHang)
+        matches!(
+            what,
+            What::Person
+                | What::TwoPersons
+                | What::VersionPutBack(_)
+                | What::WatchesHang
+                | What::RequestsRepeat
+        )
     };
     one_that(dice, |what| can_happen(what, service) && !has_own_dice(what))
 }
@@ -311,23 +287,6 @@ mod tests {
         };
         assert!(have_streams("Pause"));
         assert!(!have_streams("VersionPutBack"));
-    }
-
-    #[test]
-    fn watches_hang_in_some_worlds_while_instances_fail() {
-        let of = |seed| hung_watches(&mut Dice::of(seed, "hung watches"), &scenario(seed));
-        let drawn: Vec<Vec<Fault>> = (1..=1_000).map(of).filter(|faults| !faults.is_empty()).collect();
-        assert!((200..=300).contains(&drawn.len()), "{} of 1,000", drawn.len());
-        let fails = |what: &What| matches!(what, What::NodeDies(_) | What::Crash(_) | What::OneHiccup(..));
-        let with = drawn.iter().filter(|faults| faults.iter().any(|fault| fails(&fault.what))).count();
-        assert!(with * 2 > drawn.len(), "{with} of {}", drawn.len());
-        for faults in &drawn {
-            let hung = faults.iter().find(|fault| fault.what == What::WatchesHang).unwrap();
-            let during = hung.after..hung.after + hung.lasts;
-            assert!(
-                faults.iter().filter(|fault| fails(&fault.what)).all(|fault| during.contains(&fault.after))
-            );
-        }
     }
 
     #[test]

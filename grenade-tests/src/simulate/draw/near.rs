@@ -3,13 +3,14 @@
 use super::super::dice::Dice;
 use super::super::scenario::{Fault, Scenario, What};
 use super::faults::{PHASES, can_happen, length, one_of, one_that};
+use super::network::latency;
 use super::{starting_alone, with_a_newcomer};
 
 /// How much later than another fault one begins that is beside it, in milliseconds.
 const BESIDE: [i64; 6] = [0, 0, 50, 500, 2_000, -500];
 
 /// The schedule of a seed: one of these scenarios with one to three more faults, in half of the schedules with other
-/// latencies, in some with agents that start alone. None where none is kept.
+/// latencies, in some farther from the store, in some with agents that start alone. None where none is kept.
 pub fn near(seed: u64, kept: &[Scenario]) -> Option<Scenario> {
     let mut dice = Dice::of(seed, "near");
     let mut drawn = dice.pick(kept)?.clone();
@@ -20,6 +21,7 @@ pub fn near(seed: u64, kept: &[Scenario]) -> Option<Scenario> {
         let more = fault(&mut dice, &drawn);
         drawn.faults.push(more);
     }
+    drawn.latency = drawn.latency.max(latency(&mut Dice::of(seed, "latency")));
     starting_alone(&mut Dice::of(seed, "starting alone"), &mut drawn.services);
     with_a_newcomer(&drawn.faults, &mut drawn.services, &mut drawn.zones);
     Some(drawn)

@@ -52,6 +52,8 @@ fn with_schema(hooks: bool, change: Change) -> Scenario {
         metadata: (!hooks).then(metadata),
         falsify: None,
         max_request: None,
+        latency: 0,
+        lies_everywhere: false,
         reinstalled: false,
     }
 }

@@ -54,6 +54,16 @@ pub(super) fn let_watches_go_on(world: &World) {
     world.coordinators.iter().flatten().for_each(|one| one.line.set_watch_hangs(false));
 }
 
+/// Some requests of all lines arrive twice.
+pub(super) fn repeat_requests(world: &World) -> Vec<Undo> {
+    each_line(world, |line| line.set_repeats(true));
+    vec![Undo::Requests]
+}
+
+pub(super) fn let_requests_arrive_once(world: &World) {
+    each_line(world, |line| line.set_repeats(false));
+}
+
 pub(super) fn end_streams(world: &World) -> Vec<Undo> {
     each_line(world, Line::reset);
     Vec::new()

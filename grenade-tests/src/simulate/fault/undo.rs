@@ -15,6 +15,8 @@ pub(in crate::simulate) enum Undo {
     CoordinatorLine(usize),
     /// Watches go on.
     Watches,
+    /// Each request arrives once.
+    Requests,
     /// A coordinator is started again.
     StartCoordinator(usize),
     /// A coordinator goes on.

@@ -5,11 +5,12 @@ use crate::simulate::accepting::{OldPrograms, says_none_is_old};
 use crate::simulate::dice::Dice;
 use crate::simulate::gate::Gate;
 use crate::simulate::line::Place;
+use crate::simulate::looks::{look, preview};
 use crate::simulate::promise::{are_comparable, blocks, seen};
 use crate::simulate::request::{Known, Request, request};
 use crate::simulate::testbed::Testbed;
 use crate::simulate::upgrade_id::place_of;
-use crate::simulate::verbs::{look, requested};
+use crate::simulate::verbs::requested;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -141,12 +142,19 @@ impl Desk {
                 Came::Done("it runs: no person says that it has stopped".to_owned())
             }
             Request::Decommission(instance) => self.decommission(context, leadership, who, instance).await,
-            Request::Preview(..) | Request::Look(..) => {
-                look(context, leadership, request).await;
-                Came::Done("looked".to_owned())
+            Request::Preview(spec) => {
+                preview(context, leadership, spec).await;
+                self.looked(Vec::new())
             }
+            Request::Look(id, service) => self.looked(look(context, leadership, id, service).await),
             other => Came::of(requested(context, leadership, who, other).await),
         }
+    }
+
+    /// Every question was asked, and had these wrong answers.
+    fn looked(&self, wrong: Vec<String>) -> Came {
+        wrong.into_iter().for_each(|text| self.breach(text));
+        Came::Done("looked".to_owned())
     }
 
     async fn seen(&self, context: &Context) -> Option<i64> {

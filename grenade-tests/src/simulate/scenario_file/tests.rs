@@ -31,6 +31,7 @@ fn edited_scenario_is_refused_with_the_field_that_is_wrong() {
         ("/services", json!([]), "services: it has no service"),
         ("/upgrades", json!([]), "it has no upgrade"),
         ("/coordinators", json!(0), "coordinators: 0; 1 to 9 is allowed"),
+        ("/latency", json!(101), "latency: 101; 0 to 100 is allowed"),
         ("/max_request", json!(1), "max_request: 1; at least 65536 is allowed"),
         ("/frob", json!(1), "unknown field `frob`"),
         ("/services/0/name", json!(""), "services[0].name: "),

@@ -1,5 +1,6 @@
 //! What must be so when contract begins (rule 1).
 
+use tidegate_planner::certificate::{Certificate, Sealed};
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::{Digest, ServiceVersion, UpgradeId};
 
@@ -12,8 +13,11 @@ impl Judge<'_> {
         let pages = self.after.certificates.get(id);
         let text: String =
             pages.into_iter().flat_map(|pages| pages.values()).map(|p| p.text.as_str()).collect();
-        self.holds(1, Digest::of(text.as_bytes()) == *certificate, || {
-            format!("the certificate of {id} is not what contract was entered with")
+        let is_it = Digest::of(text.as_bytes()) == *certificate;
+        self.holds(1, is_it, || format!("the certificate of {id} is not what contract was entered with"));
+        let wrong = verified(&text, certificate).err();
+        self.holds(1, !is_it || wrong.is_none(), || {
+            format!("an auditor verifies the certificate of {id}: {}", wrong.unwrap_or_default())
         });
         // This commit compares the upgrade's record, each admission and the window, and no report that was there before.
         let planned_on = self.before.upgrade_written.get(id).map_or(self.known, |at| self.known.max(*at));
@@ -41,6 +45,12 @@ impl Judge<'_> {
             });
         }
     }
+}
+
+/// What `tidegate certificate verify` says of it, without a store.
+fn verified(text: &str, digest: &Digest) -> Result<(), String> {
+    let certificate: Certificate = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    Sealed { certificate, digest: *digest }.verify().map_err(|wrong| wrong.to_string())
 }
 
 /// What an instance said last: at least this version, admitted, and the window of this revision acknowledged. A report
