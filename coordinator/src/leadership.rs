@@ -71,8 +71,8 @@ impl Leadership {
         }
     }
 
-    /// Keeps what the store refused in a turn, by subject. Of a subject of which something was withheld in it, what was refused
-    /// before may still be.
+    /// Keeps what the store refused in a turn, by subject. A subject that was withheld keeps its former refusal: nothing was
+    /// tried that would show whether the store still refuses it.
     pub fn keep_refused(&self, refused: BTreeMap<Subject, Reason>, withheld: &BTreeSet<Subject>) {
         let mut kept = held(&self.refused);
         kept.retain(|subject, _| withheld.contains(subject));

@@ -17,6 +17,14 @@ fn order(by_recent_view: bool) -> PlannedCommit {
     PlannedCommit { subject: Subject::Fleet, what: "order".to_owned(), commit, by_recent_view }
 }
 
+async fn leads() -> (Store, Leadership) {
+    let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
+    let (term, address) = ("t1".parse().unwrap(), "a:1".to_owned());
+    let led = store.campaign(term, address, Duration::from_secs(60), CancellationToken::new()).await;
+    let leadership = Leadership::new(led.unwrap(), Arc::new(Metrics::new()));
+    (store, leadership)
+}
+
 #[tokio::test(start_paused = true)]
 async fn order_is_sent_within_a_second_of_its_plan() {
     let planned_at = Instant::now();
@@ -30,14 +38,24 @@ async fn order_is_sent_within_a_second_of_its_plan() {
 
 #[tokio::test]
 async fn order_that_was_planned_long_ago_is_not_sent() {
-    let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
-    let (term, address) = ("t1".parse().unwrap(), "a:1".to_owned());
-    let led = store.campaign(term, address, Duration::from_secs(60), CancellationToken::new()).await;
-    let leadership = Leadership::new(led.unwrap(), Arc::new(Metrics::new()));
+    let (store, leadership) = leads().await;
     let written = async || store.list(&Scope::Kind(Kind::Budget)).await.unwrap().entries.len();
     let long_ago = Instant::now() - OLDEST_VIEW - Duration::from_millis(1);
     assert_eq!(commit(&leadership, order(true), long_ago).await, Outcome::Overtaken);
     assert_eq!(written().await, 0);
     assert_eq!(commit(&leadership, order(true), Instant::now()).await, Outcome::Done);
     assert_eq!(written().await, 1);
+}
+
+#[tokio::test]
+async fn refusal_stays_known_while_nothing_is_tried() {
+    let (_, leadership) = leads().await;
+    let (subject, other) = (Subject::Upgrade("u1".parse().unwrap()), Subject::Fleet);
+    let why = || refused("the next phase".to_owned(), &"it is too large");
+    leadership.keep_refused([(subject.clone(), why()), (other.clone(), why())].into(), &BTreeSet::new());
+    leadership.keep_refused(BTreeMap::new(), &[subject.clone()].into());
+    assert!(leadership.refused(&subject).is_some(), "its move was withheld");
+    assert!(leadership.refused(&other).is_none(), "it was tried, and is done");
+    leadership.keep_refused(BTreeMap::new(), &BTreeSet::new());
+    assert!(leadership.refused(&subject).is_none());
 }

@@ -367,7 +367,7 @@ fn http_request_is_answered_in_linear_time() {
             group(format!("{{\"document\":{{{}\"z\":1}}}}", many("\"f{n}\":[1,\"\\u00e9\"],", bytes)))
         }),
         Shape::made("no JSON", move |bytes| group("\u{e9}".repeat(bytes / 2))),
-        Shape::made("questions", move |bytes| {
+        Shape::made("query parameters", move |bytes| {
             get(format!("{API}/compute_releases?stream=compute{}", many("&q{n}=%41", bytes)), String::new())
         }),
         Shape::made("a path", move |bytes| {

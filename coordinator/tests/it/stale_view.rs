@@ -125,6 +125,33 @@ fn drains(orders: &[(Key, Disposition)]) -> bool {
     orders.iter().any(|(_, order)| order.takes_out())
 }
 
+/// A coordinator that leads over this line, and has begun to upgrade a herd of which so many must stay; and what ends the herd.
+async fn upgrading(line: Store, herd: Herd, stay: usize) -> (Coordinator, CancellationToken) {
+    let coordinator = Coordinator::over(line, "one");
+    coordinator.leads().await;
+    let end = CancellationToken::new();
+    tokio::spawn(herd.run(end.clone()));
+    let limits = format!("strategy: immediate\nmin_in_service: {stay}\nmax_unavailable: 1");
+    coordinator.start_upgrade(&spec(&limits), "u1").await.unwrap();
+    (coordinator, end)
+}
+
+/// Waits until the leader sees what it wrote last, and that is older than a view may be.
+async fn rests(coordinator: &Coordinator) {
+    let leadership = coordinator.context.led_here().expect("it leads");
+    let rests = async {
+        loop {
+            let last = leadership.committed();
+            tokio::time::sleep(Duration::from_millis(OLDEST_VIEW_MS + 200)).await;
+            let sees = coordinator.context.mirror.reaches_within(last, LIMIT).await;
+            if sees && leadership.committed() == last {
+                return;
+            }
+        }
+    };
+    timeout(LIMIT, rests).await.expect("a paused upgrade has nothing written for long");
+}
+
 /// What an instance reports.
 async fn report(direct: &Store, n: usize) -> Report {
     let listed = direct.list(&Scope::Key(Key::Report(service(), node(n)))).await.unwrap();
@@ -164,13 +191,8 @@ async fn nothing_is_taken_out_while_the_watch_hangs() {
     let direct = store(&embedded).await;
     let herd = Herd::at_version_1(store(&embedded).await, 4).await.slow(Duration::from_millis(600));
     let (hangs, line) = watch::channel(false);
-    let coordinator = Coordinator::over(over_a_line(&embedded, line).await, "one");
-    coordinator.leads().await;
-    let end = CancellationToken::new();
-    tokio::spawn(herd.run(end.clone()));
+    let (coordinator, end) = upgrading(over_a_line(&embedded, line).await, herd, 3).await;
     let lease = direct.lease(Duration::from_secs(60)).await.unwrap();
-    let all_but_one = "strategy: immediate\nmin_in_service: 3\nmax_unavailable: 1";
-    coordinator.start_upgrade(&spec(all_but_one), "u1").await.unwrap();
 
     // The first that is taken out is let back, because another one fails: then none is taken out for 5 s.
     until(&direct, "one is taken out", drains).await;
@@ -219,13 +241,8 @@ async fn retry_by_an_old_view_takes_nothing_out() {
     let direct = store(&embedded).await;
     let herd = Herd::at_version_1(store(&embedded).await, 3).await.undrained();
     let (hangs, line) = watch::channel(false);
-    let coordinator = Coordinator::over(over_a_line(&embedded, line).await, "one");
-    coordinator.leads().await;
-    let end = CancellationToken::new();
-    tokio::spawn(herd.run(end.clone()));
+    let (coordinator, end) = upgrading(over_a_line(&embedded, line).await, herd, 2).await;
     let lease = direct.lease(Duration::from_secs(60)).await.unwrap();
-    let two_stay = "strategy: immediate\nmin_in_service: 2\nmax_unavailable: 1";
-    coordinator.start_upgrade(&spec(two_stay), "u1").await.unwrap();
     let paused = async {
         while coordinator.status("u1").await.because.is_none() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -253,8 +270,7 @@ async fn retry_by_an_old_view_takes_nothing_out() {
         operation::retry_instance(&coordinator.context, &leadership, asked).await
     };
 
-    // The reasons are written within a second, and it would wait to see that.
-    tokio::time::sleep(Duration::from_millis(2 * OLDEST_VIEW_MS)).await;
+    rests(&coordinator).await;
     hangs.send_replace(true);
     set_health(&direct, &lease, (failed + 1) % 3, Health::Unhealthy).await;
     let refused = retry().await.unwrap_err();
@@ -279,13 +295,8 @@ async fn order_that_arrives_late_takes_nothing_out() {
     let (sent, mut is_sent) = watch::channel(None);
     let (arrived, mut has_arrived) = watch::channel(false);
     let line = late_order(&embedded, Duration::from_secs(4), sent, arrived).await;
-    let coordinator = Coordinator::over(line, "one");
-    coordinator.leads().await;
-    let end = CancellationToken::new();
-    tokio::spawn(herd.run(end.clone()));
+    let (coordinator, end) = upgrading(line, herd, 2).await;
     let lease = direct.lease(Duration::from_secs(60)).await.unwrap();
-    let two_stay = "strategy: immediate\nmin_in_service: 2\nmax_unavailable: 1";
-    coordinator.start_upgrade(&spec(two_stay), "u1").await.unwrap();
     let drained =
         timeout(LIMIT, is_sent.wait_for(Option::is_some)).await.expect("it orders one out").unwrap().unwrap();
     let other = (drained + 1) % 3;

@@ -17,9 +17,7 @@ pub(super) fn hung_watches(dice: &mut Dice, world: &Scenario) -> Vec<Fault> {
     if !dice.percent(25) {
         return Vec::new();
     }
-    let (upgrade, phases) = one_of(dice, &world.upgrades, &world.services);
-    let phase = *dice.pick(&phases).unwrap_or(&"roll");
-    let mut faults: Vec<Fault> = roll_back(dice, upgrade, phase).into_iter().collect();
+    let (upgrade, phase, mut faults) = within(dice, world);
     let after = match phase {
         "roll" => dice.below(15_000),
         "rolling-back" => dice.below(4_000),
@@ -48,13 +46,18 @@ pub(super) fn repeated_requests(dice: &mut Dice, world: &Scenario) -> Vec<Fault>
     if !dice.percent(16) {
         return Vec::new();
     }
-    let (upgrade, phases) = one_of(dice, &world.upgrades, &world.services);
-    let phase = *dice.pick(&phases).unwrap_or(&"roll");
-    let mut faults: Vec<Fault> = roll_back(dice, upgrade, phase).into_iter().collect();
+    let (upgrade, phase, mut faults) = within(dice, world);
     let after = if phase == "roll" { dice.below(10_000) } else { 0 };
     let (what, lasts) = (What::RequestsRepeat, length(dice, &What::RequestsRepeat));
     faults.push(Fault { upgrade, phase: phase.to_owned(), after, lasts, what });
     faults
+}
+
+/// In which upgrade and phase something happens, with what brings the upgrade there.
+fn within(dice: &mut Dice, world: &Scenario) -> (usize, &'static str, Vec<Fault>) {
+    let (upgrade, phases) = one_of(dice, &world.upgrades, &world.services);
+    let phase = *dice.pick(&phases).unwrap_or(&"roll");
+    (upgrade, phase, roll_back(dice, upgrade, phase).into_iter().collect())
 }
 
 #[cfg(test)]

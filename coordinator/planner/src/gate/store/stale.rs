@@ -16,8 +16,8 @@ use tidegate_proto::{Key, Revision, ServiceName, Value, mutant};
 /// The oldest view by which an instance is taken out of rotation, in milliseconds.
 pub const OLDEST_VIEW_MS: u64 = 1_000;
 
-/// The service of which a commit takes instances out of rotation, or stops those that are out. It uses the budget, or orders
-/// once more what may be in rotation again; one that only its agent may carry out, where it finds the instance out, is none.
+/// The service whose instances a commit takes out of rotation, or stops while they are out. Such a commit uses the budget, or
+/// repeats an order for an instance that may be in rotation again. An order that an agent declines there does not count.
 pub fn taken_of(commit: &Commit) -> Option<&ServiceName> {
     commit.writes.iter().find_map(|write| match write {
         Write::Put(Key::Budget(service), Value::Budget(budget)) if budget.body.taken > 0 => Some(service),
