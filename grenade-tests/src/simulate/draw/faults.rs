@@ -25,6 +25,10 @@ const WEIGHTS: [(&str, usize, usize); 8] = [
     ("rolling-back", 6, 5),
 ];
 
+/// The same for one more fault, which brings each kind to the phases that it would seldom begin in.
+const SELDOM: [(&str, usize, usize); 4] =
+    [("contract", 9, 0), ("migrate", 4, 0), ("expand", 4, 0), ("remove", 3, 1)];
+
 /// What goes wrong.
 pub(super) fn faults(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Fault> {
     let count = match dice.below(20) {
@@ -58,6 +62,23 @@ pub(super) fn faults(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[Serv
     faults
 }
 
+/// In seven of ten worlds, one more fault in a phase that is short or that few upgrades reach.
+pub(super) fn in_a_seldom_phase(
+    dice: &mut Dice,
+    upgrades: &[UpgradePlan],
+    services: &[ServicePlan],
+) -> Option<Fault> {
+    if !dice.percent(70) {
+        return None;
+    }
+    let (upgrade, phases) = weighed(dice, &SELDOM, upgrades, services);
+    let phase = (*dice.pick(&phases)?).to_owned();
+    let what = what(dice, &services[upgrades[upgrade].service]);
+    let after = if dice.percent(50) { 0 } else { dice.below(400) };
+    let lasts = length(dice, &what);
+    Some(Fault { upgrade, phase, after, lasts, what })
+}
+
 /// How long it lasts, in milliseconds.
 pub(super) fn length(dice: &mut Dice, what: &What) -> u64 {
     match what {
@@ -78,10 +99,19 @@ pub(super) fn one_of(
     upgrades: &[UpgradePlan],
     services: &[ServicePlan],
 ) -> (usize, Vec<&'static str>) {
+    weighed(dice, &WEIGHTS, upgrades, services)
+}
+
+fn weighed(
+    dice: &mut Dice,
+    weights: &[(&'static str, usize, usize)],
+    upgrades: &[UpgradePlan],
+    services: &[ServicePlan],
+) -> (usize, Vec<&'static str>) {
     let upgrade = usize::try_from(dice.below(upgrades.len() as u64)).unwrap_or(0);
     let changes = services[upgrades[upgrade].service].schema.is_some();
-    let each = WEIGHTS.into_iter().flat_map(|(phase, with_schema, without)| {
-        std::iter::repeat_n(phase, if changes { with_schema } else { without })
+    let each = weights.iter().flat_map(|(phase, with_schema, without)| {
+        std::iter::repeat_n(*phase, if changes { *with_schema } else { *without })
     });
     (upgrade, each.collect())
 }
@@ -287,6 +317,21 @@ mod tests {
         };
         assert!(have_streams("Pause"));
         assert!(!have_streams("VersionPutBack"));
+    }
+
+    #[test]
+    fn most_worlds_have_one_more_fault_in_a_seldom_phase() {
+        let of = |one: &Scenario| {
+            in_a_seldom_phase(&mut Dice::of(one.seed, "seldom phases"), &one.upgrades, &one.services)
+        };
+        let drawn: Vec<Fault> = (1..=1_000).map(scenario).filter_map(|one| of(&one)).collect();
+        let shares =
+            [("contract", 180..=280), ("migrate", 60..=140), ("expand", 60..=140), ("remove", 210..=330)];
+        for (phase, share) in shares {
+            let times = drawn.iter().filter(|fault| fault.phase == phase).count();
+            assert!(share.contains(&times), "{phase}: {times} of 1,000");
+        }
+        assert!((650..=750).contains(&drawn.len()), "{} of 1,000", drawn.len());
     }
 
     #[test]
