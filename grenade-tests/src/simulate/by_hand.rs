@@ -140,7 +140,9 @@ pub(super) async fn adopt_all(scenario: &Scenario, migrations: &Path) -> anyhow:
             who: "operator".to_owned(),
             why: "it was there before".to_owned(),
         };
-        engine.adopt(&own, &term, &said, &cancel).await?;
+        let shown = engine.adoptable(&own, &said).await?;
+        let adopted = engine.adopt(&own, &term, &said, &cancel).await?;
+        anyhow::ensure!(shown == adopted, "the dry run showed {shown:?}, and {adopted:?} was adopted");
     }
     Ok(())
 }

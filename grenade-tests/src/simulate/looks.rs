@@ -2,17 +2,27 @@
 //! store does not answer: a question changes nothing, so that no gate closes it. What a list names is found.
 
 use super::stream_commands::STREAM;
+use std::time::Duration;
 use tidegate_coordinator::context::Context;
 use tidegate_coordinator::leadership::Leadership;
 use tidegate_coordinator::operation::{self, OperationError, metadata, release};
+use tidegate_proto::wire::v1::upgrade_seen::Seen;
 use tidegate_proto::wire::v1::{
-    ExplainGroupRequest, ExplainReleaseRequest, ExplainUpgradeRequest, FleetHistoryRequest,
+    Event, ExplainGroupRequest, ExplainReleaseRequest, ExplainUpgradeRequest, FleetHistoryRequest,
     FleetSpreadRequest, FleetVersionsRequest, GetReleaseRequest, GroupHistoryRequest,
     InstanceMetadataRequest, ListEvidenceRequest, ListGatesRequest, ListGroupsRequest, ListInstancesRequest,
     ListReleasesRequest, ListStreamsRequest, ListTasksRequest, ListTokensRequest, ListUpgradesRequest,
     PreviewUpgradeRequest, ReleaseSettingsRequest, ShowGroupRequest, ShowStreamRequest, StartUpgradeRequest,
     StreamHistoryRequest, UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeStatusRequest,
+    WatchUpgradeRequest,
 };
+use tokio::time::{Instant, timeout_at};
+
+/// A watch that says nothing for so long has said all that there is for now.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// The longest that a watch is read.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// The answers that no question has.
 #[derive(Debug, Default)]
@@ -76,8 +86,7 @@ async fn of_upgrades(wrong: &mut Wrong, context: &Context, id: &str, service: &s
     wrong.note("a status", operation::upgrade_status(context, &asked).await);
     let asked = ExplainUpgradeRequest { id: id.clone() };
     wrong.note("an explanation", operation::explain_upgrade(context, &asked).await);
-    let asked = UpgradeHistoryRequest { id: id.clone() };
-    wrong.note("a history", operation::upgrade_history(context, &asked).await);
+    watched(wrong, context, &id).await;
     wrong.note(
         "a certificate",
         operation::upgrade_certificate(context, &UpgradeCertificateRequest { id }).await,
@@ -92,6 +101,50 @@ async fn of_upgrades(wrong: &mut Wrong, context: &Context, id: &str, service: &s
         );
     }
     wrong.note("the list of gates", operation::list_gates(context, &ListGatesRequest { service }).await);
+}
+
+/// A watch of an upgrade says what its history has before and after it, in the same order and without a gap, and nothing after
+/// the end. A coordinator that is stopped may say a part of it.
+async fn watched(wrong: &mut Wrong, context: &Context, id: &str) {
+    let history =
+        async || operation::upgrade_history(context, &UpgradeHistoryRequest { id: id.to_owned() }).await;
+    let Some(before) = wrong.note("a history", history().await) else { return };
+    let asked = WatchUpgradeRequest { id: id.to_owned() };
+    let Some(mut stream) = wrong.note("a watch", operation::watch_upgrade(context, &asked).await) else {
+        return;
+    };
+    let (mut said, mut ended) = (Vec::new(), None);
+    let longest = Instant::now() + LONGEST;
+    while let Ok(Some(seen)) = timeout_at(longest.min(Instant::now() + QUIET), stream.recv()).await {
+        if ended.is_some() {
+            wrong.0.push(format!("a watch of {id} goes on after its end: {seen:?}"));
+        }
+        match seen.seen {
+            Some(Seen::Event(event)) => said.push(event),
+            Some(Seen::Over(over)) => ended = Some(over.phase),
+            _ => {}
+        }
+    }
+    let Some(after) = wrong.note("a history", history().await) else { return };
+    let missed = missed(&before, &said, &after, ended.is_some());
+    wrong.0.extend(missed.map(|event| format!("a watch of {id} left out {event:?}")));
+}
+
+/// The first event that a watch between two looks at the history left out: one before another that it said, or any before
+/// the end.
+fn missed(before: &[Event], said: &[Event], after: &[Event], is_over: bool) -> Option<Event> {
+    // One that cannot be read has no name, and what a store forgot is in one of the looks only.
+    let is_kept = |event: &&Event| !event.who.is_empty() && after.contains(event);
+    let mut kept = before.iter().filter(is_kept);
+    let mut said = said.iter().filter(|event| before.contains(event) && after.contains(event));
+    loop {
+        match (kept.next(), said.next()) {
+            (Some(kept), Some(said)) if kept == said => {}
+            (Some(kept), None) if is_over => return Some(kept.clone()),
+            (Some(kept), Some(_)) => return Some(kept.clone()),
+            _ => return None,
+        }
+    }
 }
 
 async fn of_fleet(wrong: &mut Wrong, context: &Context, service: &str) {
@@ -156,4 +209,33 @@ async fn of_groups(wrong: &mut Wrong, context: &Context, leadership: &Leadership
     }
     let asked = ExplainGroupRequest { group: "group".to_owned() };
     wrong.note("why a group waits", metadata::explain_group(context, leadership, &asked).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(names: &str) -> Vec<Event> {
+        names.chars().map(|name| Event { who: name.to_string(), ..Event::default() }).collect()
+    }
+
+    #[test]
+    fn watch_leaves_no_event_out() {
+        let missed = |before, said, after, is_over| {
+            let missed = missed(&events(before), &events(said), &events(after), is_over);
+            missed.map(|event| event.who)
+        };
+        assert_eq!(missed("abc", "abcd", "abcde", true), None);
+        assert_eq!(missed("abc", "ab", "abc", false), None, "its coordinator may be stopped");
+        assert_eq!(missed("abc", "ab", "abc", true), Some("c".to_owned()), "it said the end");
+        assert_eq!(missed("abc", "acd", "abcd", false), Some("b".to_owned()), "it said a later one");
+        assert_eq!(
+            missed("abc", "bacd", "abcd", false),
+            Some("a".to_owned()),
+            "it said them in another order"
+        );
+        assert_eq!(missed("abcx", "abcy", "abcyz", true), None, "the store was restored before x");
+        let unreadable = [Event::default()];
+        assert_eq!(super::missed(&unreadable, &[], &unreadable, true), None);
+    }
 }

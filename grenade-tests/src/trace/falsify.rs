@@ -2,12 +2,13 @@
 //! judged: it must find the rule broken that the falsification breaks.
 
 mod about;
+mod lasting;
 mod releases;
+mod reports;
 mod upgrades;
 
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::{Report, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{Key, Value};
 
@@ -83,11 +84,21 @@ pub enum FalseRecord {
     ReconciledFloorIsLowered,
     /// Migrate begins below a floor that the migrations require.
     MigrateFloorIsMissing,
+    /// A manifest is another one than that of its digest.
+    ManifestIsChanged,
+    /// A tag belongs to another version than before.
+    TagIsMoved,
+    /// An instance is put in another wave after the roll began.
+    WaveIsChanged,
+    /// A task ends once more, in another way.
+    TaskEndsTwice,
+    /// A token that was revoked is good again.
+    RevokedTokenIsGood,
 }
 
 impl FalseRecord {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 37] = [
         Self::LeaderIsLost,
         Self::DirectiveOfADeposedTerm,
         Self::EventIsWrittenAgain,
@@ -120,6 +131,11 @@ impl FalseRecord {
         Self::FloorFallsBelowANeed,
         Self::ReconciledFloorIsLowered,
         Self::MigrateFloorIsMissing,
+        Self::ManifestIsChanged,
+        Self::TagIsMoved,
+        Self::WaveIsChanged,
+        Self::TaskEndsTwice,
+        Self::RevokedTokenIsGood,
     ];
 
     /// The rule of `docs/rules.md` that it breaks.
@@ -131,7 +147,10 @@ impl FalseRecord {
             | Self::PauseIsIgnored
             | Self::ApprovalIsMissing
             | Self::VerdictIsMissing
-            | Self::ReportGoesBeforeItsLease => 0,
+            | Self::ReportGoesBeforeItsLease
+            | Self::WaveIsChanged
+            | Self::TaskEndsTwice
+            | Self::RevokedTokenIsGood => 0,
             Self::FloorIsLost
             | Self::CertificateIsLost
             | Self::WitnessesAreFalse
@@ -144,7 +163,9 @@ impl FalseRecord {
             Self::TwoAreDeployed
             | Self::NoneIsDeployed
             | Self::RevisionIsGivenTwice
-            | Self::ReleaseIsRemoved => 7,
+            | Self::ReleaseIsRemoved
+            | Self::ManifestIsChanged
+            | Self::TagIsMoved => 7,
             Self::ReleaseMeetsOldStorage | Self::NeedIsNotWritten | Self::FloorFallsBelowANeed => 8,
             Self::UpgradeGoesBack | Self::LockIsLost => 9,
             Self::WindowIsNotRestored | Self::OneIsNotBack => 10,
@@ -157,6 +178,7 @@ impl FalseRecord {
         match self {
             Self::WindowIsNotRestored | Self::OneIsNotBack => About::RolledBack,
             Self::VerdictIsMissing => About::Required,
+            Self::TaskEndsTwice | Self::RevokedTokenIsGood => About::Anything,
             _ if matches!(self.rule(), 7 | 8) => About::Anything,
             _ => About::Completed,
         }
@@ -176,13 +198,13 @@ impl FalseRecord {
             Self::WitnessesAreFalse => witnesses_are_false(trace),
             Self::FloorIsNotAcknowledged => {
                 let at = first(trace, |w| enters(w, is_contract))?;
-                last_report(trace, at, |report| report.window.0 -= 1)
+                reports::last_report(trace, at, |report| report.window.0 -= 1)
             }
-            Self::AgentForgets => agent_forgets(trace),
+            Self::AgentForgets => reports::agent_forgets(trace),
             Self::OldNodeIsAdmitted => comes_again(trace, |w| matches!(w.key, Key::Inventory(..))),
             Self::WindowIsRemoved => is_removed(trace, |key| matches!(key, Key::Window(_))),
             // The former admission is rule 3, the former lease is rule 0.
-            Self::ReportIsBackUnadmitted | Self::ReportGoesBeforeItsLease => report_is_back(trace),
+            Self::ReportIsBackUnadmitted | Self::ReportGoesBeforeItsLease => reports::report_is_back(trace),
             Self::InventoryIsForgotten => is_removed(trace, |key| matches!(key, Key::Inventory(..))),
             Self::TwoAreDrained => two_are_drained(trace),
             Self::BudgetIsLost => {
@@ -191,11 +213,13 @@ impl FalseRecord {
             }
             Self::UpgradeGoesBack => upgrades::upgrade_goes_back(trace),
             Self::LockIsLost => is_removed_before_the_end(trace),
-            Self::OneDoesNotServe => never_serves(trace, |phase| *phase == Phase::Completed),
+            Self::OneDoesNotServe => reports::never_serves(trace, |phase| *phase == Phase::Completed),
             Self::WindowIsNotRestored => {
                 window_is_lost(trace, |phase| matches!(phase, Phase::RolledBack { .. }))
             }
-            Self::OneIsNotBack => never_serves(trace, |phase| matches!(phase, Phase::RolledBack { .. })),
+            Self::OneIsNotBack => {
+                reports::never_serves(trace, |phase| matches!(phase, Phase::RolledBack { .. }))
+            }
             Self::TwoAreDeployed => releases::two_are_deployed(trace),
             Self::NoneIsDeployed => releases::none_is_deployed(trace),
             Self::RevisionIsGivenTwice => releases::revision_is_given_twice(trace),
@@ -205,6 +229,11 @@ impl FalseRecord {
             Self::FloorFallsBelowANeed => releases::floor_falls_below_a_need(trace),
             Self::ReconciledFloorIsLowered => upgrades::reconciled_floor_is_lowered(trace),
             Self::MigrateFloorIsMissing => upgrades::migrate_floor_is_missing(trace),
+            Self::ManifestIsChanged => releases::manifest_is_changed(trace),
+            Self::TagIsMoved => releases::tag_is_moved(trace),
+            Self::WaveIsChanged => lasting::wave_is_changed(trace),
+            Self::TaskEndsTwice => lasting::task_ends_twice(trace),
+            Self::RevokedTokenIsGood => lasting::revoked_token_is_good(trace),
         }
     }
 }
@@ -284,32 +313,6 @@ fn lose_at(trace: &mut Trace, at: usize, is: impl Fn(&Written) -> bool) -> Optio
     (writes.len() < before).then_some(())
 }
 
-/// The last report before a place in the history, changed.
-fn last_report(trace: &mut Trace, at: usize, change: fn(&mut Report)) -> Option<()> {
-    let writes = trace.revisions[..at].iter_mut().rev().flat_map(|revision| &mut revision.writes);
-    let mut values = writes.filter_map(|written| written.put.as_mut()).map(|put| &mut put.value);
-    let report = values.find_map(|value| match value {
-        Value::Report(report) => Some(report),
-        _ => None,
-    });
-    change(&mut report?.body);
-    Some(())
-}
-
-/// The instance that reported last before such a phase was entered has only ever been verified.
-fn never_serves(trace: &mut Trace, is: fn(&Phase) -> bool) -> Option<()> {
-    let at = first(trace, |w| enters(w, is))?;
-    let mut writes = trace.revisions[..at].iter().rev().flat_map(|revision| &revision.writes);
-    let key = writes.find(|w| matches!(value(w), Some(Value::Report(_))))?.key.clone();
-    let all = trace.revisions[..at].iter_mut().flat_map(|revision| &mut revision.writes);
-    for written in all.filter(|written| written.key == key) {
-        if let Some(Put { value: Value::Report(report), .. }) = &mut written.put {
-            report.body.step = Step::Verifying;
-        }
-    }
-    Some(())
-}
-
 /// The revision that enters such a phase writes no window.
 fn window_is_lost(trace: &mut Trace, is: fn(&Phase) -> bool) -> Option<()> {
     let at = first(trace, |w| enters(w, is))?;
@@ -329,18 +332,6 @@ fn directive_of_a_deposed_term(trace: &mut Trace) -> Option<()> {
     let written = trace.revisions[at].writes.iter_mut().find(|written| drains(written))?;
     let Some(Put { value: Value::Directive(directive), .. }) = &mut written.put else { return None };
     directive.body.term = "deposed".parse().ok()?;
-    Some(())
-}
-
-/// The last report that names a directive names the one before the first.
-fn agent_forgets(trace: &mut Trace) -> Option<()> {
-    let names = |w: &Written| matches!(value(w), Some(Value::Report(report)) if report.body.generation.0 > 1);
-    let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
-    let mut again = writes.find(|written| names(written))?.clone();
-    if let Some(Put { value: Value::Report(report), .. }) = &mut again.put {
-        report.body.generation.0 = 1;
-    }
-    append(trace, vec![again]);
     Some(())
 }
 
@@ -366,14 +357,5 @@ fn is_removed_before_the_end(trace: &mut Trace) -> Option<()> {
 fn leader_is_lost(trace: &mut Trace) -> Option<()> {
     let at = first(trace, drains)?.checked_sub(1)?;
     trace.revisions[at].writes.push(Written { key: Key::Leader, put: None, gone: true });
-    Some(())
-}
-
-/// The last report goes, and is there again, on its former lease and under its former admission.
-fn report_is_back(trace: &mut Trace) -> Option<()> {
-    let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
-    let report = writes.find(|w| matches!(value(w), Some(Value::Report(_))))?.clone();
-    append(trace, vec![Written { key: report.key.clone(), put: None, gone: true }]);
-    append(trace, vec![report]);
     Some(())
 }
