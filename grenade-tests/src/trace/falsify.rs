@@ -60,6 +60,8 @@ pub enum FalseRecord {
     UpgradeGoesBack,
     /// An upgrade goes on without the lock of its service.
     LockIsLost,
+    /// An upgrade goes on without the lock of its schema.
+    SchemaLockIsLost,
     /// An upgrade is completed while an instance does not serve.
     OneDoesNotServe,
     /// The window is not put back at the end of a rollback.
@@ -94,11 +96,13 @@ pub enum FalseRecord {
     TaskEndsTwice,
     /// A token that was revoked is good again.
     RevokedTokenIsGood,
+    /// A verdict is recorded, and no event names by whom.
+    PersonIsNotNamed,
 }
 
 impl FalseRecord {
     /// All of them.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 39] = [
         Self::LeaderIsLost,
         Self::DirectiveOfADeposedTerm,
         Self::EventIsWrittenAgain,
@@ -119,6 +123,7 @@ impl FalseRecord {
         Self::BudgetIsLost,
         Self::UpgradeGoesBack,
         Self::LockIsLost,
+        Self::SchemaLockIsLost,
         Self::OneDoesNotServe,
         Self::WindowIsNotRestored,
         Self::OneIsNotBack,
@@ -136,6 +141,7 @@ impl FalseRecord {
         Self::WaveIsChanged,
         Self::TaskEndsTwice,
         Self::RevokedTokenIsGood,
+        Self::PersonIsNotNamed,
     ];
 
     /// The rule of `docs/rules.md` that it breaks.
@@ -150,7 +156,8 @@ impl FalseRecord {
             | Self::ReportGoesBeforeItsLease
             | Self::WaveIsChanged
             | Self::TaskEndsTwice
-            | Self::RevokedTokenIsGood => 0,
+            | Self::RevokedTokenIsGood
+            | Self::PersonIsNotNamed => 0,
             Self::FloorIsLost
             | Self::CertificateIsLost
             | Self::WitnessesAreFalse
@@ -167,7 +174,7 @@ impl FalseRecord {
             | Self::ManifestIsChanged
             | Self::TagIsMoved => 7,
             Self::ReleaseMeetsOldStorage | Self::NeedIsNotWritten | Self::FloorFallsBelowANeed => 8,
-            Self::UpgradeGoesBack | Self::LockIsLost => 9,
+            Self::UpgradeGoesBack | Self::LockIsLost | Self::SchemaLockIsLost => 9,
             Self::WindowIsNotRestored | Self::OneIsNotBack => 10,
             Self::OneDoesNotServe => 12,
         }
@@ -177,7 +184,7 @@ impl FalseRecord {
     pub fn about(self) -> About {
         match self {
             Self::WindowIsNotRestored | Self::OneIsNotBack => About::RolledBack,
-            Self::VerdictIsMissing => About::Required,
+            Self::VerdictIsMissing | Self::PersonIsNotNamed => About::Required,
             Self::TaskEndsTwice | Self::RevokedTokenIsGood => About::Anything,
             _ if matches!(self.rule(), 7 | 8) => About::Anything,
             _ => About::Completed,
@@ -212,7 +219,10 @@ impl FalseRecord {
                 lose_at(trace, at, |written| matches!(written.key, Key::Budget(_)))
             }
             Self::UpgradeGoesBack => upgrades::upgrade_goes_back(trace),
-            Self::LockIsLost => is_removed_before_the_end(trace),
+            Self::LockIsLost => is_removed_before_the_end(trace, |key| matches!(key, Key::Active(_))),
+            Self::SchemaLockIsLost => {
+                is_removed_before_the_end(trace, |key| matches!(key, Key::ActiveSchema(_)))
+            }
             Self::OneDoesNotServe => reports::never_serves(trace, |phase| *phase == Phase::Completed),
             Self::WindowIsNotRestored => {
                 window_is_lost(trace, |phase| matches!(phase, Phase::RolledBack { .. }))
@@ -234,6 +244,10 @@ impl FalseRecord {
             Self::WaveIsChanged => lasting::wave_is_changed(trace),
             Self::TaskEndsTwice => lasting::task_ends_twice(trace),
             Self::RevokedTokenIsGood => lasting::revoked_token_is_good(trace),
+            Self::PersonIsNotNamed => {
+                let at = first(trace, |w| matches!(w.key, Key::GateVerdict(..)))?;
+                lose_at(trace, at, |w| matches!(w.key, Key::Event(..)))
+            }
         }
     }
 }
@@ -345,11 +359,11 @@ fn two_are_drained(trace: &mut Trace) -> Option<()> {
     Some(())
 }
 
-/// The lock of the service goes with the last drain.
-fn is_removed_before_the_end(trace: &mut Trace) -> Option<()> {
+/// A lock goes with the last drain.
+fn is_removed_before_the_end(trace: &mut Trace, is: impl Fn(&Key) -> bool) -> Option<()> {
     let at = trace.revisions.iter().rposition(|revision| revision.writes.iter().any(drains))?;
     let mut locks = trace.revisions[..at].iter().flat_map(|revision| &revision.writes);
-    let key = locks.rfind(|w| matches!(w.key, Key::Active(_)))?.key.clone();
+    let key = locks.rfind(|w| is(&w.key))?.key.clone();
     trace.revisions[at].writes.push(Written { key, put: None, gone: true });
     Some(())
 }

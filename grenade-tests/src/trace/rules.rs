@@ -6,6 +6,7 @@ mod certificate;
 mod fence;
 mod phase;
 mod window;
+mod words;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -82,6 +83,7 @@ pub(super) fn judge(
     let mut judge = Judge { before, revision, after, agents, known, of_former_view, broken: Vec::new() };
     judge.only_a_leader_writes();
     judge.nothing_is_forgotten();
+    judge.words_have_their_event();
     judge.admitted_within_the_window();
     judge.reports_lapse_with_their_lease();
     judge.reports();

@@ -13,7 +13,8 @@ use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{
-    GateHop, Key, NodeId, ReleaseRevision, ServiceName, ServiceVersion, StreamName, UpgradeId, Value,
+    GateHop, Key, NodeId, ReleaseRevision, SchemaName, ServiceName, ServiceVersion, StreamName, UpgradeId,
+    Value,
 };
 
 use super::instance::{At, Instance, is_of_its_agent};
@@ -43,6 +44,7 @@ pub(super) struct Seen {
     /// The revision that wrote each of them last.
     pub(super) upgrade_written: BTreeMap<UpgradeId, i64>,
     pub(super) active: BTreeMap<ServiceName, UpgradeId>,
+    pub(super) active_schemas: BTreeMap<SchemaName, UpgradeId>,
     pub(super) certificates: BTreeMap<UpgradeId, BTreeMap<u32, CertificatePage>>,
     pub(super) streams: BTreeMap<StreamName, Stream>,
     /// The revision that wrote each of them last.
@@ -136,6 +138,9 @@ impl Seen {
             (Key::Active(service), Value::Active(active)) => {
                 self.active.insert(service.clone(), active.body.upgrade);
             }
+            (Key::ActiveSchema(schema), Value::ActiveSchema(active)) => {
+                self.active_schemas.insert(schema.clone(), active.body.0.upgrade);
+            }
             (Key::Certificate(id, page), Value::Certificate(text)) => {
                 self.certificates.entry(id.clone()).or_default().insert(*page, text.body);
             }
@@ -174,6 +179,7 @@ impl Seen {
             Key::Window(service) => drop(self.windows.remove(service)),
             Key::Upgrade(id) => drop(self.upgrades.remove(id)),
             Key::Active(service) => drop(self.active.remove(service)),
+            Key::ActiveSchema(schema) => drop(self.active_schemas.remove(schema)),
             Key::Decommission(service, node) => self.instance(service, node).decommissioned = false,
             Key::Stream(name) => drop(self.streams.remove(name)),
             Key::GateVerdict(hop) => drop(self.verdicts.remove(&**hop)),

@@ -16,10 +16,15 @@ impl Judge<'_> {
         for (id, upgrade) in self.after.upgrades.iter().filter(|(_, upgrade)| !upgrade.phase.is_over()) {
             let active = self.after.active.get(&upgrade.spec.service);
             self.holds(9, active == Some(id), || format!("{id} goes on, and {active:?} has the lock"));
+            let Some(schema) = upgrade.schema.as_ref().map(|schema| &schema.id) else { continue };
+            let active = self.after.active_schemas.get(schema);
+            self.holds(9, active == Some(id), || format!("{id} goes on, and {active:?} has {schema}"));
         }
-        for (service, id) in &self.after.active {
+        let services = self.after.active.iter().map(|(service, id)| (service.as_str(), id));
+        let schemas = self.after.active_schemas.iter().map(|(schema, id)| (schema.as_str(), id));
+        for (locked, id) in services.chain(schemas) {
             let over = self.after.upgrades.get(id).is_none_or(|upgrade| upgrade.phase.is_over());
-            self.holds(9, !over, || format!("{service} is locked by {id}, which has ended"));
+            self.holds(9, !over, || format!("{locked} is locked by {id}, which has ended"));
         }
     }
 
