@@ -51,7 +51,7 @@ pub enum TaskState {
     Untaken,
     /// Its agent has claimed it, and reports when it has ended.
     Claimed,
-    /// It was claimed, and its agent cannot find out how it ended, or was replaced by another: a person states it.
+    /// It was claimed, and its agent cannot find out how it ended, was replaced by another, or is not named: a person states it.
     Unknown(String),
     /// It ended well.
     Succeeded,
@@ -83,17 +83,21 @@ pub fn state(fleet: &Fleet, node: &NodeId, id: &TaskId) -> TaskState {
             Ended::Failed => TaskState::Failed(format!("{} states: {}", word.who, word.why)),
         },
         (Some(Outcome::Claimed), None) => {
-            let replaced = result.and_then(|claim| replaced(fleet, node, claim));
-            replaced.map_or(TaskState::Claimed, TaskState::Unknown)
+            let orphaned = result.and_then(|claim| orphaned(fleet, node, claim));
+            orphaned.map_or(TaskState::Claimed, TaskState::Unknown)
         }
         (Some(Outcome::Unknown { why }), None) => TaskState::Unknown(short(why)),
         (None, _) => TaskState::Untaken,
     }
 }
 
-/// Why the agent that claimed a task may never report how it ended: another one reports the node in its place.
-fn replaced(fleet: &Fleet, node: &NodeId, claim: &TaskResult) -> Option<String> {
-    let nonce = &claim.by.as_ref()?.nonce;
+/// Why no agent may ever report how it ended: the claim names none, as no agent writes it, or another one reports the node in
+/// place of the one that claimed it.
+fn orphaned(fleet: &Fleet, node: &NodeId, claim: &TaskResult) -> Option<String> {
+    let Some(by) = &claim.by else {
+        return Some("its claim names no agent, so that none will report how it ends".to_owned());
+    };
+    let nonce = &by.nonce;
     let mut reports = fleet.services().filter_map(|service| service.get(node)?.report.as_ref()).peekable();
     let is_replaced = reports.peek().is_some() && reports.all(|report| report.identity.nonce != *nonce);
     is_replaced.then(|| {

@@ -152,10 +152,12 @@ impl Instance {
         }
     }
 
-    /// Whether it was in service at this version until after this revision, and then fell out by itself.
+    /// Whether it was in service at this version until after this revision, and then fell out by itself, or its agent says
+    /// another version under the same admission, as only one that lies does.
     pub(super) fn served_after(&self, known: i64, version: ServiceVersion) -> bool {
         let served = self.served.is_some_and(|(at, ended)| at == version && ended > known);
-        served && self.fell_out_after(known)
+        let is_same_admission = self.inventory.as_ref().is_some_and(|admission| admission.revision <= known);
+        served && (self.fell_out_after(known) || self.is_in_service() && is_same_admission)
     }
 
     /// Whether it joined after this revision, and has not been in service yet.

@@ -296,6 +296,32 @@ mod tests {
     }
 
     #[test]
+    fn another_version_under_the_same_admission_could_not_be_seen() {
+        let admitted = |version: u32| {
+            format!(r#"{{"schema":1,"version":{version},"identity":{{"nonce":"n","boot":"b"}},"at":1}}"#)
+        };
+        let says = |version: u32, admission: i64| {
+            let report: serde_json::Value =
+                serde_json::from_str(&report("healthy", "in", "serving")).unwrap();
+            let mut report = report;
+            (report["version"], report["admission"]) = (version.into(), admission.into());
+            report.to_string()
+        };
+        let two = ServiceVersion::new(2).unwrap();
+        let (inventory, key) = ("inventory/pantry/n1", "reports/pantry/n1");
+        let (former, good) = (admitted(2), says(2, 1));
+        let begin = [(inventory, Some(former.as_str())), (key, Some(good.as_str()))];
+        let lie = says(1, 1);
+        let lied = seen(&[begin[0], begin[1], (key, Some(lie.as_str()))]);
+        assert!(lied.served_after(2, two), "a coordinator may have seen revision 2");
+        assert!(!lied.served_after(3, two), "it has seen revision 3");
+        let (again, other) = (admitted(1), says(1, 3));
+        let later = [(inventory, Some(again.as_str())), (key, Some(other.as_str()))];
+        let replaced = seen(&[begin[0], begin[1], later[0], later[1]]);
+        assert!(!replaced.served_after(2, two), "what relies on it compares admissions");
+    }
+
+    #[test]
     fn instance_joins_with_its_first_admission_until_it_serves() {
         let admitted = r#"{"schema":1,"version":1,"identity":{"nonce":"n","boot":"b"},"at":1}"#;
         let admission = ("inventory/pantry/n1", Some(admitted));

@@ -22,6 +22,13 @@ fn unknown() -> Outcome {
 }
 
 /// Two nodes are warmed up before each release.
+/// A result that the agent of a node writes.
+pub(crate) fn reported(node: &NodeId, outcome: Outcome) -> TaskResult {
+    let nonce = node.as_str().replacen('n', "nonce", 1);
+    let by = Some(Identity { nonce, boot: "b".to_owned() });
+    TaskResult { by, ..TaskResult::new(outcome, Timestamp(0)) }
+}
+
 fn warmed() -> World {
     let mut world = World::at_version_1(2);
     world.configure(json!({"prewarm": {"hook": "pull-image", "nodes": ["n7", "n8"]}})).unwrap();
@@ -51,7 +58,8 @@ impl World {
     }
 
     fn task_reports(&mut self, node: NodeId, id: TaskId, outcome: Outcome) {
-        self.store.put(Key::TaskResult(node, id), TaskResult::new(outcome, Timestamp(0)));
+        let result = reported(&node, outcome);
+        self.store.put(Key::TaskResult(node, id), result);
     }
 
     fn settle_task(&mut self, node: &str, ended: Ended) -> Result<(), Refusal> {
@@ -207,6 +215,18 @@ fn claim_of_a_replaced_agent_waits_for_a_person() {
     world.settle_task("n0", Ended::Succeeded).unwrap();
     world.settle();
     assert_eq!(world.deployed(), Some(1));
+}
+
+#[test]
+fn claim_that_names_no_agent_waits_for_a_person() {
+    let mut world = warmed();
+    world.create(1, json!({})).unwrap();
+    world.settle();
+    let (node, id) = world.task("n7");
+    world.store.put(Key::TaskResult(node, id), TaskResult::new(Outcome::Claimed, Timestamp(0)));
+    let unknown = "hook pull-image started on n7, and its outcome is not known: \
+                   its claim names no agent, so that none will report how it ends";
+    assert!(world.hook_waits(1).contains(&unknown.to_owned()), "{:?}", world.hook_waits(1));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Images are kept and removed by tag: several revisions may bear one.
 
+use super::hooks::reported;
 use crate::sim::World;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
-use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::record::task::{Outcome, TaskResult};
+use tidegate_proto::record::task::Outcome;
 use tidegate_proto::{Key, NodeId, ReleaseTag, TaskId, Value};
 
 /// Two are kept; what is collected is removed from n7.
@@ -55,7 +55,7 @@ impl World {
         let open = |had: &Option<Outcome>| matches!(had, None | Some(Outcome::Claimed));
         let hooks: Vec<_> = self.hooks(begins).into_iter().filter(|(.., had)| open(had)).collect();
         for (node, id, ..) in &hooks {
-            let result = TaskResult::new(outcome.clone(), Timestamp(0));
+            let result = reported(node, outcome.clone());
             self.store.put(Key::TaskResult(node.clone(), id.clone()), result);
         }
         hooks.len()

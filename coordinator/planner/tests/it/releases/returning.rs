@@ -1,14 +1,14 @@
 //! A rollback that waits for its image: what others ask meanwhile, and what follows where it fails.
 
 use super::fixture::{asker, stream};
+use super::hooks::reported;
 use super::images::{removing, with_prewarm};
 use crate::sim::{World, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::release;
 use tidegate_planner::gate::Waits;
-use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::record::task::{Outcome, TaskResult};
+use tidegate_proto::record::task::Outcome;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, ServiceVersion, Value};
 
@@ -328,7 +328,7 @@ fn rollback_without_prewarm_fails_if_removal_has_started() {
     let mut world = with_unclaimed_removals(200);
     world.go_back_with(1, false).unwrap();
     let (node, id, _) = world.unclaimed_removals().pop().unwrap();
-    world.store.put(Key::TaskResult(node.clone(), id), TaskResult::new(Outcome::Claimed, Timestamp(0)));
+    world.store.put(Key::TaskResult(node.clone(), id), reported(&node, Outcome::Claimed));
     world.settle();
     assert_eq!((world.deployed(), world.status(4)), (Some(3), ReleaseStatus::Error));
     let because = world.release_record(4).unwrap().record.body.because;
