@@ -8,11 +8,14 @@ use tidegate_planner::ask::{Asker, Refusal};
 use tidegate_planner::{Action, Fleet, Moment, Reason, Stored, plan};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::compute::ReleaseRequest;
+use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus, TagRecord};
+use tidegate_proto::record::report::Identity;
 use tidegate_proto::record::stream::{Stream, StreamSettings};
-use tidegate_proto::{Key, ReleaseRevision, ReleaseTag, Revision, ServiceVersion, StreamName, Value};
+use tidegate_proto::record::task::{Outcome, TaskResult};
+use tidegate_proto::{Key, NodeId, ReleaseRevision, ReleaseTag, Revision, ServiceVersion, StreamName, Value};
 
 pub(super) fn stream() -> StreamName {
     "compute".parse().unwrap()
@@ -24,6 +27,13 @@ pub(super) fn revision(number: u64) -> ReleaseRevision {
 
 pub(super) fn asker(why: &str) -> Asker {
     Asker { who: "anna".into(), why: why.into(), accepts: BTreeSet::new() }
+}
+
+/// A result that the agent of a node writes.
+pub(super) fn reported(node: &NodeId, outcome: Outcome) -> TaskResult {
+    let nonce = node.as_str().replacen('n', "nonce", 1);
+    let by = Some(Identity { nonce, boot: "b".to_owned() });
+    TaskResult { by, ..TaskResult::new(outcome, Timestamp(0)) }
 }
 
 /// A request of version `version`, with changes in JSON.

@@ -1,6 +1,6 @@
 //! Images are kept and removed by tag: several revisions may bear one.
 
-use super::hooks::reported;
+use super::fixture::reported;
 use crate::sim::World;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};

@@ -1,7 +1,6 @@
 //! A rollback that waits for its image: what others ask meanwhile, and what follows where it fails.
 
-use super::fixture::{asker, stream};
-use super::hooks::reported;
+use super::fixture::{asker, reported, stream};
 use super::images::{removing, with_prewarm};
 use crate::sim::{World, upgrade_id};
 use serde_json::json;
