@@ -125,7 +125,8 @@ fn drains(orders: &[(Key, Disposition)]) -> bool {
     orders.iter().any(|(_, order)| order.takes_out())
 }
 
-/// A coordinator that leads over this line, and has begun to upgrade a herd of which so many must stay; and what ends the herd.
+/// A coordinator that leads over this line and upgrades this herd with `stay` as its `min_in_service`, and the token that ends
+/// the herd.
 async fn upgrading(line: Store, herd: Herd, stay: usize) -> (Coordinator, CancellationToken) {
     let coordinator = Coordinator::over(line, "one");
     coordinator.leads().await;

@@ -268,12 +268,8 @@ fn first(trace: &Trace, is: impl Fn(&Written) -> bool) -> Option<usize> {
     trace.revisions.iter().position(|revision| revision.writes.iter().any(&is))
 }
 
-fn value(written: &Written) -> Option<&Value> {
-    written.put.as_ref().map(|put| &put.value)
-}
-
 fn enters(written: &Written, is: impl Fn(&Phase) -> bool) -> bool {
-    matches!(value(written), Some(Value::Upgrade(upgrade)) if is(&upgrade.body.phase))
+    matches!(written.value(), Some(Value::Upgrade(upgrade)) if is(&upgrade.body.phase))
 }
 
 fn is_contract(phase: &Phase) -> bool {
@@ -285,7 +281,7 @@ fn is_certificate(written: &Written) -> bool {
 }
 
 fn drains(written: &Written) -> bool {
-    matches!(value(written), Some(Value::Directive(d)) if d.body.disposition == Disposition::Drain)
+    matches!(written.value(), Some(Value::Directive(d)) if d.body.disposition == Disposition::Drain)
 }
 
 /// What is written at the end of the history.

@@ -221,19 +221,13 @@ fn as_token(value: &Value) -> Option<&Token> {
     }
 }
 
-/// Whether an event of this revision has such a name.
-fn is_in_an_event(who: &str, revision: &Revision) -> bool {
-    let values = revision.writes.iter().filter_map(|written| Some(&written.put.as_ref()?.value));
-    values.into_iter().any(|value| matches!(value, Value::Event(event) if event.body.who == who))
-}
-
 /// A token begins as a good one, and may be revoked once; each time an event says by whom.
 fn is_next_token(had: Option<&Token>, is: &Token, revision: &Revision) -> bool {
     match (had, &is.revoked) {
-        (None, None) => is_in_an_event(&is.by, revision),
+        (None, None) => revision.names(&is.by),
         (Some(had), Some(revoked)) => {
             let same = Token { revoked: None, ..is.clone() } == *had;
-            same && is_in_an_event(&revoked.by, revision)
+            same && revision.names(&revoked.by)
         }
         _ => false,
     }
@@ -242,7 +236,7 @@ fn is_next_token(had: Option<&Token>, is: &Token, revision: &Revision) -> bool {
 /// Whether a person's word about its end is all that was added to a task.
 fn is_settled(had: &Task, is: &Task, revision: &Revision) -> bool {
     let who = is.settled.as_ref().map(|settled| settled.who.as_str());
-    Task { settled: None, ..is.clone() } == *had && who.is_some_and(|who| is_in_an_event(who, revision))
+    Task { settled: None, ..is.clone() } == *had && who.is_some_and(|who| revision.names(who))
 }
 
 fn is_outcome(outcome: &Outcome) -> bool {

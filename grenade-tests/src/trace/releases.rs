@@ -87,19 +87,14 @@ fn floor_is_enough(judge: &mut Judge<'_>, service: &ServiceName) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Put, Revision};
-    use tidegate_proto::Prefix;
+    use crate::trace::Revision;
 
     /// What is promised after these records, in the revisions 1, 2, and so on, where everything up to `known` was seen; without
     /// a text the key is gone.
     fn promised_after(records: &[(&str, Option<&str>)], known: i64) -> Option<u32> {
         let mut seen = Seen::default();
         for (number, (key, text)) in (1..).zip(records) {
-            let path = format!("/tidegate/{key}");
-            let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
-            let value = text.map(|text| Value::decode(&key, text.as_bytes()).unwrap());
-            let put = value.map(|value| Put { value, created: number, lease: 0 });
-            seen.take_in(&Revision { number, writes: vec![Written { key, gone: put.is_none(), put }] });
+            seen.take_in(&Revision { number, writes: vec![Written::of_text(key, *text, number)] });
         }
         storage(&seen, &"cellar".parse().unwrap(), known).map(ServiceVersion::get)
     }

@@ -36,3 +36,30 @@ pub struct Put {
     /// The lease that the key hangs on; 0 = none.
     pub lease: i64,
 }
+
+impl Revision {
+    /// Whether it wrote an event of such a name.
+    pub(super) fn names(&self, who: &str) -> bool {
+        let is_it = |value: &Value| matches!(value, Value::Event(event) if event.body.who == who);
+        self.writes.iter().filter_map(Written::value).any(is_it)
+    }
+}
+
+impl Written {
+    /// The record that the key holds from then on, where it can be read.
+    pub(super) fn value(&self) -> Option<&Value> {
+        self.put.as_ref().map(|put| &put.value)
+    }
+}
+
+#[cfg(test)]
+impl Written {
+    /// What a revision writes under a key without its prefix, on no lease; without a text the key is gone.
+    pub(super) fn of_text(key: &str, text: Option<&str>, revision: i64) -> Self {
+        let path = format!("/tidegate/{key}");
+        let key = tidegate_proto::Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
+        let value = text.map(|text| Value::decode(&key, text.as_bytes()).unwrap());
+        let put = value.map(|value| Put { value, created: revision, lease: 0 });
+        Self { key, gone: put.is_none(), put }
+    }
+}

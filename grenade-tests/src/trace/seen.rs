@@ -249,17 +249,12 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_proto::Prefix;
 
     /// What is seen of an instance after these records, in the revisions 1, 2, and so on; without a text the key is gone.
     fn seen(records: &[(&str, Option<&str>)]) -> Instance {
         let mut seen = Seen::default();
         for (number, (key, text)) in (1..).zip(records) {
-            let path = format!("/tidegate/{key}");
-            let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
-            let value = text.map(|text| Value::decode(&key, text.as_bytes()).unwrap());
-            let put = value.map(|value| Put { value, created: number, lease: 0 });
-            seen.take_in(&Revision { number, writes: vec![Written { key, gone: put.is_none(), put }] });
+            seen.take_in(&Revision { number, writes: vec![Written::of_text(key, *text, number)] });
         }
         seen.instances.into_values().next().unwrap()
     }

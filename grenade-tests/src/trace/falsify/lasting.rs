@@ -8,7 +8,7 @@ use tidegate_proto::record::token::{Credential, Revoked, Role, Token};
 use tidegate_proto::{Key, ReleaseRevision, Value};
 
 use super::super::{Put, Trace, Written};
-use super::{append, next, value};
+use super::{append, next};
 
 const PERSON: &str = "ann";
 
@@ -19,7 +19,7 @@ fn put(trace: &Trace, key: Key, value: Value) -> Written {
 /// The last page of waves comes again at the end, with its first member in another wave.
 pub(super) fn wave_is_changed(trace: &mut Trace) -> Option<()> {
     let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
-    let mut again = writes.find(|written| matches!(value(written), Some(Value::Waves(_))))?.clone();
+    let mut again = writes.find(|written| matches!(written.value(), Some(Value::Waves(_))))?.clone();
     if let Some(Put { value: Value::Waves(page), .. }) = &mut again.put {
         page.body.members.first_mut()?.1 += 1;
     }

@@ -5,7 +5,7 @@ use tidegate_proto::record::report::{Report, Step};
 use tidegate_proto::record::upgrade::Phase;
 
 use super::super::{Put, Trace, Written};
-use super::{append, enters, first, value};
+use super::{append, enters, first};
 
 /// The last report before a place in the history, changed.
 pub(super) fn last_report(trace: &mut Trace, at: usize, change: fn(&mut Report)) -> Option<()> {
@@ -21,7 +21,8 @@ pub(super) fn last_report(trace: &mut Trace, at: usize, change: fn(&mut Report))
 
 /// The last report that names a directive names the one before the first.
 pub(super) fn agent_forgets(trace: &mut Trace) -> Option<()> {
-    let names = |w: &Written| matches!(value(w), Some(Value::Report(report)) if report.body.generation.0 > 1);
+    let names =
+        |w: &Written| matches!(w.value(), Some(Value::Report(report)) if report.body.generation.0 > 1);
     let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
     let mut again = writes.find(|written| names(written))?.clone();
     if let Some(Put { value: Value::Report(report), .. }) = &mut again.put {
@@ -34,7 +35,7 @@ pub(super) fn agent_forgets(trace: &mut Trace) -> Option<()> {
 /// The last report goes, and is there again, on its former lease and under its former admission.
 pub(super) fn report_is_back(trace: &mut Trace) -> Option<()> {
     let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
-    let report = writes.find(|w| matches!(value(w), Some(Value::Report(_))))?.clone();
+    let report = writes.find(|w| matches!(w.value(), Some(Value::Report(_))))?.clone();
     append(trace, vec![Written { key: report.key.clone(), put: None, gone: true }]);
     append(trace, vec![report]);
     Some(())
@@ -44,7 +45,7 @@ pub(super) fn report_is_back(trace: &mut Trace) -> Option<()> {
 pub(super) fn never_serves(trace: &mut Trace, is: fn(&Phase) -> bool) -> Option<()> {
     let at = first(trace, |w| enters(w, is))?;
     let mut writes = trace.revisions[..at].iter().rev().flat_map(|revision| &revision.writes);
-    let key = writes.find(|w| matches!(value(w), Some(Value::Report(_))))?.key.clone();
+    let key = writes.find(|w| matches!(w.value(), Some(Value::Report(_))))?.key.clone();
     let all = trace.revisions[..at].iter_mut().flat_map(|revision| &mut revision.writes);
     for written in all.filter(|written| written.key == key) {
         if let Some(Put { value: Value::Report(report), .. }) = &mut written.put {

@@ -5,32 +5,30 @@ use crate::trace::Put;
 use crate::trace::falsify::FalseRecord;
 use crate::trace::{LIE, Trace};
 use serde_json::{Value as Json, json};
-use tidegate_proto::Prefix;
-use tidegate_proto::key::Kind;
 
 /// Records that are written together; the key is gone where there is none.
 type Writes<'a> = &'a [(&'a str, Option<Json>)];
 
-/// What is found in a history of these revisions, by the revision.
-fn found(history: &[Writes<'_>]) -> Vec<(i64, u8)> {
-    let revisions: Vec<Revision> = (1..)
-        .zip(history)
-        .map(|(number, writes)| {
-            let written = |(key, record): &(&str, Option<Json>)| {
-                let key = Prefix::default().parse(format!("/tidegate/{key}").as_bytes()).unwrap().unwrap();
-                let put = record.as_ref().map(|record| {
-                    let mut record = record.clone();
-                    let schema = if key.kind() == Kind::Upgrade { 3 } else { 1 };
-                    record["schema"] = json!(schema);
-                    let value = Value::decode(&key, record.to_string().as_bytes()).unwrap();
-                    Put { value, created: number, lease: 0 }
-                });
-                Written { key, gone: put.is_none(), put }
-            };
-            Revision { number, writes: writes.iter().map(written).collect() }
-        })
-        .collect();
-    judge(&revisions, |_| false).into_iter().map(|broken| (broken.at, broken.rule)).collect()
+/// The revisions of such a history.
+fn history(history: &[Writes<'_>]) -> Vec<Revision> {
+    let written = |(key, record): &(&str, Option<Json>), number: i64| {
+        let text = record.as_ref().map(|record| {
+            let mut record = record.clone();
+            record["schema"] = json!(if key.starts_with("upgrades/") { 3 } else { 1 });
+            record.to_string()
+        });
+        Written::of_text(key, text.as_deref(), number)
+    };
+    let revision = |(number, writes): (i64, &Writes<'_>)| Revision {
+        number,
+        writes: writes.iter().map(|write| written(write, number)).collect(),
+    };
+    (1..).zip(history).map(revision).collect()
+}
+
+/// What is found in it, by the revision.
+fn found(writes: &[Writes<'_>]) -> Vec<(i64, u8)> {
+    judge(&history(writes), |_| false).into_iter().map(|broken| (broken.at, broken.rule)).collect()
 }
 
 fn event(who: &str) -> (&'static str, Option<Json>) {
@@ -210,9 +208,10 @@ fn what_a_person_or_a_liar_wrote_is_not_judged() {
 
 #[test]
 fn each_falsified_lasting_record_is_found() {
-    use FalseRecord::{ManifestIsChanged, RevokedTokenIsGood, TagIsMoved, TaskEndsTwice};
-    for record in [ManifestIsChanged, TagIsMoved, RevokedTokenIsGood, TaskEndsTwice] {
-        let mut trace = Trace::default();
+    use FalseRecord::{ManifestIsChanged, RevokedTokenIsGood, TagIsMoved, TaskEndsTwice, WaveIsChanged};
+    let rolls = history(&[&[page(&[("n1", 0)])], &[roll(&[1])]]);
+    for record in [ManifestIsChanged, TagIsMoved, RevokedTokenIsGood, TaskEndsTwice, WaveIsChanged] {
+        let mut trace = Trace { revisions: rolls.clone(), ..Trace::default() };
         record.apply(&mut trace).unwrap();
         let found = judge(&trace.revisions, |_| false);
         assert!(!found.is_empty(), "{record:?}");

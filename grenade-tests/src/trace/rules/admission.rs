@@ -87,9 +87,9 @@ impl Judge<'_> {
 mod tests {
     use super::*;
     use crate::trace::seen::BY_RELEASES;
-    use crate::trace::{Put, Revision, Trace};
+    use crate::trace::{Revision, Trace};
+    use tidegate_proto::ServiceVersion;
     use tidegate_proto::record::Timestamp;
-    use tidegate_proto::{Prefix, ServiceVersion};
 
     /// What is written under a key; none where it is removed.
     type Write = (&'static str, Option<String>);
@@ -120,13 +120,10 @@ mod tests {
     fn silent_and_then(then: &[Write]) -> Trace {
         let first = [floor(1), inventory(1, Timestamp(1)), report("1", "in", 1), SILENT];
         let written = (1..).zip(first.iter().chain(then)).map(|(number, (key, put))| {
-            let path = format!("/tidegate/{key}");
-            let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
-            let value = put.as_ref().map(|text| Value::decode(&key, text.as_bytes()).unwrap());
+            let mut written = Written::of_text(key, put.as_deref(), number);
             // Each hangs on a lease of its own.
-            let put = value.map(|value| Put { value, created: number, lease: number });
-            let gone = put.is_none();
-            Revision { number, writes: vec![Written { key, put, gone }] }
+            written.put.iter_mut().for_each(|put| put.lease = number);
+            Revision { number, writes: vec![written] }
         });
         Trace { revisions: written.collect(), ..Trace::default() }
     }

@@ -100,7 +100,7 @@ impl Judge<'_> {
 mod tests {
     use crate::trace::seen::BY_RELEASES;
     use crate::trace::{Put, Revision, Trace, Written};
-    use tidegate_proto::{Prefix, ServiceVersion, Value};
+    use tidegate_proto::{ServiceVersion, Value};
 
     /// The record of an upgrade from version 1 to 2.
     fn upgrade(phase: &str) -> Written {
@@ -123,10 +123,7 @@ mod tests {
     }
 
     fn written(key: &str, text: &str) -> Written {
-        let path = format!("/tidegate/{key}");
-        let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
-        let value = Value::decode(&key, text.as_bytes()).unwrap();
-        Written { key, put: Some(Put { value, created: 1, lease: 0 }), gone: false }
+        Written::of_text(key, Some(text), 1)
     }
 
     /// An instance of a service is admitted at a version in the first revision, and reports it.

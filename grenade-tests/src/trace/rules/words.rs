@@ -4,30 +4,20 @@
 use tidegate_proto::{Key, Value};
 
 use super::Judge;
-use crate::trace::revision::Written;
 
 impl Judge<'_> {
     pub(super) fn words_have_their_event(&mut self) {
         let writes = &self.revision.writes;
-        let names = |who: &str| {
-            writes
-                .iter()
-                .any(|written| matches!(value(written), Some(Value::Event(event)) if event.body.who == who))
-        };
-        let has_event = writes.iter().any(|written| matches!(value(written), Some(Value::Event(_))));
+        let has_event = writes.iter().any(|written| matches!(written.value(), Some(Value::Event(_))));
         for written in writes {
-            let is_good = match (&written.key, value(written).and_then(author)) {
-                (_, Some(who)) => names(who),
+            let is_good = match (&written.key, written.value().and_then(author)) {
+                (_, Some(who)) => self.revision.names(who),
                 (Key::Maintenance(_), None) if written.gone => has_event,
                 _ => true,
             };
             self.holds(0, is_good, || format!("{} was written, and no event names by whom", written.key));
         }
     }
-}
-
-fn value(written: &Written) -> Option<&Value> {
-    written.put.as_ref().map(|put| &put.value)
 }
 
 /// Who states what a record says, where it is a person's word.
@@ -44,24 +34,15 @@ fn author(value: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use crate::trace::{Put, Revision, Trace, Written};
-    use tidegate_proto::{Prefix, Value};
-
-    fn written(key: &str, text: Option<&str>) -> Written {
-        let path = format!("/tidegate/{key}");
-        let key = Prefix::default().parse(path.as_bytes()).unwrap().unwrap();
-        let value = text.map(|text| Value::decode(&key, text.as_bytes()).unwrap());
-        let put = value.map(|value| Put { value, created: 1, lease: 0 });
-        Written { key, gone: put.is_none(), put }
-    }
+    use crate::trace::{Revision, Trace, Written};
 
     /// Whether a node that is cordoned by ann breaks the rule, with an event of such a name.
     fn is_found(cordon: Option<&str>, event: Option<&str>) -> bool {
         let event = event.map(|who| {
             let text = format!(r#"{{"schema":1,"from":"","to":"","because":"","who":"{who}","at":1}}"#);
-            written("events/fleet/00000000000000000001-0000000000", Some(&text))
+            Written::of_text("events/fleet/00000000000000000001-0000000000", Some(&text), 1)
         });
-        let writes = [written("maintenance/n1", cordon)].into_iter().chain(event).collect();
+        let writes = [Written::of_text("maintenance/n1", cordon, 1)].into_iter().chain(event).collect();
         let trace = Trace { revisions: vec![Revision { number: 1, writes }], ..Trace::default() };
         trace.breaches().iter().any(|broken| broken.what.contains("no event names by whom"))
     }
