@@ -15,7 +15,7 @@ use super::scenario::{
     Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
 };
 use super::stream_plan;
-use faults::{faults, fills_after_a_roll, in_a_seldom_phase, operators, versions_put_back};
+use faults::{faults, fills_after_a_roll, in_seldom_phases, operators, versions_put_back};
 use serde_json::json;
 use tidegate_proto::GateTag;
 
@@ -103,7 +103,7 @@ fn world(seed: u64) -> Scenario {
     let coordinators = if dice.percent(35) || lasts && fills.percent(60) { 2 } else { 1 };
     let mut faults = faults(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
     faults.extend(operators(&mut Dice::of(seed, "persons"), &upgrades, &services));
-    faults.extend(in_a_seldom_phase(&mut Dice::of(seed, "seldom phases"), &upgrades, &services));
+    faults.extend(in_seldom_phases(&mut Dice::of(seed, "seldom phases"), &upgrades, &services));
     let rows = |upgrade: usize| Some(schemas[services[upgrades[upgrade].service].schema?].rows);
     while_they_are_filled(&mut fills, &mut faults, rows);
     let narrow = &mut Dice::of(seed, "largest request");

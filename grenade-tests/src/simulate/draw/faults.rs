@@ -25,9 +25,12 @@ const WEIGHTS: [(&str, usize, usize); 8] = [
     ("rolling-back", 6, 5),
 ];
 
-/// The same for one more fault, which brings each kind to the phases that it would seldom begin in.
-const SELDOM: [(&str, usize, usize); 4] =
-    [("contract", 9, 0), ("migrate", 4, 0), ("expand", 4, 0), ("remove", 3, 1)];
+/// The same for one or two more faults, which bring each kind to the phases that it would seldom begin in.
+const SELDOM: [(&str, usize, usize); 5] =
+    [("contract", 9, 0), ("migrate", 4, 0), ("expand", 4, 0), ("remove", 3, 1), ("rolling-back", 3, 1)];
+
+/// In how many of a hundred of these a database is slow, in any phase: of all kinds, that is drawn least often.
+const SLOW: u64 = 12;
 
 /// What goes wrong.
 pub(super) fn faults(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Fault> {
@@ -44,39 +47,42 @@ pub(super) fn faults(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[Serv
         let what = what(dice, &services[upgrades[upgrade].service]);
         faults.extend(roll_back(dice, upgrade, phase));
         let lasts = length(dice, &what);
-        faults.push(Fault {
-            upgrade,
-            phase: phase.to_owned(),
-            // Every phase but a roll is short.
-            after: match phase {
-                "preflight" => 0,
-                "roll" if dice.percent(60) => dice.below(15_000),
-                "rolling-back" if dice.percent(40) => dice.below(4_000),
-                _ if dice.percent(50) => 0,
-                _ => dice.below(400),
-            },
-            lasts,
-            what,
-        });
+        faults.push(Fault { upgrade, phase: phase.to_owned(), after: begins(dice, phase), lasts, what });
     }
     faults
 }
 
-/// In seven of ten worlds, one more fault in a phase that is short or that few upgrades reach.
-pub(super) fn in_a_seldom_phase(
+/// One or two more faults in phases that are short or that few upgrades reach.
+pub(super) fn in_seldom_phases(
     dice: &mut Dice,
     upgrades: &[UpgradePlan],
     services: &[ServicePlan],
-) -> Option<Fault> {
-    if !dice.percent(70) {
-        return None;
+) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for _ in 0..dice.within(1, 2) {
+        let is_slow = dice.percent(SLOW);
+        let weights = if is_slow { &WEIGHTS[..] } else { &SELDOM[..] };
+        let (upgrade, phases) = weighed(dice, weights, upgrades, services);
+        let phase = *dice.pick(&phases).unwrap_or(&"remove");
+        let service = &services[upgrades[upgrade].service];
+        let slow = Some(What::DatabaseSlow).filter(|slow| is_slow && can_happen(slow, service));
+        let what = slow.unwrap_or_else(|| what(dice, service));
+        faults.extend(roll_back(dice, upgrade, phase));
+        let lasts = length(dice, &what);
+        faults.push(Fault { upgrade, phase: phase.to_owned(), after: begins(dice, phase), lasts, what });
     }
-    let (upgrade, phases) = weighed(dice, &SELDOM, upgrades, services);
-    let phase = (*dice.pick(&phases)?).to_owned();
-    let what = what(dice, &services[upgrades[upgrade].service]);
-    let after = if dice.percent(50) { 0 } else { dice.below(400) };
-    let lasts = length(dice, &what);
-    Some(Fault { upgrade, phase, after, lasts, what })
+    faults
+}
+
+/// How long after the beginning of its phase a fault begins, in milliseconds: every phase but a roll is short.
+fn begins(dice: &mut Dice, phase: &str) -> u64 {
+    match phase {
+        "preflight" => 0,
+        "roll" if dice.percent(60) => dice.below(15_000),
+        "rolling-back" if dice.percent(40) => dice.below(4_000),
+        _ if dice.percent(50) => 0,
+        _ => dice.below(400),
+    }
 }
 
 /// How long it lasts, in milliseconds.
@@ -320,18 +326,25 @@ mod tests {
     }
 
     #[test]
-    fn most_worlds_have_one_more_fault_in_a_seldom_phase() {
+    fn each_world_has_more_faults_in_seldom_phases() {
         let of = |one: &Scenario| {
-            in_a_seldom_phase(&mut Dice::of(one.seed, "seldom phases"), &one.upgrades, &one.services)
+            in_seldom_phases(&mut Dice::of(one.seed, "seldom phases"), &one.upgrades, &one.services)
         };
-        let drawn: Vec<Fault> = (1..=1_000).map(scenario).filter_map(|one| of(&one)).collect();
-        let shares =
-            [("contract", 180..=280), ("migrate", 60..=140), ("expand", 60..=140), ("remove", 210..=330)];
+        let drawn: Vec<Fault> = (1..=1_000).map(scenario).flat_map(|one| of(&one)).collect();
+        let times = |is: &dyn Fn(&Fault) -> bool| drawn.iter().filter(|fault| is(fault)).count();
+        let shares = [
+            ("contract", 320..=450),
+            ("migrate", 130..=230),
+            ("expand", 130..=230),
+            ("remove", 250..=400),
+            ("rolling-back", 250..=400),
+        ];
         for (phase, share) in shares {
-            let times = drawn.iter().filter(|fault| fault.phase == phase).count();
-            assert!(share.contains(&times), "{phase}: {times} of 1,000");
+            let times = times(&|fault| fault.phase == phase && fault.what != What::RollBack);
+            assert!(share.contains(&times), "{phase}: {times} in 1,000");
         }
-        assert!((650..=750).contains(&drawn.len()), "{} of 1,000", drawn.len());
+        let slow = times(&|fault| fault.what == What::DatabaseSlow);
+        assert!((110..=190).contains(&slow), "{slow} in 1,000");
     }
 
     #[test]
