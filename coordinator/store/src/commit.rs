@@ -11,7 +11,7 @@ use crate::dial;
 use crate::error::{self, Meaning, StoreError};
 use crate::lease::Lease;
 use crate::retry::Retry;
-use crate::store::{PATIENCE, Store};
+use crate::store::{Fall, PATIENCE, Store};
 use etcd_client::{Error as ClientError, TxnResponse};
 use outcome::Outcome;
 use std::time::Duration;
@@ -137,7 +137,7 @@ impl Store {
         // Unless a watch has found that already.
         if found < floor.min(self.highest_seen()) {
             tracing::warn!(seen = %floor, %found, "a commit was answered from behind what was seen");
-            self.fell_back_to(found);
+            self.fell_back(Fall { seen: floor, found });
         }
         Ok(found)
     }

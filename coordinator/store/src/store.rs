@@ -59,6 +59,15 @@ impl Store {
     }
 }
 
+/// The store was found behind what was seen of it: it was restored or replaced.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Fall {
+    /// The highest revision that was seen.
+    pub(crate) seen: Revision,
+    /// The revision that it had then.
+    pub(crate) found: Revision,
+}
+
 struct Shared {
     /// A copy of it is a copy of ten clients, each with its channel: only what a call needs is copied.
     client: Client,
@@ -66,8 +75,8 @@ struct Shared {
     endpoints: String,
     /// The highest revision of any answer; where a store was restored, lowered to what was found then.
     highest: AtomicI64,
-    /// How often the store was found behind what was seen of it over this connection.
-    falls: watch::Sender<u64>,
+    /// When the store was last found behind what was seen of it over this connection.
+    falls: watch::Sender<Fall>,
     /// Whether an answer to a request for progress never overtakes events.
     progress_is_ordered: bool,
 }
@@ -100,7 +109,7 @@ impl Reader {
     }
 
     fn new(client: Client, prefix: Prefix, endpoints: String, progress_is_ordered: bool) -> Self {
-        let (highest, falls) = (AtomicI64::new(0), watch::Sender::new(0));
+        let (highest, falls) = (AtomicI64::new(0), watch::Sender::new(Fall::default()));
         let shared = Shared { client, prefix, endpoints, highest, falls, progress_is_ordered };
         Self { shared: Arc::new(shared) }
     }
@@ -124,14 +133,17 @@ impl Reader {
         self.shared.highest.fetch_max(revision.0, Ordering::Relaxed);
     }
 
-    /// The store was found at a revision, behind what was seen of it: each watch asks whether it follows the same store.
-    pub(crate) fn fell_back_to(&self, revision: Revision) {
-        self.shared.highest.store(revision.0, Ordering::Relaxed);
-        self.shared.falls.send_modify(|falls| *falls += 1);
+    /// The store was found behind what was seen of it: each watch reports that.
+    pub(crate) fn fell_back(&self, fall: Fall) {
+        let former = self.shared.highest.swap(fall.found.0, Ordering::Relaxed);
+        // Another call may have found the same.
+        if former > fall.found.0 {
+            self.shared.falls.send_replace(fall);
+        }
     }
 
     /// Changes whenever the store is found behind what was seen of it.
-    pub(crate) fn falls(&self) -> watch::Receiver<u64> {
+    pub(crate) fn falls(&self) -> watch::Receiver<Fall> {
         self.shared.falls.subscribe()
     }
 

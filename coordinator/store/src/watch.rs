@@ -1,7 +1,8 @@
 //! A watch that goes on: over lost connections it resumes where it was, after a compaction it lists again, and a store
 //! that fell back behind what was seen is reported as `Restored`, also where its revisions have caught up since, and where
 //! it took the other's place between two calls of the watch. Where a commit or another watch over the same connection finds
-//! that the store fell back, each watch asks whether it follows the same store: its stream may go on at the former one.
+//! that the store fell back, each watch reports it: its stream may go on at the former store. A store that lacks nothing but
+//! what was answered over the connection, and not sent to a watch yet, is found as a stream is opened, or once it is silent.
 //!
 //! # What is guaranteed
 //! * The first item is `Listed` (`Lost` before it while the store is away). Each `Listed` replaces all before it.

@@ -1,13 +1,15 @@
 //! The task of a watch: list, open the stream, pass on what comes, and begin again whenever it breaks.
 
+mod content;
+
 use super::seen::Seen;
-use super::state::{Mark, Position};
+use super::state::Position;
 use crate::StoreError;
 use crate::dial;
 use crate::error::{self, Cause, Meaning};
 use crate::retry::Retry;
 use crate::scope::Range;
-use crate::store::Reader;
+use crate::store::{Fall, Reader};
 use etcd_client::{Error as ClientError, WatchOptions, WatchResponse};
 use std::time::Duration;
 use tidegate_proto::{Revision, mutant};
@@ -31,8 +33,6 @@ enum End {
     Unread,
     /// The revisions asked for are gone, or one message would be too large: list again.
     Behind,
-    /// The store was found behind what was seen of it, by another call: ask whether this watch follows the same store.
-    Suspect,
     /// The stream broke.
     Broken(String),
     /// The store wants a new token first.
@@ -47,8 +47,8 @@ pub(super) struct Watcher {
     resumable: bool,
     /// Whether it has yet to be asked if the store has the last events.
     unconfirmed: bool,
-    /// How often the store was found behind what was seen of it, by any call over the same connection.
-    falls: watch::Receiver<u64>,
+    /// When the store was last found behind what was seen of it, by any call over the same connection.
+    falls: watch::Receiver<Fall>,
     lost: bool,
     /// Where the store was when the stream was opened after an outage, until what was missed up to there is sent.
     missing: Option<Revision>,
@@ -84,7 +84,6 @@ impl Watcher {
                     self.resumable = false;
                     continue;
                 }
-                End::Suspect => continue,
                 End::Broken(why) => why,
                 End::Unauthenticated(why) => {
                     self.store.renew_token().await;
@@ -112,8 +111,9 @@ impl Watcher {
     }
 
     async fn run_session(&mut self, retry: &mut Retry) -> Result<std::convert::Infallible, End> {
-        // What was found before is asked now.
-        self.falls.mark_unchanged();
+        if self.falls.has_changed().unwrap_or(false) {
+            return Err(self.fell_elsewhere().await);
+        }
         self.find_place().await?;
         let mut stream = self.open().await?;
         let mut asked = false;
@@ -121,7 +121,7 @@ impl Watcher {
             let limit = if self.missing.is_some() { SETTLED } else { SILENCE };
             let message = tokio::select! {
                 biased;
-                Ok(()) = self.falls.changed() => return Err(End::Suspect),
+                Ok(()) = self.falls.changed() => return Err(self.fell_elsewhere().await),
                 message = timeout(limit, stream.message()) => message,
             };
             let message = match message {
@@ -153,10 +153,10 @@ impl Watcher {
     async fn find_place(&mut self) -> Result<(), End> {
         (self.unconfirmed, self.missing) = (false, None);
         if self.resumable {
+            let reached = self.reached();
             let found = self.how_far().await?;
-            let seen = self.position.seen();
-            if found < seen {
-                self.restored(seen, found).await?;
+            if self.is_behind(found, reached) {
+                self.restored(reached, found).await?;
             } else {
                 self.unconfirmed = self.position.has_marks();
                 if self.position.go_on_from_mark() {
@@ -164,15 +164,29 @@ impl Watcher {
                 }
             }
         }
+        let reached = self.reached();
         let snapshot = self.store.list_ranges(self.position.listed()).await;
         let snapshot = snapshot.map_err(|error| broken("list", &error))?;
-        if snapshot.revision < self.position.seen() {
-            self.restored(self.position.seen(), snapshot.revision).await?;
+        if self.is_behind(snapshot.revision, reached) {
+            self.restored(reached, snapshot.revision).await?;
         }
         self.position.was_listed(snapshot.revision);
         self.resumable = true;
         self.send(Seen::Listed(snapshot)).await?;
         self.regain().await
+    }
+
+    /// How far the store surely is, by any answer over this connection: what it answers to a question that is asked now is not
+    /// below that. Nothing where the reader has seen nothing.
+    fn reached(&self) -> Revision {
+        let seen = self.position.seen();
+        if seen.exists() { seen.max(self.store.highest_seen()) } else { seen }
+    }
+
+    /// Whether an answer is below what the store had reached when it was asked. Where another call has found that meanwhile,
+    /// only what this watch has seen counts.
+    fn is_behind(&self, found: Revision, reached: Revision) -> bool {
+        found < reached.min(self.reached())
     }
 
     /// How far the store is. Linearizable, so no member that lags behind can look like a restored store; and of a key that the
@@ -190,16 +204,19 @@ impl Watcher {
     /// lags is behind as well, so the store is asked how far it is. Returns how far that is.
     async fn confirm(&mut self, opened_at: Option<Revision>) -> Result<Revision, End> {
         let compares = std::mem::take(&mut self.unconfirmed);
-        let seen = self.position.seen();
-        let found = match opened_at.filter(|at| *at >= seen) {
+        let reached = self.reached();
+        let found = match opened_at.filter(|at| *at >= reached) {
             Some(revision) if !compares => return Ok(revision),
             Some(revision) => revision,
             None => self.how_far().await?,
         };
-        let is_same = if found < seen { Some(false) } else { self.has_same_content().await? };
-        match is_same {
+        if self.is_behind(found, reached) {
+            self.restored(reached, found).await?;
+            return Err(End::Behind);
+        }
+        match self.has_same_content().await? {
             Some(false) => {
-                self.restored(seen, found).await?;
+                self.restored(self.position.seen(), found).await?;
                 Err(End::Behind)
             }
             None if compares => Err(End::Behind),
@@ -208,62 +225,44 @@ impl Watcher {
         }
     }
 
-    /// Whether the store still has the last events that it sent: a restored one may have come as far again, and no later
-    /// event then repeats what it had sent since its copy was made. The last event alone does not tell: what was said before
-    /// may be said again, at the same revision. None where that cannot be known.
-    async fn has_same_content(&self) -> Result<Option<bool>, End> {
-        let mut known = None;
-        for mark in self.position.marks() {
-            match self.is_there(mark).await? {
-                Some(true) => known = Some(true),
-                Some(false) => return Ok(Some(false)),
-                // Of an older one the key may still lie as it was before.
-                None => {}
-            }
+    /// A message without events came from a store at this revision, and an answer may have named a later one. A member that
+    /// lags catches up. A store that was restored without what it had answered may not, and its stream would not show it.
+    async fn look_behind(&mut self, at: Revision) -> Result<(), End> {
+        let reached = self.reached();
+        if at >= reached {
+            return Ok(());
         }
-        Ok(known)
+        let found = self.how_far().await?;
+        if self.is_behind(found, reached) {
+            self.restored(reached, found).await?;
+            return Err(End::Behind);
+        }
+        Ok(())
     }
 
-    /// Whether the store has the event of a mark. None where that cannot be known.
-    async fn is_there(&self, mark: &Mark) -> Result<Option<bool>, End> {
-        let Some(after) = self.value_at(mark, Some(mark.at)).await? else {
-            return self.lies_before(mark).await;
-        };
-        Ok(match (&mark.value, after) {
-            (Some(value), Some((revision, found))) => Some(revision == mark.at && found == *value),
-            // It was removed then, and not before.
-            (None, None) => {
-                self.value_at(mark, Some(Revision(mark.at.0 - 1))).await?.map(|before| before.is_some())
-            }
-            _ => Some(false),
-        })
-    }
-
-    /// Where the revision of a mark is compacted. No key goes back to an earlier revision: where it has one, the store lacks
-    /// the event, also where its revisions were raised when it was restored. None where that cannot be known.
-    async fn lies_before(&self, mark: &Mark) -> Result<Option<bool>, End> {
-        let now = self.value_at(mark, None).await?.flatten();
-        Ok(now.filter(|(revision, _)| *revision < mark.at).map(|_| false))
-    }
-
-    /// What a mark's key held at a revision (none given: holds now), and since when; outer: none where that is compacted.
-    async fn value_at(
-        &self,
-        mark: &Mark,
-        at: Option<Revision>,
-    ) -> Result<Option<Option<(Revision, Vec<u8>)>>, End> {
-        match self.store.get_raw(&mark.key, at).await {
-            Ok((kv, _)) => Ok(Some(kv.map(|kv| (Revision(kv.mod_revision()), kv.value().to_vec())))),
-            Err(StoreError::Compacted { .. }) => Ok(None),
-            Err(error) => Err(broken("see whether the store is the same", &error)),
+    /// Another call found the store behind what it had answered. What this watch has seen may all be there, and what others
+    /// were answered is lost all the same.
+    async fn fell_elsewhere(&mut self) -> End {
+        let fall = *self.falls.borrow_and_update();
+        if !self.position.seen().exists() {
+            return End::Behind;
+        }
+        match self.report(fall).await {
+            Ok(()) => End::Behind,
+            Err(end) => end,
         }
     }
 
     async fn restored(&mut self, seen: Revision, found: Revision) -> Result<(), End> {
-        tracing::error!(%seen, %found, "the store is behind what was seen of it; it was restored or replaced");
-        self.store.fell_back_to(found);
+        let fall = Fall { seen, found };
+        self.store.fell_back(fall);
         // This watch lists again now.
         self.falls.mark_unchanged();
+        self.report(fall).await
+    }
+
+    async fn report(&mut self, Fall { seen, found }: Fall) -> Result<(), End> {
+        tracing::error!(%seen, %found, "the store is behind what was seen of it; it was restored or replaced");
         self.position.fell_back();
         // That the store is back is reported by the list.
         (self.resumable, self.unconfirmed, self.lost) = (false, false, false);
@@ -327,10 +326,9 @@ impl Watcher {
             }
             return self.caught_up().await;
         }
-        match header {
-            Some(revision) if self.is_progress(message, place) => self.progress(revision).await,
-            _ => Ok(()),
-        }
+        let Some(revision) = header else { return Ok(()) };
+        self.look_behind(revision).await?;
+        if self.is_progress(message, place) { self.progress(revision).await } else { Ok(()) }
     }
 
     /// An empty message says how far the store is. That of one watch comes in its order; that of the whole stream only

@@ -231,7 +231,7 @@ async fn member_that_lags_is_no_store_that_fell_back() {
 }
 
 #[tokio::test]
-async fn commit_answered_from_behind_makes_each_watch_ask_again() {
+async fn commit_answered_from_behind_is_reported_by_each_watch() {
     for conflicts in [false, true] {
         let (store, blank) = (Embedded::in_memory(), Embedded::in_memory());
         let (line, over) = Line::to(&store).await;
@@ -263,6 +263,83 @@ async fn commit_answered_from_behind_makes_each_watch_ask_again() {
                 "{listed:?}"
             );
         }
+    }
+}
+
+/// A store with one event that a watch has seen, whose stream is open at a copy without the last commit over the same
+/// connection: the store, the copy, and the revision of that commit.
+async fn one_commit_ahead(scopes: Vec<Scope>) -> (Line, Store, Watched, [Embedded; 2], Revision) {
+    let first = Embedded::in_memory();
+    let (line, over) = Line::to(&first).await;
+    let mut watched = Watched::begin(&over, scopes);
+    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    let seen_last = put(&first, "a").await;
+    watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == seen_last)).await;
+    let (store, copy) = (first.restored_in_memory(), first.restored_in_memory());
+    line.leads_to(store.clone(), Opens::Lagging(copy.clone()));
+    first.close().await;
+    watched.until(|seen| matches!(seen, Seen::Regained)).await;
+    let commit = Commit::new().put(budget_key("b"), budget(1));
+    let last = over.commit(&commit).await.unwrap().revision;
+    assert!(last > seen_last, "{last}");
+    (line, over, watched, [store, copy], last)
+}
+
+#[tokio::test(start_paused = true)]
+async fn copy_without_the_last_answer_is_reported_in_silence() {
+    for scopes in [vec![Scope::All], vec![Scope::Key(budget_key("a")), Scope::Key(budget_key("b"))]] {
+        let (line, _over, mut watched, [_store, copy], last) = one_commit_ahead(scopes).await;
+        line.goes_to(&copy);
+        let restored = watched.next().await;
+        assert!(
+            matches!(restored, Seen::Restored { seen, found } if seen == last && found < last),
+            "{restored:?}"
+        );
+        let listed = watched.next().await;
+        assert!(matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.len() == 1), "{listed:?}");
+    }
+}
+
+/// What the watch has seen is all there.
+#[tokio::test(start_paused = true)]
+async fn fall_that_a_commit_finds_is_reported_at_once() {
+    let (line, over, mut watched, [_store, copy], last) = one_commit_ahead(vec![Scope::All]).await;
+    line.goes_to(&copy);
+    let stale = Commit::new().when(Precondition::At(budget_key("b"), last)).put(budget_key("b"), budget(2));
+    let refused = over.commit(&stale).await.unwrap_err();
+    assert!(matches!(refused, CommitError::Conflict { at, .. } if at < last), "{refused:?}");
+    // A silent stream would be looked at later.
+    let restored = tokio::time::timeout(Duration::from_secs(5), watched.next()).await.unwrap();
+    assert!(
+        matches!(restored, Seen::Restored { seen, found } if seen == last && found < last),
+        "{restored:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn lag_behind_the_last_answer_is_no_fall() {
+    let (line, _over, mut watched, [store, member], last) = one_commit_ahead(vec![Scope::All]).await;
+    // Longer than a silent stream is asked and asked again.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(put(&member, "b").await, last, "it catches up");
+    let next = watched.next().await;
+    assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == last), "{:?}", watched.reported);
+    drop((line, store));
+}
+
+#[tokio::test]
+async fn copy_without_the_last_answer_is_reported_as_a_watch_resumes() {
+    for scopes in [vec![Scope::All], vec![Scope::Key(budget_key("a")), Scope::Key(budget_key("b"))]] {
+        let (line, _over, mut watched, [_store, copy], last) = one_commit_ahead(scopes).await;
+        line.goes_to(&copy.restored_in_memory());
+        copy.close().await;
+        let lost = watched.next().await;
+        assert!(matches!(lost, Seen::Lost { .. }), "{lost:?}");
+        let restored = watched.next().await;
+        assert!(
+            matches!(restored, Seen::Restored { seen, found } if seen == last && found < last),
+            "{restored:?}"
+        );
     }
 }
 
