@@ -1,5 +1,6 @@
 //! Every question that only reads, asked as doors ask it. Each is answered, or refused because of what was asked or because the
-//! store does not answer: a question changes nothing, so that no gate closes it. What a list names is found.
+//! store does not answer: a question changes nothing, so that no gate closes it. What a list names is found, once a coordinator
+//! that lists from memory had the time to see a store that was restored.
 
 use super::stream_commands::STREAM;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tidegate_proto::wire::v1::{
     StreamHistoryRequest, UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeStatusRequest,
     WatchUpgradeRequest,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// A watch that says nothing for so long has said all that there is for now.
 const QUIET: Duration = Duration::from_millis(500);
@@ -24,9 +25,17 @@ const QUIET: Duration = Duration::from_millis(500);
 /// The longest that a watch is read.
 const LONGEST: Duration = Duration::from_secs(2);
 
+/// So long after a store was restored, a coordinator lists what is there.
+const SEEN: Duration = Duration::from_secs(5);
+
 /// The answers that no question has.
 #[derive(Debug, Default)]
-struct Wrong(Vec<String>);
+struct Wrong {
+    /// Wrong at any time.
+    answers: Vec<String>,
+    /// What was listed, and was not found.
+    missing: Vec<String>,
+}
 
 impl Wrong {
     /// What was answered to a question.
@@ -42,7 +51,7 @@ impl Wrong {
             // What it is about cannot be read.
             Err(OperationError::Refused(why)) if why.contains(" is malformed: ") => None,
             Err(error) => {
-                self.0.push(format!("{what} only reads, and was refused: {error}"));
+                self.answers.push(format!("{what} only reads, and was refused: {error}"));
                 None
             }
         }
@@ -51,7 +60,7 @@ impl Wrong {
     /// What was answered to a question about something that a list has just named.
     fn note_listed<T>(&mut self, what: &str, answer: Result<T, OperationError>) {
         if let Err(OperationError::NotFound(why)) = &answer {
-            self.0.push(format!("{what} was listed, and is not found: {why}"));
+            self.missing.push(format!("{what} was listed, and is not found: {why}"));
         }
         self.note(what, answer);
     }
@@ -72,12 +81,22 @@ pub(super) async fn preview(context: &Context, leadership: &Leadership, spec: &s
 
 /// Asks every question; which wrong answers came.
 pub(super) async fn look(context: &Context, leadership: &Leadership, id: &str, service: &str) -> Vec<String> {
-    let mut wrong = Wrong::default();
-    of_upgrades(&mut wrong, context, id, service).await;
-    of_fleet(&mut wrong, context, service).await;
-    of_streams(&mut wrong, context, leadership).await;
-    of_groups(&mut wrong, context, leadership).await;
-    wrong.0
+    let ask_all = async || {
+        let mut wrong = Wrong::default();
+        of_upgrades(&mut wrong, context, id, service).await;
+        of_fleet(&mut wrong, context, service).await;
+        of_streams(&mut wrong, context, leadership).await;
+        of_groups(&mut wrong, context, leadership).await;
+        wrong
+    };
+    let Wrong { mut answers, mut missing } = ask_all().await;
+    if !missing.is_empty() {
+        sleep(SEEN).await;
+        let again = ask_all().await;
+        missing.retain(|what| again.missing.contains(what));
+        answers.extend(missing.into_iter().chain(again.answers));
+    }
+    answers
 }
 
 async fn of_upgrades(wrong: &mut Wrong, context: &Context, id: &str, service: &str) {
@@ -117,7 +136,7 @@ async fn watched(wrong: &mut Wrong, context: &Context, id: &str) {
     let longest = Instant::now() + LONGEST;
     while let Ok(Some(seen)) = timeout_at(longest.min(Instant::now() + QUIET), stream.recv()).await {
         if ended.is_some() {
-            wrong.0.push(format!("a watch of {id} goes on after its end: {seen:?}"));
+            wrong.answers.push(format!("a watch of {id} goes on after its end: {seen:?}"));
         }
         match seen.seen {
             Some(Seen::Event(event)) => said.push(event),
@@ -127,7 +146,7 @@ async fn watched(wrong: &mut Wrong, context: &Context, id: &str) {
     }
     let Some(after) = wrong.note("a history", history().await) else { return };
     let missed = missed(&before, &said, &after, ended.is_some());
-    wrong.0.extend(missed.map(|event| format!("a watch of {id} left out {event:?}")));
+    wrong.answers.extend(missed.map(|event| format!("a watch of {id} left out {event:?}")));
 }
 
 /// The first event that a watch between two looks at the history left out: one before another that it said, or any before
