@@ -2,10 +2,11 @@
 //!
 //! Nothing of the planner is asked: what must hold is said here once more, in fewer words, from the records alone.
 //! `seen` puts the records of one revision together, `rules` and `releases` judge each step from one revision to the next,
-//! `lasting` judges what is written once, `live` what depends on time, `in_use` says what an upgrade had to leave, `tally` counts what was done how often,
+//! `lasting` judges what is written once, `groups` metadata groups, `live` what depends on time, `in_use` says what an upgrade had to leave, `tally` counts what was done how often,
 //! `falsify` falsifies one.
 
 pub mod falsify;
+mod groups;
 mod in_use;
 mod instance;
 mod lasting;
@@ -256,6 +257,7 @@ impl Trace {
         let mut broken = streams::judge(&self.revisions);
         let is_foreign = |number| self.by_hand.contains(&number) || self.lies.contains(&number);
         broken.extend(lasting::judge(&self.revisions, is_foreign));
+        broken.extend(groups::judge(&self.revisions, is_foreign));
         let agents = rules::Agents {
             restarts: &self.restarts,
             without_journal: &self.without_journal,

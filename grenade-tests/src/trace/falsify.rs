@@ -2,6 +2,7 @@
 //! judged: it must find the rule broken that the falsification breaks.
 
 mod about;
+mod groups;
 mod lasting;
 mod releases;
 mod reports;
@@ -98,11 +99,21 @@ pub enum FalseRecord {
     RevokedTokenIsGood,
     /// A verdict is recorded, and no event names by whom.
     PersonIsNotNamed,
+    /// The settings of a release stream change, and no event names by whom.
+    SettingsChangeUnnamed,
+    /// A batch of a metadata group is left out.
+    BatchIsLeftOut,
+    /// The document of a metadata group is removed.
+    DocumentIsLost,
+    /// What a contracted schema requires is forgotten.
+    RequiredVersionIsForgotten,
+    /// An instance is skipped, and the upgrade's record does not change.
+    InstanceIsSkippedAlone,
 }
 
 impl FalseRecord {
     /// All of them.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 44] = [
         Self::LeaderIsLost,
         Self::DirectiveOfADeposedTerm,
         Self::EventIsWrittenAgain,
@@ -142,6 +153,11 @@ impl FalseRecord {
         Self::TaskEndsTwice,
         Self::RevokedTokenIsGood,
         Self::PersonIsNotNamed,
+        Self::SettingsChangeUnnamed,
+        Self::BatchIsLeftOut,
+        Self::DocumentIsLost,
+        Self::RequiredVersionIsForgotten,
+        Self::InstanceIsSkippedAlone,
     ];
 
     /// The rule of `docs/rules.md` that it breaks.
@@ -157,13 +173,18 @@ impl FalseRecord {
             | Self::WaveIsChanged
             | Self::TaskEndsTwice
             | Self::RevokedTokenIsGood
-            | Self::PersonIsNotNamed => 0,
+            | Self::PersonIsNotNamed
+            | Self::SettingsChangeUnnamed
+            | Self::BatchIsLeftOut
+            | Self::DocumentIsLost
+            | Self::InstanceIsSkippedAlone => 0,
             Self::FloorIsLost
             | Self::CertificateIsLost
             | Self::WitnessesAreFalse
             | Self::FloorIsNotAcknowledged
             | Self::AgentForgets
-            | Self::MigrateFloorIsMissing => 1,
+            | Self::MigrateFloorIsMissing
+            | Self::RequiredVersionIsForgotten => 1,
             Self::OldNodeIsAdmitted | Self::WindowIsRemoved | Self::ReconciledFloorIsLowered => 2,
             Self::ReportIsBackUnadmitted | Self::InventoryIsForgotten => 3,
             Self::TwoAreDrained | Self::BudgetIsLost => 4,
@@ -185,7 +206,12 @@ impl FalseRecord {
         match self {
             Self::WindowIsNotRestored | Self::OneIsNotBack => About::RolledBack,
             Self::VerdictIsMissing | Self::PersonIsNotNamed => About::Required,
-            Self::TaskEndsTwice | Self::RevokedTokenIsGood => About::Anything,
+            Self::TaskEndsTwice
+            | Self::RevokedTokenIsGood
+            | Self::SettingsChangeUnnamed
+            | Self::BatchIsLeftOut
+            | Self::DocumentIsLost
+            | Self::InstanceIsSkippedAlone => About::Anything,
             _ if matches!(self.rule(), 7 | 8) => About::Anything,
             _ => About::Completed,
         }
@@ -248,6 +274,11 @@ impl FalseRecord {
                 let at = first(trace, |w| matches!(w.key, Key::GateVerdict(..)))?;
                 lose_at(trace, at, |w| matches!(w.key, Key::Event(..)))
             }
+            Self::SettingsChangeUnnamed => releases::settings_change_unnamed(trace),
+            Self::BatchIsLeftOut => groups::batch_is_left_out(trace),
+            Self::DocumentIsLost => groups::document_is_lost(trace),
+            Self::RequiredVersionIsForgotten => lasting::required_version_is_forgotten(trace),
+            Self::InstanceIsSkippedAlone => lasting::instance_is_skipped_alone(trace),
         }
     }
 }

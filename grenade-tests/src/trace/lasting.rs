@@ -1,15 +1,18 @@
-//! What is written once, or changes in one way only: manifests, tags and documents, the waves of a roll, tokens, and tasks with
-//! their results (rule 0, and rule 7 for what belongs to release streams).
+//! What is written once, or changes in one way only: manifests, tags and documents, the waves of a roll, failed and skipped
+//! instances, tokens, and tasks with their results (rule 0), what belongs to release streams (rule 7), and what a contracted
+//! schema requires (rule 1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_proto::compute::canonical;
+use tidegate_proto::record::exception::Exception;
 use tidegate_proto::record::release::{ComputeRelease, TagRecord};
+use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::task::{Outcome, Task, TaskResult};
 use tidegate_proto::record::token::Token;
-use tidegate_proto::record::upgrade::Division;
+use tidegate_proto::record::upgrade::{Division, Phase};
 use tidegate_proto::record::waves::WavePage;
-use tidegate_proto::{Digest, Key, ReleaseTag, StreamName, UpgradeId, Value};
+use tidegate_proto::{Digest, Key, ReleaseTag, ServiceName, ServiceVersion, StreamName, UpgradeId, Value};
 
 use super::revision::{Revision, Written};
 use super::rules::Broken;
@@ -80,6 +83,22 @@ impl Held {
                 wrong(7, rises, "names another version or an earlier revision")
             }
             (Key::Document(..), Some(had), Some(is)) => wrong(0, had == is, "was changed"),
+            (Key::Schema(_), _, None) => wrong(1, false, "was removed"),
+            (Key::Schema(_), had, Some(Value::Schema(is))) => {
+                let had = had.and_then(as_schema).map(|had| &had.contracted);
+                wrong(
+                    1,
+                    is_next_schema(had, &is.body, revision),
+                    "requires less, or more outside migrate and contract",
+                )
+            }
+            (Key::Exception(id, _), had, is) => {
+                let skipped = |value: Option<&Value>| value.and_then(as_exception)?.skipped.clone();
+                let (had, is) = (skipped(had), skipped(is));
+                let is_named = is == had || is.is_none_or(|by| revision.names(&by.who));
+                let with_record = revision.writes.iter().any(|one| one.key == Key::Upgrade(id.clone()));
+                wrong(0, is_named && with_record, "was written alone, or no event names who skipped it")
+            }
             (Key::Token(_), _, None) => wrong(0, false, "was removed"),
             (Key::Token(_), had, Some(Value::Token(is))) => {
                 let had = had.and_then(as_token);
@@ -208,6 +227,8 @@ fn is_lasting(key: &Key) -> bool {
             | Key::Document(..)
             | Key::Upgrade(_)
             | Key::Waves(..)
+            | Key::Exception(..)
+            | Key::Schema(_)
             | Key::Token(_)
             | Key::Task(..)
             | Key::TaskResult(..)
@@ -219,6 +240,39 @@ fn as_token(value: &Value) -> Option<&Token> {
         Value::Token(token) => Some(&token.body),
         _ => None,
     }
+}
+
+fn as_schema(value: &Value) -> Option<&Schema> {
+    match value {
+        Value::Schema(schema) => Some(&schema.body),
+        _ => None,
+    }
+}
+
+fn as_exception(value: &Value) -> Option<&Exception> {
+    match value {
+        Value::Exception(exception) => Some(&exception.body),
+        _ => None,
+    }
+}
+
+/// What a schema requires for good never falls. It rises as its upgrade enters contract, or migrate where the rows that are
+/// filled cannot be read below it.
+fn is_next_schema(
+    had: Option<&BTreeMap<ServiceName, ServiceVersion>>,
+    is: &Schema,
+    revision: &Revision,
+) -> bool {
+    let none = BTreeMap::new();
+    let had = had.unwrap_or(&none);
+    let enters = |written: &Written| match (&written.key, written.value()) {
+        (Key::Upgrade(id), Some(Value::Upgrade(upgrade))) => {
+            *id == is.upgrade && matches!(upgrade.body.phase, Phase::Migrate | Phase::Contract { .. })
+        }
+        _ => false,
+    };
+    let falls = had.iter().any(|(service, version)| is.contracted.get(service) < Some(version));
+    !falls && (*had == is.contracted || revision.writes.iter().any(enters))
 }
 
 /// A token begins as a good one, and may be revoked once; each time an event says by whom.

@@ -1,10 +1,14 @@
 //! Falsified records that are written once, or change in one way only.
 
+use std::collections::BTreeSet;
+
 use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::event::Event;
+use tidegate_proto::record::exception::Exception;
 use tidegate_proto::record::task::{Outcome, Task, TaskRelease, TaskResult};
 use tidegate_proto::record::token::{Credential, Revoked, Role, Token};
+use tidegate_proto::record::upgrade::Decision;
 use tidegate_proto::{Key, ReleaseRevision, Value};
 
 use super::super::{Put, Trace, Written};
@@ -24,6 +28,27 @@ pub(super) fn wave_is_changed(trace: &mut Trace) -> Option<()> {
         page.body.members.first_mut()?.1 += 1;
     }
     append(trace, vec![again]);
+    Some(())
+}
+
+/// The schema's record comes again at the end, and requires nothing.
+pub(super) fn required_version_is_forgotten(trace: &mut Trace) -> Option<()> {
+    let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
+    let mut again = writes.find(|written| matches!(written.value(), Some(Value::Schema(_))))?.clone();
+    if let Some(Put { value: Value::Schema(schema), .. }) = &mut again.put {
+        schema.body.contracted.clear();
+    }
+    append(trace, vec![again]);
+    Some(())
+}
+
+/// An instance is skipped by a person, and nothing else is written.
+pub(super) fn instance_is_skipped_alone(trace: &mut Trace) -> Option<()> {
+    let decision =
+        Decision { who: PERSON.to_owned(), why: "so".to_owned(), accepts: BTreeSet::new(), at: Timestamp(1) };
+    let skipped = Exception { failure: None, skipped: Some(decision) };
+    let written = put(trace, Key::Exception("u-1".parse().ok()?, "n1".parse().ok()?), skipped.into());
+    append(trace, vec![written]);
     Some(())
 }
 

@@ -195,6 +195,17 @@ pub(super) fn tag_is_moved(trace: &mut Trace) -> Option<()> {
     Some(())
 }
 
+pub(super) fn settings_change_unnamed(trace: &mut Trace) -> Option<()> {
+    let mut stage = Stage::new(trace)?;
+    let release = stage.deployed_over(NEEDS)?;
+    let mut changed = stage.stream(Some(&release));
+    if let Some(Put { value: Value::Stream(stream), .. }) = &mut changed.put {
+        stream.body.settings.minimum_available += 1;
+    }
+    append(stage.trace, vec![changed]);
+    Some(())
+}
+
 fn manifest(number: u64) -> Manifest {
     Manifest { manifest: serde_json::json!({ "image": number }) }
 }

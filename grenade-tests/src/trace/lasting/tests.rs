@@ -144,6 +144,60 @@ fn waves_stay_as_the_roll_began_with_them() {
     assert_eq!(found(&[twice, begins]), [(2, 0)], "a node is in two waves");
 }
 
+fn schema(contracted: Option<i64>) -> (&'static str, Option<Json>) {
+    let contracted = contracted.map_or(json!({}), |version| json!({"pantry": version}));
+    let digest = "0".repeat(64);
+    let services = json!({"pantry": 2});
+    let schema =
+        json!({"services": services, "contracted": contracted, "migrations": digest, "upgrade": "u1"});
+    ("schemas/pantry", Some(schema))
+}
+
+fn contracts() -> (&'static str, Option<Json>) {
+    let (key, upgrade) = roll(&[1]);
+    let mut upgrade = upgrade.unwrap();
+    upgrade["phase"] = json!({"name": "contract", "certificate": "0".repeat(64)});
+    upgrade["waves"] = Json::Null;
+    (key, Some(upgrade))
+}
+
+#[test]
+fn contracted_schema_never_requires_less() {
+    let (begins, contracts): (Writes<'_>, Writes<'_>) = (&[schema(None)], &[schema(Some(2)), contracts()]);
+    assert_eq!(found(&[begins, contracts, &[schema(Some(2))]]), [], "the next upgrade begins");
+    assert_eq!(found(&[begins, &[schema(Some(2))]]), [(2, 1)], "no upgrade enters contract");
+    assert_eq!(found(&[begins, &[schema(Some(2)), roll(&[])]]), [(2, 1), (2, 0)], "it rolls, without waves");
+    assert_eq!(found(&[begins, contracts, begins]), [(3, 1)]);
+    assert_eq!(found(&[begins, contracts, &[schema(Some(1)), contracts[1].clone()]]), [(3, 1)]);
+    assert_eq!(found(&[begins, &[(schema(None).0, None)]]), [(2, 1)]);
+}
+
+#[test]
+fn instance_is_skipped_and_retried_with_the_record() {
+    let skipped = |who: Option<&str>| {
+        let mut exception = json!({"failure": {"wave": 0, "reason": "so"}});
+        if let Some(who) = who {
+            exception["skipped"] = json!({"who": who, "why": "so", "at": 1});
+        }
+        ("exceptions/u1/n1", Some(exception))
+    };
+    let (_, record) = roll(&[]);
+    let mut record = record.unwrap();
+    record["waves"] = Json::Null;
+    let record = ("upgrades/u1", Some(record));
+    let fails: Writes<'_> = &[record.clone(), skipped(None)];
+    let skips: Writes<'_> = &[record.clone(), event("ann"), skipped(Some("ann"))];
+    let retried: Writes<'_> = &[record.clone(), (skipped(None).0, None)];
+    assert_eq!(found(&[fails, skips, retried]), []);
+    assert_eq!(
+        found(&[fails, &[record.clone(), skipped(Some("ann"))]]),
+        [(2, 0)],
+        "nothing says who skipped it"
+    );
+    assert_eq!(found(&[&[skipped(None)]]), [(1, 0)], "it fails beside the record");
+    assert_eq!(found(&[fails, &[(skipped(None).0, None)]]), [(2, 0)], "it is taken up beside the record");
+}
+
 /// A release with this tag, and the tag's record.
 fn release(number: u64, version: u64, named: u64) -> [(String, Option<Json>); 3] {
     let manifest = json!({"image": "x"});
@@ -208,9 +262,19 @@ fn what_a_person_or_a_liar_wrote_is_not_judged() {
 
 #[test]
 fn each_falsified_lasting_record_is_found() {
-    use FalseRecord::{ManifestIsChanged, RevokedTokenIsGood, TagIsMoved, TaskEndsTwice, WaveIsChanged};
-    let rolls = history(&[&[page(&[("n1", 0)])], &[roll(&[1])]]);
-    for record in [ManifestIsChanged, TagIsMoved, RevokedTokenIsGood, TaskEndsTwice, WaveIsChanged] {
+    use FalseRecord as F;
+    let rolls =
+        history(&[&[schema(None)], &[schema(Some(2)), contracts()], &[page(&[("n1", 0)])], &[roll(&[1])]]);
+    let records = [
+        F::ManifestIsChanged,
+        F::TagIsMoved,
+        F::RevokedTokenIsGood,
+        F::TaskEndsTwice,
+        F::WaveIsChanged,
+        F::RequiredVersionIsForgotten,
+        F::InstanceIsSkippedAlone,
+    ];
+    for record in records {
         let mut trace = Trace { revisions: rolls.clone(), ..Trace::default() };
         record.apply(&mut trace).unwrap();
         let found = judge(&trace.revisions, |_| false);
