@@ -4,6 +4,7 @@
 mod about;
 mod groups;
 mod lasting;
+mod orders;
 mod releases;
 mod reports;
 mod upgrades;
@@ -221,7 +222,7 @@ impl FalseRecord {
     pub fn apply(self, trace: &mut Trace) -> Option<()> {
         match self {
             Self::LeaderIsLost => leader_is_lost(trace),
-            Self::DirectiveOfADeposedTerm => directive_of_a_deposed_term(trace),
+            Self::DirectiveOfADeposedTerm => orders::directive_of_a_deposed_term(trace),
             Self::EventIsWrittenAgain => comes_again(trace, |w| matches!(w.key, Key::Event(..))),
             Self::PauseIsIgnored => upgrades::pause_is_ignored(trace),
             Self::ApprovalIsMissing => upgrades::approval_is_missing(trace),
@@ -239,7 +240,7 @@ impl FalseRecord {
             // The former admission is rule 3, the former lease is rule 0.
             Self::ReportIsBackUnadmitted | Self::ReportGoesBeforeItsLease => reports::report_is_back(trace),
             Self::InventoryIsForgotten => is_removed(trace, |key| matches!(key, Key::Inventory(..))),
-            Self::TwoAreDrained => two_are_drained(trace),
+            Self::TwoAreDrained => orders::two_are_drained(trace),
             Self::BudgetIsLost => {
                 let at = first(trace, drains)?;
                 lose_at(trace, at, |written| matches!(written.key, Key::Budget(_)))
@@ -365,24 +366,6 @@ fn witnesses_are_false(trace: &mut Trace) -> Option<()> {
     let written = trace.revisions[at].writes.iter_mut().find(|written| is_certificate(written))?;
     let Some(Put { value: Value::Certificate(page), .. }) = &mut written.put else { return None };
     page.body.text = page.body.text.replacen('1', "2", 1);
-    Some(())
-}
-
-fn directive_of_a_deposed_term(trace: &mut Trace) -> Option<()> {
-    let at = first(trace, drains)?;
-    let written = trace.revisions[at].writes.iter_mut().find(|written| drains(written))?;
-    let Some(Put { value: Value::Directive(directive), .. }) = &mut written.put else { return None };
-    directive.body.term = "deposed".parse().ok()?;
-    Some(())
-}
-
-/// The second drain comes with the first.
-fn two_are_drained(trace: &mut Trace) -> Option<()> {
-    let at = first(trace, drains)?;
-    let drained = trace.revisions[at].writes.iter().find(|w| drains(w))?.key.clone();
-    let mut later = trace.revisions[at + 1..].iter().flat_map(|revision| &revision.writes);
-    let second = later.find(|w| drains(w) && w.key != drained)?.clone();
-    trace.revisions[at].writes.push(second);
     Some(())
 }
 

@@ -5,6 +5,7 @@
 
 mod embedded;
 mod etcd;
+mod line;
 mod proxy;
 mod real_etcd;
 mod repeated;
