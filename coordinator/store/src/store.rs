@@ -135,11 +135,8 @@ impl Reader {
 
     /// The store was found behind what was seen of it: each watch reports that.
     pub(crate) fn fell_back(&self, fall: Fall) {
-        let former = self.shared.highest.swap(fall.found.0, Ordering::Relaxed);
-        // Another call may have found the same.
-        if former > fall.found.0 {
-            self.shared.falls.send_replace(fall);
-        }
+        self.shared.highest.store(fall.found.0, Ordering::Relaxed);
+        self.shared.falls.send_replace(fall);
     }
 
     /// Changes whenever the store is found behind what was seen of it.

@@ -255,7 +255,10 @@ impl Watcher {
 
     async fn restored(&mut self, seen: Revision, found: Revision) -> Result<(), End> {
         let fall = Fall { seen, found };
-        self.store.fell_back(fall);
+        // Another call may have found the same meanwhile.
+        if !self.falls.has_changed().unwrap_or(false) {
+            self.store.fell_back(fall);
+        }
         // This watch lists again now.
         self.falls.mark_unchanged();
         self.report(fall).await

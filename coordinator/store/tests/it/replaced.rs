@@ -86,6 +86,30 @@ async fn restored_store_is_not_reported_as_regained() {
     }
 }
 
+/// Its revisions have caught up, and one watch alone has events to compare.
+#[tokio::test]
+async fn restored_store_that_one_watch_knows_is_reported_by_each() {
+    let (store, copy) = (Embedded::in_memory(), Embedded::in_memory());
+    let (line, over) = Line::to(&store).await;
+    let narrow = vec![Scope::Key(budget_key("a")), Scope::Key(budget_key("b"))];
+    let mut watches = [Watched::begin(&over, vec![Scope::All]), Watched::begin(&over, narrow)];
+    for watched in &mut watches {
+        watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    }
+    let last = put(&store, "a").await;
+    for watched in &mut watches {
+        watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == last)).await;
+    }
+    for n in 0..10 {
+        put(&copy, &format!("other{n}")).await;
+    }
+    line.goes_to(&copy);
+    store.close().await;
+    for watched in &mut watches {
+        watched.until(|seen| matches!(seen, Seen::Restored { .. })).await;
+    }
+}
+
 /// As after `etcdutl snapshot restore --bump-revision N --mark-compacted`: the copy is ahead of what was seen, and has no
 /// history to compare.
 #[tokio::test]
