@@ -10,7 +10,9 @@ mod reports;
 mod upgrades;
 
 use serde::{Deserialize, Serialize};
+use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::event::Event;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{Key, Value};
 
@@ -314,6 +316,15 @@ fn is_certificate(written: &Written) -> bool {
 
 fn drains(written: &Written) -> bool {
     matches!(written.value(), Some(Value::Directive(d)) if d.body.disposition == Disposition::Drain)
+}
+
+/// The person of the records that a falsification brings.
+const PERSON: &str = "ann";
+
+/// An event with that person's name.
+fn event() -> Event {
+    let (from, to, because) = (String::new(), String::new(), String::new());
+    Event { from, to, because, who: PERSON.to_owned(), at: Timestamp(1) }
 }
 
 /// What is written at the end of the history.

@@ -6,16 +6,13 @@ use std::collections::BTreeMap;
 use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::metadata::{UpdateTerms, document_digest};
 use tidegate_proto::record::Timestamp;
-use tidegate_proto::record::event::Event;
 use tidegate_proto::record::group::{
     Document, DocumentVersion, EndedUpdate, ExposedPage, Group, GroupUpdate, Members, UpdateOutcome,
 };
 use tidegate_proto::{Amount, GroupName, Key, MetadataGeneration, NodeId, Span, Value, spec::Strategy};
 
 use super::super::{Put, Trace, Written};
-use super::{append, next};
-
-const PERSON: &str = "ann";
+use super::{PERSON, append, event, next};
 
 /// The instances, each in a batch of its own.
 const INSTANCES: [&str; 3] = ["n1", "n2", "n3"];
@@ -67,16 +64,9 @@ impl<'a> Stage<'a> {
 
     /// Writes the group as it is now with its event, and this.
     fn write(&mut self, mut writes: Vec<Written>) {
-        let event = Event {
-            from: String::new(),
-            to: String::new(),
-            because: String::new(),
-            who: PERSON.to_owned(),
-            at: Timestamp(1),
-        };
         let seq = EventSeq { term: 1, number: self.events };
         self.events += 1;
-        writes.push(self.put(Key::Event(Subject::Group(self.name.clone()), seq), event.into()));
+        writes.push(self.put(Key::Event(Subject::Group(self.name.clone()), seq), event().into()));
         writes.push(self.put(Key::Group(self.name.clone()), self.group.clone().into()));
         append(self.trace, writes);
     }

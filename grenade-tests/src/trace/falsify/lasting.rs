@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::Timestamp;
-use tidegate_proto::record::event::Event;
 use tidegate_proto::record::exception::Exception;
 use tidegate_proto::record::task::{Outcome, Task, TaskRelease, TaskResult};
 use tidegate_proto::record::token::{Credential, Revoked, Role, Token};
@@ -12,9 +11,7 @@ use tidegate_proto::record::upgrade::Decision;
 use tidegate_proto::{Key, ReleaseRevision, Value};
 
 use super::super::{Put, Trace, Written};
-use super::{append, next};
-
-const PERSON: &str = "ann";
+use super::{PERSON, append, event, next};
 
 fn put(trace: &Trace, key: Key, value: Value) -> Written {
     Written { key, put: Some(Put { value, created: next(trace), lease: 0 }), gone: false }
@@ -87,15 +84,8 @@ pub(super) fn revoked_token_is_good(trace: &mut Trace) -> Option<()> {
     let revoked = Revoked { by: PERSON.to_owned(), why: "left".to_owned(), at: Timestamp(2) };
     let revoked = Token { revoked: Some(revoked), ..good.clone() };
     for (number, token) in (0..).zip([good.clone(), revoked, good]) {
-        let event = Event {
-            from: String::new(),
-            to: String::new(),
-            because: String::new(),
-            who: PERSON.to_owned(),
-            at: Timestamp(1),
-        };
         let seq = EventSeq { term: 1, number };
-        let event = put(trace, Key::Event(Subject::Fleet, seq), event.into());
+        let event = put(trace, Key::Event(Subject::Fleet, seq), event().into());
         let token = put(trace, key.clone(), token.into());
         append(trace, vec![event, token]);
     }
