@@ -5,11 +5,11 @@ mod about;
 mod groups;
 mod lasting;
 mod orders;
+mod record;
 mod releases;
 mod reports;
 mod upgrades;
 
-use serde::{Deserialize, Serialize};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::event::Event;
@@ -17,209 +17,11 @@ use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{Key, Value};
 
 pub use about::About;
+pub use record::FalseRecord;
 
 use super::{Put, Revision, Trace, Written};
 
-/// What is changed in a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FalseRecord {
-    /// The leader's key is gone while there are orders.
-    LeaderIsLost,
-    /// A directive has the term of a leader that was deposed.
-    DirectiveOfADeposedTerm,
-    /// An event is written a second time.
-    EventIsWrittenAgain,
-    /// A paused upgrade begins to roll.
-    PauseIsIgnored,
-    /// The roll begins without the approval that was asked for.
-    ApprovalIsMissing,
-    /// The verdict that the spec requires was never recorded.
-    VerdictIsMissing,
-    /// The floor is not raised at the end of the roll.
-    FloorIsLost,
-    /// The certificate of contract is not stored.
-    CertificateIsLost,
-    /// The stored certificate names other witnesses than the one that contract was entered with.
-    WitnessesAreFalse,
-    /// An instance has not acknowledged the floor when contract begins.
-    FloorIsNotAcknowledged,
-    /// A report names an older directive than the one before it.
-    AgentForgets,
-    /// The former version is admitted after the end.
-    OldNodeIsAdmitted,
-    /// The window is removed.
-    WindowIsRemoved,
-    /// A report is back after its lease without an admission.
-    ReportIsBackUnadmitted,
-    /// A report goes although its lease is held.
-    ReportGoesBeforeItsLease,
-    /// An instance disappears from the inventory.
-    InventoryIsForgotten,
-    /// Two instances are taken out at once.
-    TwoAreDrained,
-    /// An instance is taken out beside the budget.
-    BudgetIsLost,
-    /// An upgrade goes back to an earlier phase.
-    UpgradeGoesBack,
-    /// An upgrade goes on without the lock of its service.
-    LockIsLost,
-    /// An upgrade goes on without the lock of its schema.
-    SchemaLockIsLost,
-    /// An upgrade is completed while an instance does not serve.
-    OneDoesNotServe,
-    /// The window is not put back at the end of a rollback.
-    WindowIsNotRestored,
-    /// An upgrade is rolled back while an instance does not serve.
-    OneIsNotBack,
-    /// Two releases of a stream are deployed.
-    TwoAreDeployed,
-    /// No release of a stream is deployed any more.
-    NoneIsDeployed,
-    /// A revision of a stream is given twice.
-    RevisionIsGivenTwice,
-    /// A release is removed from the history of its stream.
-    ReleaseIsRemoved,
-    /// A release is deployed over storage that is too old for it.
-    ReleaseMeetsOldStorage,
-    /// What a deployed release needs is not written down.
-    NeedIsNotWritten,
-    /// A floor is lowered below what a deployed release needs.
-    FloorFallsBelowANeed,
-    /// Entering the roll lowers a floor that a reconciliation had raised.
-    ReconciledFloorIsLowered,
-    /// Migrate begins below a floor that the migrations require.
-    MigrateFloorIsMissing,
-    /// A manifest is another one than that of its digest.
-    ManifestIsChanged,
-    /// A tag belongs to another version than before.
-    TagIsMoved,
-    /// An instance is put in another wave after the roll began.
-    WaveIsChanged,
-    /// A task ends once more, in another way.
-    TaskEndsTwice,
-    /// A token that was revoked is good again.
-    RevokedTokenIsGood,
-    /// A verdict is recorded, and no event names by whom.
-    PersonIsNotNamed,
-    /// The settings of a release stream change, and no event names by whom.
-    SettingsChangeUnnamed,
-    /// A batch of a metadata group is left out.
-    BatchIsLeftOut,
-    /// The document of a metadata group is removed.
-    DocumentIsLost,
-    /// What a contracted schema requires is forgotten.
-    RequiredVersionIsForgotten,
-    /// An instance is skipped, and the upgrade's record does not change.
-    InstanceIsSkippedAlone,
-}
-
 impl FalseRecord {
-    /// All of them.
-    pub const ALL: [Self; 44] = [
-        Self::LeaderIsLost,
-        Self::DirectiveOfADeposedTerm,
-        Self::EventIsWrittenAgain,
-        Self::PauseIsIgnored,
-        Self::ApprovalIsMissing,
-        Self::VerdictIsMissing,
-        Self::FloorIsLost,
-        Self::CertificateIsLost,
-        Self::WitnessesAreFalse,
-        Self::FloorIsNotAcknowledged,
-        Self::AgentForgets,
-        Self::OldNodeIsAdmitted,
-        Self::WindowIsRemoved,
-        Self::ReportIsBackUnadmitted,
-        Self::ReportGoesBeforeItsLease,
-        Self::InventoryIsForgotten,
-        Self::TwoAreDrained,
-        Self::BudgetIsLost,
-        Self::UpgradeGoesBack,
-        Self::LockIsLost,
-        Self::SchemaLockIsLost,
-        Self::OneDoesNotServe,
-        Self::WindowIsNotRestored,
-        Self::OneIsNotBack,
-        Self::TwoAreDeployed,
-        Self::NoneIsDeployed,
-        Self::RevisionIsGivenTwice,
-        Self::ReleaseIsRemoved,
-        Self::ReleaseMeetsOldStorage,
-        Self::NeedIsNotWritten,
-        Self::FloorFallsBelowANeed,
-        Self::ReconciledFloorIsLowered,
-        Self::MigrateFloorIsMissing,
-        Self::ManifestIsChanged,
-        Self::TagIsMoved,
-        Self::WaveIsChanged,
-        Self::TaskEndsTwice,
-        Self::RevokedTokenIsGood,
-        Self::PersonIsNotNamed,
-        Self::SettingsChangeUnnamed,
-        Self::BatchIsLeftOut,
-        Self::DocumentIsLost,
-        Self::RequiredVersionIsForgotten,
-        Self::InstanceIsSkippedAlone,
-    ];
-
-    /// The rule of `docs/rules.md` that it breaks.
-    pub fn rule(self) -> u8 {
-        match self {
-            Self::LeaderIsLost
-            | Self::DirectiveOfADeposedTerm
-            | Self::EventIsWrittenAgain
-            | Self::PauseIsIgnored
-            | Self::ApprovalIsMissing
-            | Self::VerdictIsMissing
-            | Self::ReportGoesBeforeItsLease
-            | Self::WaveIsChanged
-            | Self::TaskEndsTwice
-            | Self::RevokedTokenIsGood
-            | Self::PersonIsNotNamed
-            | Self::SettingsChangeUnnamed
-            | Self::BatchIsLeftOut
-            | Self::DocumentIsLost
-            | Self::InstanceIsSkippedAlone => 0,
-            Self::FloorIsLost
-            | Self::CertificateIsLost
-            | Self::WitnessesAreFalse
-            | Self::FloorIsNotAcknowledged
-            | Self::AgentForgets
-            | Self::MigrateFloorIsMissing
-            | Self::RequiredVersionIsForgotten => 1,
-            Self::OldNodeIsAdmitted | Self::WindowIsRemoved | Self::ReconciledFloorIsLowered => 2,
-            Self::ReportIsBackUnadmitted | Self::InventoryIsForgotten => 3,
-            Self::TwoAreDrained | Self::BudgetIsLost => 4,
-            Self::TwoAreDeployed
-            | Self::NoneIsDeployed
-            | Self::RevisionIsGivenTwice
-            | Self::ReleaseIsRemoved
-            | Self::ManifestIsChanged
-            | Self::TagIsMoved => 7,
-            Self::ReleaseMeetsOldStorage | Self::NeedIsNotWritten | Self::FloorFallsBelowANeed => 8,
-            Self::UpgradeGoesBack | Self::LockIsLost | Self::SchemaLockIsLost => 9,
-            Self::WindowIsNotRestored | Self::OneIsNotBack => 10,
-            Self::OneDoesNotServe => 12,
-        }
-    }
-
-    /// What a history must contain for it.
-    pub fn about(self) -> About {
-        match self {
-            Self::WindowIsNotRestored | Self::OneIsNotBack => About::RolledBack,
-            Self::VerdictIsMissing | Self::PersonIsNotNamed => About::Required,
-            Self::TaskEndsTwice
-            | Self::RevokedTokenIsGood
-            | Self::SettingsChangeUnnamed
-            | Self::BatchIsLeftOut
-            | Self::DocumentIsLost
-            | Self::InstanceIsSkippedAlone => About::Anything,
-            _ if matches!(self.rule(), 7 | 8) => About::Anything,
-            _ => About::Completed,
-        }
-    }
-
     /// Falsifies a history; none where it lacks what the falsification is about.
     pub fn apply(self, trace: &mut Trace) -> Option<()> {
         match self {
@@ -243,6 +45,15 @@ impl FalseRecord {
             Self::ReportIsBackUnadmitted | Self::ReportGoesBeforeItsLease => reports::report_is_back(trace),
             Self::InventoryIsForgotten => is_removed(trace, |key| matches!(key, Key::Inventory(..))),
             Self::TwoAreDrained => orders::two_are_drained(trace),
+            Self::TwoDomainsAreOut => {
+                upgrades::zones_are_asked_for(trace);
+                orders::two_are_drained(trace)
+            }
+            Self::UnhealthyAreDrained => {
+                let at = first(trace, drains)?;
+                reports::are_unhealthy(&mut trace.revisions[..at], |_| true);
+                orders::two_are_drained(trace)
+            }
             Self::BudgetIsLost => {
                 let at = first(trace, drains)?;
                 lose_at(trace, at, |written| matches!(written.key, Key::Budget(_)))
@@ -282,6 +93,8 @@ impl FalseRecord {
             Self::DocumentIsLost => groups::document_is_lost(trace),
             Self::RequiredVersionIsForgotten => lasting::required_version_is_forgotten(trace),
             Self::InstanceIsSkippedAlone => lasting::instance_is_skipped_alone(trace),
+            Self::WindowAdmitsTheExcluded => upgrades::window_admits_the_excluded(trace),
+            Self::WavePassesUnverified => reports::wave_passes_unverified(trace),
         }
     }
 }

@@ -28,6 +28,15 @@ struct Stood {
     until: i64,
 }
 
+/// How an instance stood before a revision.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Before {
+    is_out: bool,
+    /// Decommissioned.
+    is_gone: bool,
+    pub(super) serves_at: Option<ServiceVersion>,
+}
+
 /// One service on one node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Instance {
@@ -51,6 +60,8 @@ pub(super) struct Instance {
     pub(super) served: Option<(ServiceVersion, i64)>,
     /// The revision of the report with which it last came into service; 0 where no report did that.
     pub(super) came_in: i64,
+    /// The revision at which it came back although it was decommissioned; 0 where it never did.
+    came_back: i64,
     /// What its reports said of it until another one, or the end of one, said less; none where it was admitted since.
     stood: Option<Stood>,
 }
@@ -131,6 +142,12 @@ impl Instance {
         self.came_in > known
     }
 
+    /// Whether its last report came, or went, after this revision.
+    pub(super) fn reported_after(&self, known: i64) -> bool {
+        let last = self.last_report.as_ref().map_or(0, |report| report.revision);
+        last.max(self.lapsed) > known
+    }
+
     /// Whether it counts: admitted once, and not decommissioned or heard of since.
     pub(super) fn counts(&self) -> bool {
         self.inventory.is_some() && (!self.decommissioned || self.report.is_some())
@@ -140,16 +157,27 @@ impl Instance {
         self.counts() && !self.is_in_service()
     }
 
-    /// A revision wrote one of its records, before which it was out, in service, or not counted. An order takes out with its
-    /// commit: what was in service under an order, and leaves with another record, falls out by itself.
-    pub(super) fn note_out(&mut self, was_out: bool, was_in_service: bool, written: &Written, revision: i64) {
+    /// A revision wrote one of its records, before which it stood so. An order takes out with its commit: what was in service
+    /// under an order, and leaves with another record, falls out by itself. So does what was decommissioned, and comes back:
+    /// its order was for the case that it would.
+    pub(super) fn note_out(&mut self, before: Before, written: &Written, revision: i64) {
         let ordered = self.report.as_ref().is_some_and(|report| self.is_ordered_out(&report.body));
         let by_order = ordered && matches!(written.key, Key::Directive(..));
+        let comes_back = before.is_gone && self.counts();
+        if comes_back {
+            self.came_back = revision;
+        }
         if !self.is_out() || by_order {
             self.fell_out = 0;
-        } else if was_in_service || !was_out && !ordered {
+        } else if before.serves_at.is_some() || !before.is_out && !ordered || comes_back {
             self.fell_out = revision;
         }
+    }
+
+    /// How it stands.
+    pub(super) fn stands(&self) -> Before {
+        let is_gone = self.inventory.is_some() && !self.counts();
+        Before { is_out: self.is_out(), is_gone, serves_at: self.serves_at() }
     }
 
     /// Whether it was in service at this version until after this revision, and then fell out by itself, or its agent says
@@ -160,9 +188,10 @@ impl Instance {
         served && (self.fell_out_after(known) || self.is_in_service() && is_same_admission)
     }
 
-    /// Whether it joined after this revision, and has not been in service yet.
+    /// Whether it joined or came back after this revision, and has not been in service since.
     pub(super) fn joined_after(&self, known: i64) -> bool {
-        let never_served = self.served.is_none() && !self.is_in_service();
+        let has_served = self.served.is_some_and(|(_, ended)| ended > self.came_back);
+        let never_served = !has_served && !self.is_in_service();
         never_served && self.fell_out_after(known)
     }
 

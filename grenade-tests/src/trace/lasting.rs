@@ -37,6 +37,7 @@ pub(super) fn judge(revisions: &[Revision], is_foreign: impl Fn(i64) -> bool) ->
         if is_judged {
             found.extend(held.streams(revision, &fresh));
             found.extend(held.waves_agree(revision));
+            found.extend(held.windows_bear(revision));
         }
         broken.extend(found.into_iter().map(|(rule, what)| Broken { at: revision.number, rule, what }));
     }
@@ -203,6 +204,27 @@ impl Held {
             let is_alone = !revision.writes.iter().any(|written| written.key == Key::Upgrade(id.clone()));
             let is_good = !is_alone && agrees(division, &self.pages(&id));
             (!is_good).then(|| (0, format!("the waves of {id} are not those that it began to roll with")))
+        });
+        wrong.collect()
+    }
+
+    /// No window admits what a contracted schema excludes, nor says less of it.
+    fn windows_bear(&self, revision: &Revision) -> Vec<Found> {
+        let wrong = revision.writes.iter().filter_map(|written| {
+            let (Key::Window(service), Some(Value::Window(window))) = (&written.key, written.value()) else {
+                return None;
+            };
+            let schemas = self.0.values().filter_map(as_schema);
+            let requires = schemas.filter_map(|schema| schema.contracted.get(service)).max()?;
+            let says = window.body.contracted;
+            let is_good = window.body.floor >= *requires && says.is_none_or(|says| says >= *requires);
+            (!is_good).then(|| {
+                let (floor, service) = (window.body.floor, service.as_str());
+                let what = format!(
+                    "the window of {service} has the floor {floor} and names {says:?}, and a contracted schema requires {requires}"
+                );
+                (1, what)
+            })
         });
         wrong.collect()
     }

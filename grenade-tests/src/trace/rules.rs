@@ -3,6 +3,7 @@
 mod admission;
 mod capacity;
 mod certificate;
+mod domains;
 mod fence;
 mod phase;
 mod window;
@@ -11,10 +12,10 @@ mod words;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use tidegate_proto::{InstanceId, NodeId};
+use tidegate_proto::{InstanceId, NodeId, Value};
 
 use super::releases;
-use super::revision::Revision;
+use super::revision::{Revision, Written};
 use super::seen::Seen;
 
 /// Who sets a window when a restored store is reconciled.
@@ -94,6 +95,12 @@ pub(super) fn judge(
         judge.upgrade(id, upgrade);
     }
     judge.broken
+}
+
+/// Whether an event of a person was written: coordinators write under a name of their own.
+pub(super) fn is_an_operators_request(written: &Written) -> bool {
+    let value = written.put.as_ref().map(|put| &put.value);
+    matches!(value, Some(Value::Event(event)) if event.body.who != "coordinator")
 }
 
 impl Judge<'_> {

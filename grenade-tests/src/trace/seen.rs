@@ -11,6 +11,7 @@ use tidegate_proto::record::release::ComputeRelease;
 use tidegate_proto::record::report::{Report, Rotation};
 use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::upgrade::Upgrade;
+use tidegate_proto::record::waves::WavePage;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{
     GateHop, Key, NodeId, ReleaseRevision, SchemaName, ServiceName, ServiceVersion, StreamName, UpgradeId,
@@ -43,6 +44,8 @@ pub(super) struct Seen {
     pub(super) upgrades: BTreeMap<UpgradeId, Upgrade>,
     /// The revision that wrote each of them last.
     pub(super) upgrade_written: BTreeMap<UpgradeId, i64>,
+    /// The pages of the waves of each upgrade.
+    pub(super) waves: BTreeMap<UpgradeId, BTreeMap<u32, WavePage>>,
     pub(super) active: BTreeMap<ServiceName, UpgradeId>,
     pub(super) active_schemas: BTreeMap<SchemaName, UpgradeId>,
     pub(super) certificates: BTreeMap<UpgradeId, BTreeMap<u32, CertificatePage>>,
@@ -62,18 +65,15 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn take_in(&mut self, revision: &Revision) {
         for written in &revision.writes {
-            let before = self.about(&written.key).map(|instance| {
-                let (is_out, serves_at) = (instance.is_out(), instance.serves_at());
-                (is_out, serves_at, instance.says())
-            });
+            let before = self.about(&written.key).map(|instance| (instance.stands(), instance.says()));
             match &written.put {
                 Some(put) => self.put(&written.key, put, revision.number),
                 None => self.remove(written, revision.number),
             }
             if let Some(instance) = self.about(&written.key) {
-                let (was_out, served, said) = before.unwrap_or_default();
-                let was_in_service = served.is_some();
-                instance.note_out(was_out, was_in_service, written, revision.number);
+                let (before, said) = before.unwrap_or_default();
+                let served = before.serves_at;
+                instance.note_out(before, written, revision.number);
                 instance.note_said(said, written, revision.number);
                 if let Some(version) = served
                     && instance.serves_at() != served
@@ -135,6 +135,9 @@ impl Seen {
                 self.upgrades.insert(id.clone(), upgrade.body);
                 self.upgrade_written.insert(id.clone(), revision);
             }
+            (Key::Waves(id, page), Value::Waves(waves)) => {
+                self.waves.entry(id.clone()).or_default().insert(*page, waves.body);
+            }
             (Key::Active(service), Value::Active(active)) => {
                 self.active.insert(service.clone(), active.body.upgrade);
             }
@@ -178,6 +181,7 @@ impl Seen {
             Key::Directive(service, node) => self.instance(service, node).directive = None,
             Key::Window(service) => drop(self.windows.remove(service)),
             Key::Upgrade(id) => drop(self.upgrades.remove(id)),
+            Key::Waves(id, page) => drop(self.waves.get_mut(id).and_then(|pages| pages.remove(page))),
             Key::Active(service) => drop(self.active.remove(service)),
             Key::ActiveSchema(schema) => drop(self.active_schemas.remove(schema)),
             Key::Decommission(service, node) => self.instance(service, node).decommissioned = false,
@@ -330,6 +334,31 @@ mod tests {
             let served = seen(&[admission, (key, Some(good.as_str())), (key, then)]);
             assert!(!served.joined_after(0), "it has served: {then:?}");
         }
+    }
+
+    #[test]
+    fn decommissioned_instance_joins_once_more_as_it_comes_back() {
+        let admitted = r#"{"schema":1,"version":1,"identity":{"nonce":"n","boot":"b"},"at":1}"#;
+        let (key, inventory) = ("reports/pantry/n1", ("inventory/pantry/n1", Some(admitted)));
+        let [starts, good] = [report("unhealthy", "out", "verifying"), report("healthy", "in", "serving")];
+        let gone = r#"{"schema":1,"admission":1,"who":"ann","why":"broken","stopped_how":"power","at":1}"#;
+        let order = include_str!("../../../proto/tests/golden/directives.1.json");
+        let order = ("directives/pantry/n1", Some(order));
+        let gone = ("decommissions/pantry/n1", Some(gone));
+        let is_back = (key, Some(starts.as_str()));
+        // It served until revision 3.
+        let served = [inventory, (key, Some(good.as_str())), (key, None)];
+        let after = |more: &[(&str, Option<&str>)]| seen(&[&served[..], more].concat());
+        let returned = after(&[gone, order, inventory, is_back]);
+        assert!(returned.joined_after(5), "no coordinator had to know at revision 5 that it is back");
+        assert!(!returned.joined_after(6), "its admission was seen");
+        let ordered = after(&[gone, order, inventory, is_back, order]);
+        assert!(!ordered.joined_after(5), "a coordinator gave it an order since");
+        let again = good.replace(r#""admission":1"#, r#""admission":5"#);
+        let ill = after(&[gone, inventory, (key, Some(again.as_str())), is_back]);
+        assert!(!ill.joined_after(4), "it has served since it came back");
+        let silent = after(&[order, inventory, is_back]);
+        assert!(!silent.joined_after(3), "it counted all the time");
     }
 
     #[test]

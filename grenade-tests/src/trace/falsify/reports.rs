@@ -1,10 +1,12 @@
 //! Falsified reports of agents.
 
-use tidegate_proto::Value;
-use tidegate_proto::record::report::{Report, Step};
-use tidegate_proto::record::upgrade::Phase;
+use std::collections::BTreeSet;
 
-use super::super::{Put, Trace, Written};
+use tidegate_proto::record::report::{Health, Report, Step};
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::{Key, NodeId, Value};
+
+use super::super::{Put, Revision, Trace, Written};
 use super::{append, enters, first};
 
 /// The last report before a place in the history, changed.
@@ -52,5 +54,31 @@ pub(super) fn never_serves(trace: &mut Trace, is: fn(&Phase) -> bool) -> Option<
             report.body.step = Step::Verifying;
         }
     }
+    Some(())
+}
+
+/// These instances were never healthy.
+pub(super) fn are_unhealthy(revisions: &mut [Revision], is: impl Fn(&NodeId) -> bool) {
+    for written in revisions.iter_mut().flat_map(|revision| &mut revision.writes) {
+        if let (Key::Report(_, node), Some(Put { value: Value::Report(report), .. })) =
+            (&written.key, &mut written.put)
+            && is(node)
+        {
+            report.body.health = Health::Unhealthy;
+        }
+    }
+}
+
+/// The instances of the first wave are not healthy before the second one begins.
+pub(super) fn wave_passes_unverified(trace: &mut Trace) -> Option<()> {
+    let at = first(trace, |w| enters(w, |phase| *phase == Phase::Roll { wave: 1 }))?;
+    let mut writes = trace.revisions[..at].iter().rev().flat_map(|revision| &revision.writes);
+    let page = writes.find_map(|written| match written.value() {
+        Some(Value::Waves(page)) => Some(&page.body),
+        _ => None,
+    });
+    let first_wave = page?.members.iter().filter(|(_, wave)| *wave == 0);
+    let nodes: BTreeSet<NodeId> = first_wave.map(|(node, _)| node.clone()).collect();
+    are_unhealthy(&mut trace.revisions[..at], |node| nodes.contains(node));
     Some(())
 }

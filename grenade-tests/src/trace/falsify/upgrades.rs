@@ -2,11 +2,12 @@
 
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade};
+use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Key, ServiceVersion, Value};
+use tidegate_proto::{Amount, Key, ServiceVersion, Value};
 
 use super::super::rules::RECONCILIATION;
-use super::{enters, first};
+use super::{append, enters, first};
 use crate::trace::{Put, Revision, Trace};
 
 fn each_upgrade(revisions: &mut [Revision], change: fn(&mut Upgrade)) {
@@ -65,5 +66,23 @@ pub(super) fn migrate_floor_is_missing(trace: &mut Trace) -> Option<()> {
             schema.migrate_floors.insert(service, ServiceVersion::MAX);
         }
     });
+    Some(())
+}
+
+/// The specs name zones as failure domains, and nothing else keeps two instances from being out.
+pub(super) fn zones_are_asked_for(trace: &mut Trace) {
+    each_upgrade(&mut trace.revisions, |upgrade| {
+        upgrade.spec.failure_domain = Some("zone".to_owned());
+        (upgrade.spec.min_in_service, upgrade.spec.max_unavailable) = (Amount::Count(0), Amount::Count(2));
+    });
+}
+
+/// The window comes again at the end, and admits every version.
+pub(super) fn window_admits_the_excluded(trace: &mut Trace) -> Option<()> {
+    let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
+    let mut again = writes.find(|written| matches!(written.value(), Some(Value::Window(_))))?.clone();
+    let Some(Put { value: Value::Window(window), .. }) = &mut again.put else { return None };
+    window.body = Window::open(window.body.set_by.clone());
+    append(trace, vec![again]);
     Some(())
 }

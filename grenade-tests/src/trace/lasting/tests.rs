@@ -173,6 +173,30 @@ fn contracted_schema_never_requires_less() {
 }
 
 #[test]
+fn window_below_what_a_contracted_schema_requires_is_found() {
+    let window = |floor: i64, contracted: Option<i64>| {
+        let mut window = json!({"floor": floor, "ceiling": 9, "set_by": "operator"});
+        if let Some(contracted) = contracted {
+            window["contracted"] = json!(contracted);
+        }
+        ("windows/pantry", Some(window))
+    };
+    let contracts: Writes<'_> = &[schema(Some(2)), contracts()];
+    let then = |window| found(&[&[schema(None)], &[window], contracts, &[window_of_other()]]);
+    assert_eq!(then(window(1, None)), [], "it was set before");
+    let sets = |window| found(&[&[schema(None)], contracts, &[window]]);
+    assert_eq!(sets(window(2, Some(2))), []);
+    assert_eq!(sets(window(3, None)), [], "how far it may fall is not known");
+    assert_eq!(sets(window(1, Some(2))), [(3, 1)], "it admits version 1");
+    assert_eq!(sets(window(2, Some(1))), [(3, 1)], "its agents would let version 1 stay");
+}
+
+/// A window of a service that does not use the schema.
+fn window_of_other() -> (&'static str, Option<Json>) {
+    ("windows/larder", Some(json!({"floor": 1, "ceiling": 9, "set_by": "operator"})))
+}
+
+#[test]
 fn instance_is_skipped_and_retried_with_the_record() {
     let skipped = |who: Option<&str>| {
         let mut exception = json!({"failure": {"wave": 0, "reason": "so"}});

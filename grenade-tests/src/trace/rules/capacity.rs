@@ -24,6 +24,9 @@ impl Judge<'_> {
             let at = (service.clone(), node.clone());
             let serves = |seen: &Seen| seen.instances.get(&at).is_some_and(Instance::is_in_service);
             if !serves(self.before) || serves(self.after) {
+                if !order.is_some_and(|order| order.presumes_out) {
+                    self.in_rotation(&at);
+                }
                 continue;
             }
             // No coordinator had to know yet that it came into service a moment ago, and its agent declines what presumes
@@ -52,6 +55,9 @@ impl Judge<'_> {
             let (out, most) = (whole - left, spec.max_unavailable.rounded_down(whole).max(1));
             self.holds(4, left >= least, || format!("{left} serve after {node} was taken out, {least} must"));
             self.holds(4, out <= most, || format!("{out} are out after {node} was taken out, {most} may be"));
+            if let Some(label) = &spec.failure_domain {
+                self.one_domain(&at, label);
+            }
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Phases: one upgrade of a service at a time, and each phase follows the one before it, with its event, its approval and
 //! what must be so at the end (rules 0, 9, 10 and 12).
 
+use std::collections::BTreeMap;
+
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::upgrade::{Phase, PhaseName, RollbackStep, Upgrade};
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Artifact, GateHop, Key, NodeId, ServiceVersion, UpgradeId, Value};
+use tidegate_proto::{Artifact, GateHop, Key, NodeId, ServiceVersion, UpgradeId};
 
-use super::Judge;
+use super::{Judge, is_an_operators_request};
 use crate::trace::instance::Instance;
-use crate::trace::revision::Written;
 
 impl Judge<'_> {
     pub(super) fn one_upgrade_a_service(&mut self) {
@@ -44,6 +45,7 @@ impl Judge<'_> {
             let approved = asked.is_none_or(|point| upgrade.approvals.contains_key(&point));
             self.holds(0, approved, || format!("{id} went to {} without an approval", upgrade.phase));
             self.gates(id, upgrade, former);
+            self.wave_was_verified(id, upgrade, former);
             let paused = former.is_some_and(|former| former.paused.is_some());
             // A rollback out of preflight has nothing to go back from; only a person may ask for it then.
             let back = match upgrade.phase.name() {
@@ -88,19 +90,47 @@ impl Judge<'_> {
         }
     }
 
+    /// A wave is left when one of its instances serves at the new version: one in which all failed shows nothing. What joined
+    /// later is in the last wave.
+    fn wave_was_verified(&mut self, id: &UpgradeId, upgrade: &Upgrade, former: Option<&Upgrade>) {
+        let Some(Phase::Roll { wave }) = former.map(|former| &former.phase) else { return };
+        let goes_on =
+            matches!(upgrade.phase.name(), PhaseName::Roll | PhaseName::Migrate | PhaseName::Remove);
+        let Some(division) = upgrade.waves.as_ref().filter(|_| goes_on && !self.of_former_view) else {
+            return;
+        };
+        let last = u32::try_from(division.sizes.len()).unwrap_or(u32::MAX).saturating_sub(1);
+        let pages = self.before.waves.get(id).into_iter().flat_map(|pages| pages.values());
+        let drawn: BTreeMap<&NodeId, u32> =
+            pages.flat_map(|page| page.members.iter().map(|(node, wave)| (node, *wave))).collect();
+        let is_of_it = |node: &NodeId| drawn.get(node).map_or(last, |wave| (*wave).min(last)) == *wave;
+        let (seen_up_to, to) = (self.seen_up_to(id), upgrade.spec.to);
+        let known = |instance: &Instance| !instance.joined_after(seen_up_to);
+        let of_it = || self.after.fleet(&upgrade.spec.service).filter(|(node, i)| is_of_it(node) && known(i));
+        let verified = |(_, i): (&NodeId, &Instance)| i.serves(to) || i.served_after(seen_up_to, to);
+        let holds = of_it().next().is_none() || of_it().any(verified);
+        self.holds(12, holds, || {
+            format!("{id} went to {}, and none of wave {wave} serves at {to}", upgrade.phase)
+        });
+    }
+
+    /// Up to which revision everything was seen when a phase was left: that commit compares the upgrade's record.
+    fn seen_up_to(&self, id: &UpgradeId) -> i64 {
+        self.before.upgrade_written.get(id).map_or(self.known, |at| self.known.max(*at))
+    }
+
     fn all_serve(&mut self, rule: u8, id: &UpgradeId, upgrade: &Upgrade, version: ServiceVersion) {
         if self.of_former_view {
             return;
         }
         // No coordinator had to know yet of an agent that was started again a moment ago, nor of an instance that served
-        // at the version until then, or that joined since. This commit compares the upgrade's record: what was written up
-        // to its last write was seen.
+        // at the version until then, or that joined since.
         let restarted =
             |node: &NodeId| self.agents.restarts.iter().any(|(of, at)| of == node && *at >= self.known);
-        let planned_on = self.before.upgrade_written.get(id).map_or(self.known, |at| self.known.max(*at));
+        let seen_up_to = self.seen_up_to(id);
         let is_known = |node: &NodeId, instance: &Instance| {
             let fell_out = instance.fell_out_after(self.known) && restarted(node);
-            !fell_out && !instance.served_after(planned_on, version) && !instance.joined_after(planned_on)
+            !fell_out && !instance.served_after(seen_up_to, version) && !instance.joined_after(seen_up_to)
         };
         let fleet = self.after.fleet(&upgrade.spec.service).filter(|(_, instance)| !instance.serves(version));
         let others = fleet.filter(|(node, instance)| is_known(node, instance));
@@ -109,12 +139,6 @@ impl Judge<'_> {
             format!("{id} ended in {}, and {} do not serve at {version}", upgrade.phase, others.join(", "))
         });
     }
-}
-
-/// Whether an event of a person was written: coordinators write under a name of their own.
-fn is_an_operators_request(written: &Written) -> bool {
-    let value = written.put.as_ref().map(|put| &put.value);
-    matches!(value, Some(Value::Event(event)) if event.body.who != "coordinator")
 }
 
 /// The approval that a phase may ask for.
