@@ -113,7 +113,9 @@ impl Auditor {
     /// Every breach of a rule in the history, falsified where that is asked for.
     pub(super) fn breaches(&self, record: Option<FalseRecord>) -> Vec<crate::trace::Broken> {
         let trace = self.trace();
-        let Some(record) = record else { return trace.breaches() };
+        let Some(record) = record else {
+            return trace.breaches().into_iter().chain(trace.needless_drains()).collect();
+        };
         let mut falsified = trace.clone();
         record.apply(&mut falsified);
         falsified.breaches()

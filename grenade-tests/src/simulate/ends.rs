@@ -5,7 +5,7 @@ use super::misled::lasted_until;
 use super::names::Names;
 use super::slot::{At, Running, Slot};
 use std::collections::BTreeMap;
-use tidegate_proto::record::upgrade::{PhaseName, Upgrade};
+use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName, Upgrade};
 
 /// The services that a contract binds, each with the version that it needs.
 fn bound(upgrade: &Upgrade, names: &Names) -> Vec<(usize, u32)> {
@@ -29,9 +29,12 @@ pub(super) fn judge(
             facts.services[service].schema_goes_to(phase, needs, facts.silent.counted());
         }
     }
+    let fills_late = upgrade.schema.as_ref().is_some_and(|schema| schema.order == MigrateOrder::AfterRoll);
     let gated = match phase {
         PhaseName::Contract => bound(upgrade, names),
-        PhaseName::Remove | PhaseName::Completed => {
+        // The floor is raised as the roll is left.
+        PhaseName::Migrate if !fills_late => Vec::new(),
+        PhaseName::Migrate | PhaseName::Remove | PhaseName::Completed => {
             own.into_iter().map(|own| (own, upgrade.spec.to.get())).collect()
         }
         _ => Vec::new(),
@@ -43,8 +46,8 @@ pub(super) fn judge(
             let name = names.instance(at);
             facts.breach(now, rule, format!("{phase:?} began while nothing was known of {name}"));
         }
-        if phase == PhaseName::Contract {
-            nothing_old_runs(facts, slots, names, (service, needs), now);
+        if phase != PhaseName::Completed {
+            nothing_old_runs(facts, slots, names, (service, needs), (phase, now));
         }
     }
     // Remove is entered also beside an instance that has failed within the budget.
@@ -63,16 +66,18 @@ pub(super) fn judge(
     }
 }
 
-/// Nothing old runs when contract begins, nor can what runs be older than what was said.
+/// Nothing old runs when contract begins, nor can what runs be older than what was said. As the roll is left, nothing
+/// old runs of what counts.
 fn nothing_old_runs(
     facts: &mut Facts,
     slots: &BTreeMap<At, Slot>,
     names: &Names,
     (service, needs): (usize, u32),
-    now: u64,
+    (phase, now): (PhaseName, u64),
 ) {
     for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
-        if facts.is_unknown(*at, slot) {
+        let counts = phase == PhaseName::Contract || facts.silent.counts(*at);
+        if facts.is_unknown(*at, slot) || !counts {
             continue;
         }
         // What a person put back a moment ago may not be known yet.
@@ -80,7 +85,7 @@ fn nothing_old_runs(
         let old = slot.alive(now).filter(|run| run.is.version < needs).filter(is_known);
         let Some(run) = old else { continue };
         let name = names.instance(*at);
-        facts.breach(now, 1, format!("contract began while {name} ran version {}", run.is.version));
+        facts.breach(now, 1, format!("{phase:?} began while {name} ran version {}", run.is.version));
     }
 }
 

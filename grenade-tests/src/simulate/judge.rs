@@ -13,12 +13,14 @@ mod service;
 mod shown;
 mod uncovered;
 mod untraced;
+mod verified;
 
 pub(super) use drains::COUNTED;
 pub(super) use service::{Limits, ServiceFacts};
 
 use self::drains::Drains;
 use self::uncovered::Obeyed;
+use self::verified::Verified;
 use super::document::Fall;
 use super::late_failures::LateFailures;
 use super::moves::Moves;
@@ -82,6 +84,8 @@ pub(super) struct Facts {
     pub replaced_by: BTreeMap<At, String>,
     /// When the replacement before the last directive was committed, where that presumes that the instance is out.
     pub replaced_before: BTreeMap<At, u64>,
+    /// What was verified under its last directive.
+    pub verified: Verified,
     /// When the agent of an instance last took it back of its own accord.
     pub taken_back: BTreeMap<At, u64>,
     /// The phase of each upgrade, and since when.
@@ -278,7 +282,7 @@ impl Facts {
         let at_once = let_in || run.is_some_and(|run| self.replaced_by.get(&at) == Some(&run.tag));
         let is_new = |slot: &Slot| {
             let came_by_it = slot.came_at > ordered_at || at_once && slot.came_at == ordered_at;
-            came_by_it && now < slot.came_at + limit
+            came_by_it && now < slot.came_at + limit && !self.is_verified(at, slot)
         };
         let is_refused = |slot: &Slot| self.is_refused_alone((at, slot), now);
         let alone = version

@@ -3,6 +3,7 @@
 
 use super::advice::{is_known_gone, put_back, reconciled};
 use super::images::{DROP, PULL};
+use super::named::judge_waiting;
 use super::operator::{Answer, Command, Operator, understood, within};
 use super::scenario::What;
 use super::stream_audit::shown;
@@ -239,6 +240,7 @@ impl StreamPeople {
         };
         for wait in &waits {
             for reason in &wait.reasons {
+                judge_waiting(world, wait.tag.as_str(), &reason.owner, &reason.blocked_on);
                 put_back(world, &reason.blocked_on).await;
                 world.correct_config(self.plan.on, &reason.blocked_on);
                 if let Some(command) = &reason.next_step {

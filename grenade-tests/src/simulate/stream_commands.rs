@@ -4,6 +4,7 @@ use super::dice::Dice;
 use super::operator::{Answer, Operator};
 use super::stream::{said, who};
 use super::stream_plan::StreamCommand;
+use super::stream_refusals::judge_refusal;
 use super::world::World;
 use serde_json::json;
 use tidegate_coordinator::operation::release as asks;
@@ -139,7 +140,11 @@ async fn roll_back(world: &World, back: u64) -> Answer {
         why: "starts are slow".to_owned(),
         prewarm: Some(!no_prewarm),
     };
-    said(asks::roll_back_release(room, &leadership, asked)).await
+    let done = async {
+        let done = asks::roll_back_release(room, &leadership, asked).await;
+        done.inspect_err(|error| judge_refusal(world, revision, !no_prewarm, error))
+    };
+    said(done).await
 }
 
 async fn promote(world: &World, deploys: bool) -> Answer {

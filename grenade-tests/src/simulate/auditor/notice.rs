@@ -117,6 +117,7 @@ fn directed(testbed: &Testbed, state: &mut State, at: At, directive: &Directive,
     let (now, id, disposition) = (testbed.now(), directive.upgrade.as_str(), &directive.disposition);
     let is_carried_out = state.facts.is_carried_out((at, state.slots.get(&at)), disposition, now);
     state.facts.presumes_out(at, directive.presumes_out);
+    state.facts.verified.directs(at, revision);
     state.facts.directs(at, disposition, now);
     if revision.is_none() {
         return;
@@ -235,6 +236,7 @@ fn obeyed(facts: &mut Facts, at: At, written: &Written, now: u64) {
             true => drop(facts.bound.insert(at)),
             false => drop(facts.bound.remove(&at)),
         }
+        facts.stands(at, &report.body, now);
         facts.obeyed.reported(at, InstanceId::new(service.clone(), node.clone()), &report.body);
     }
 }

@@ -13,12 +13,17 @@ use tidegate_proto::record::upgrade::PhaseName;
 /// A moment later than `healthy_deadline`, in milliseconds, and earlier than a coordinator must have seen that it passed.
 const AFTER_THE_DEADLINE: u64 = 31_000;
 
+/// So long before now it came in, in milliseconds: `healthy_deadline` has not passed.
+const WITHIN_THE_DEADLINE: u64 = 10_000;
+
 impl FalseAction {
     /// Whether it is done in this phase of an upgrade: in the first, but what needs a floor above the first version or some
     /// time before it.
     pub(super) fn is_due(self, id: &str, phase: PhaseName) -> bool {
         let (of, when) = match self {
-            Self::OldProgramComesIn | Self::LetInIsTakenBack => ("u1", PhaseName::Roll),
+            Self::OldProgramComesIn | Self::LetInIsTakenBack | Self::VerifiedIsTakenBack => {
+                ("u1", PhaseName::Roll)
+            }
             Self::OldProgramAtContract
             | Self::OldSessionAtContract
             | Self::OldProgramAtTheEnd
@@ -35,7 +40,7 @@ impl FalseAction {
     /// Does it; none where that is not possible now, or is to be repeated.
     pub(super) async fn apply(self, world: &mut World, since: u64) -> Option<()> {
         match self {
-            Self::ReasonsAreLost | Self::WriteIsRefused => Some(()),
+            Self::ReasonsAreLost | Self::ReasonsNameNone | Self::WriteIsRefused => Some(()),
             Self::RecordGrows => tamper::swell(world, "u0").await,
             Self::OldSessionAtContract => {
                 world.sessions[0].falsify();
@@ -61,11 +66,14 @@ impl FalseAction {
                 world.coordinators.iter().flatten().next()?.end_by_itself();
                 Some(())
             }
-            Self::OneOutTooMany | Self::LetInIsTakenBack => {
+            Self::OneOutTooMany | Self::LetInIsTakenBack | Self::VerifiedIsTakenBack => {
                 find(world, Slot::is_out_by_order)?;
                 self.apply_to(world, serving(world)?, since)
             }
-            Self::GateOverSilence | Self::GateOverABadRecord | Self::LateFailureIsNotCounted => {
+            Self::OldProgramAtRemove
+            | Self::GateOverSilence
+            | Self::GateOverABadRecord
+            | Self::LateFailureIsNotCounted => {
                 let at = find(world, |slot| slot.serves && slot.version() == Some(2))?;
                 self.apply_to(world, at, since)
             }
@@ -94,7 +102,9 @@ impl FalseAction {
     fn apply_to(self, world: &World, at: At, since: u64) -> Option<()> {
         let release = |version| tag(&world.scenario.services[0].name, version);
         match self {
-            Self::OldProgramAtContract | Self::OldProgramAtTheEnd => becomes(world, at, 1, Some(2)),
+            Self::OldProgramAtContract | Self::OldProgramAtRemove | Self::OldProgramAtTheEnd => {
+                becomes(world, at, 1, Some(2));
+            }
             Self::NewProgramAfterRollback => becomes(world, at, 2, Some(1)),
             Self::OldProgramComesIn => {
                 // Every instance that was admitted under the former floor has been started by then.
@@ -129,6 +139,10 @@ impl FalseAction {
                 // Only what the judge saw: it came in by the last order, and was not verified in its time.
                 let came_at = world.testbed.now().checked_sub(AFTER_THE_DEADLINE)?;
                 was_let_in(world, at, came_at);
+                hide(world, at);
+            }
+            Self::VerifiedIsTakenBack => {
+                was_verified(world, at, world.testbed.now().checked_sub(WITHIN_THE_DEADLINE)?);
                 hide(world, at);
             }
             Self::SecondProcess => drop(world.testbed.start(at, &release(2))),
@@ -187,6 +201,18 @@ fn was_let_in(world: &World, at: At, came_at: u64) {
         let facts = &mut world.testbed.state().facts;
         facts.let_in.insert(at);
         facts.directed.insert(at, came_at.saturating_sub(1_000));
+    }
+    world.testbed.change(at, |slot, _| slot.came_at = came_at);
+}
+
+/// The judge has seen that this instance came in by its last order, and was verified. Its agent would have it back until its
+/// deadline and some time more.
+fn was_verified(world: &World, at: At, came_at: u64) {
+    let now = world.testbed.now();
+    {
+        let facts = &mut world.testbed.state().facts;
+        facts.directed.insert(at, came_at.saturating_sub(1_000));
+        facts.verified.falsify(at, now);
     }
     world.testbed.change(at, |slot, _| slot.came_at = came_at);
 }

@@ -53,6 +53,8 @@ pub enum FalseAction {
     ReasonsAreLost,
     /// A program of the former version says that it is the new one when contract begins, also to its database.
     OldProgramAtContract,
+    /// A program of the former version says that it is the new one when the roll is left.
+    OldProgramAtRemove,
     /// A row is lost.
     RowIsLost,
     /// A row is filled wrongly.
@@ -97,6 +99,10 @@ pub enum FalseAction {
     OldSessionAtContract,
     /// An agent takes back an instance after `healthy_deadline` that it was ordered to let in.
     LetInIsTakenBack,
+    /// An agent takes back an instance that it has said to be verified.
+    VerifiedIsTakenBack,
+    /// Each reason names an agent, and none of them.
+    ReasonsNameNone,
     /// The record of an upgrade grows.
     RecordGrows,
     /// The store refuses what an upgrade has to write.
@@ -109,12 +115,13 @@ pub enum FalseAction {
 
 impl FalseAction {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 34] = [
         Self::DeposedWrites,
         Self::PausedJobGoesOn,
         Self::UnknownTermIsOverwritten,
         Self::ReasonsAreLost,
         Self::OldProgramAtContract,
+        Self::OldProgramAtRemove,
         Self::RowIsLost,
         Self::RowIsFilledWrongly,
         Self::ColumnIsGone,
@@ -137,6 +144,8 @@ impl FalseAction {
         Self::FormerDocumentIsShown,
         Self::OldSessionAtContract,
         Self::LetInIsTakenBack,
+        Self::VerifiedIsTakenBack,
+        Self::ReasonsNameNone,
         Self::RecordGrows,
         Self::WriteIsRefused,
         Self::FlappingIsVerified,
@@ -150,8 +159,10 @@ impl FalseAction {
             | Self::PausedJobGoesOn
             | Self::UnknownTermIsOverwritten
             | Self::ReasonsAreLost
+            | Self::ReasonsNameNone
             | Self::FormerDocumentIsShown => 0,
             Self::OldProgramAtContract
+            | Self::OldProgramAtRemove
             | Self::OldSessionAtContract
             | Self::RowIsLost
             | Self::RowIsFilledWrongly
@@ -159,7 +170,7 @@ impl FalseAction {
             | Self::DatabaseWasOlder => 1,
             Self::OldProgramComesIn => 2,
             Self::GateOverSilence => 3,
-            Self::OneOutTooMany | Self::LetInIsTakenBack => 4,
+            Self::OneOutTooMany | Self::LetInIsTakenBack | Self::VerifiedIsTakenBack => 4,
             Self::SecondProcess | Self::SecondHook => 5,
             Self::StoppedInRotation
             | Self::StoppedAtWork

@@ -38,7 +38,7 @@ impl FalseAction {
             | Self::ColumnIsGone
             | Self::DatabaseWasOlder => schema,
             Self::FormerDocumentIsShown => scenario.metadata.is_some(),
-            Self::OldProgramAtTheEnd => !schema,
+            Self::OldProgramAtRemove | Self::OldProgramAtTheEnd => !schema,
             Self::SecondHook => hooks,
             _ => true,
         }

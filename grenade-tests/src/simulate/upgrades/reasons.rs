@@ -7,7 +7,7 @@ use crate::simulate::advice::{
 };
 use crate::simulate::current::{Current, LOOK, MISFORTUNE};
 use crate::simulate::falsify::kind::{FalseAction, Falsification};
-use crate::simulate::names::Names;
+use crate::simulate::named::judge_waiting;
 use crate::simulate::operator::{Command, Operator, within};
 use crate::simulate::scenario::UpgradePlan;
 use crate::simulate::sharing::Wanted;
@@ -20,6 +20,23 @@ use tidegate_proto::wire::v1::{ExplainUpgradeReply, Reason};
 /// store has, and a coordinator has every permission.
 const REFUSED: &str = "store-refused";
 
+/// Makes false what is explained, where a falsification does that.
+fn falsify(world: &World, explained: &mut ExplainUpgradeReply) {
+    match world.scenario.falsify {
+        Some(Falsification::Action(FalseAction::ReasonsAreLost)) => explained.reasons.clear(),
+        Some(Falsification::Action(FalseAction::ReasonsNameNone)) => {
+            for reason in &mut explained.reasons {
+                reason.owner = "the agents".to_owned();
+                reason.blocked_on = "2 instances are in service and 2 must stay".to_owned();
+            }
+        }
+        Some(Falsification::Action(FalseAction::WriteIsRefused)) => {
+            explained.reasons.iter_mut().for_each(|reason| reason.kind = REFUSED.to_owned());
+        }
+        _ => {}
+    }
+}
+
 /// Does what the reasons of an upgrade advise; `last` = it has to have ended by now.
 pub(super) async fn follow_reasons(
     world: &mut World,
@@ -28,18 +45,14 @@ pub(super) async fn follow_reasons(
     last: bool,
 ) {
     let now = world.testbed.now();
-    match world.scenario.falsify {
-        Some(Falsification::Action(FalseAction::ReasonsAreLost)) => explained.reasons.clear(),
-        Some(Falsification::Action(FalseAction::WriteIsRefused)) => {
-            explained.reasons.iter_mut().for_each(|reason| reason.kind = REFUSED.to_owned());
-        }
-        _ => {}
-    }
+    falsify(world, &mut explained);
     if let Some(refused) = explained.reasons.iter().find(|reason| reason.kind == REFUSED) {
         let text = format!("what {} has to write is refused: {}", current.id, refused.blocked_on);
         world.testbed.state().facts.breach(now, 11, text);
     }
-    each_names_who(world, &current.id, &explained.reasons);
+    for Reason { owner, blocked_on, .. } in &explained.reasons {
+        judge_waiting(world, &current.id, owner, blocked_on);
+    }
     let silent = explained.reasons.is_empty() && explained.trouble.is_none();
     let (phase, moved_at) = match world.testbed.state().facts.phases.get(&current.id) {
         Some((phase, at)) => (Some(*phase), *at),
@@ -102,35 +115,6 @@ pub(super) async fn follow_reasons(
     }
 }
 
-/// What there is beside instances and services that can end a wait.
-const PARTS: [&str; 11] = [
-    "person",
-    "operator",
-    "instance",
-    "session",
-    "database",
-    "store",
-    "coordinator",
-    "agent",
-    "gate job",
-    "release",
-    "upgrade",
-];
-
-fn each_names_who(world: &World, id: &str, reasons: &[Reason]) {
-    for reason in reasons.iter().filter(|reason| !names_who(reason, world.testbed.names())) {
-        let text = format!("{id} waits, and no one is named: {reason:?}");
-        world.testbed.state().facts.breach(world.testbed.now(), 0, text);
-    }
-}
-
-/// Whether a reason says who or what can end the wait, and names it.
-fn names_who(reason: &Reason, names: &Names) -> bool {
-    let named = names.nodes.iter().chain(&names.services).map(String::as_str);
-    let text = format!("{}; {}", reason.owner, reason.blocked_on);
-    !reason.owner.is_empty() && named.chain(PARTS).any(|name| text.contains(name))
-}
-
 /// Where a service that shares the schema will not come to the new version, people go back. Where they cannot any more, they
 /// have the people of that service try again.
 async fn roll_back_for_others(world: &mut World, current: &Current) {
@@ -173,19 +157,5 @@ mod tests {
         let explained = ExplainUpgradeReply { reasons, ..ExplainUpgradeReply::default() };
         follow_reasons(&mut world, &mut current, explained, false).await;
         assert_eq!(current.resumptions, 1);
-    }
-
-    #[test]
-    fn reason_names_who_or_what_can_end_the_wait() {
-        let nodes = vec!["n00".to_owned()];
-        let names = Names { services: vec!["pantry".to_owned()], nodes };
-        let named = |owner: &str, blocked_on: &str| {
-            let (owner, blocked_on) = (owner.to_owned(), blocked_on.to_owned());
-            names_who(&Reason { owner, blocked_on, ..Reason::default() }, &names)
-        };
-        assert!(named("a person, who approves", "remove is not approved"));
-        assert!(named("what runs there", "pantry/n00 does not report"));
-        assert!(!named("", "pantry/n00 does not report"), "who can end it is not said");
-        assert!(!named("time", "it is not so far yet"));
     }
 }

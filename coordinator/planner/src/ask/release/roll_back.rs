@@ -41,6 +41,12 @@ pub fn roll_back(
             wanted.revision, wanted.status
         )));
     }
+    if wanted.status == ReleaseStatus::Deprecated && mutant::is("collected-release-stays-away") {
+        return Err(Refusal::state(format!(
+            "cannot roll back to revision {} of {name}: it was collected",
+            wanted.revision
+        )));
+    }
     heeds_manual(stream, name, &wanted.tag)?;
     let warms_up = prewarm && is_image_gone(fleet, stream, name, wanted);
     let under_way =
