@@ -77,6 +77,7 @@ mod stream_refusals;
 mod tally;
 mod tamper;
 mod testbed;
+mod typed;
 mod upgrade_id;
 mod upgrades;
 mod verbs;

@@ -1,14 +1,40 @@
 //! No wait without a reason that names an instance, a service, a session or a person, and who can end it.
 
 use super::names::Names;
+use super::typed::judge_advice;
 use super::world::World;
+use tidegate_proto::record::waiting::WaitingFor;
+use tidegate_proto::wire::v1::Reason;
 
 /// What there is beside instances and services that can end a wait: there is one of each that it can be.
 const PARTS: [&str; 7] =
     ["person", "operator", "session", "database", "the store", "coordinator", "gate job"];
 
-/// What an upgrade or a release waits for, and who can end that.
-pub(super) fn judge_waiting(world: &World, what: &str, owner: &str, blocked_on: &str) {
+/// What is said of a wait.
+pub(super) struct Waiting<'a> {
+    owner: &'a str,
+    blocked_on: &'a str,
+    next_step: Option<&'a str>,
+}
+
+impl<'a> From<&'a Reason> for Waiting<'a> {
+    fn from(reason: &'a Reason) -> Self {
+        let next_step = reason.next_step.as_deref();
+        Self { owner: &reason.owner, blocked_on: &reason.blocked_on, next_step }
+    }
+}
+
+impl<'a> From<&'a WaitingFor> for Waiting<'a> {
+    fn from(reason: &'a WaitingFor) -> Self {
+        let next_step = reason.next_step.as_deref();
+        Self { owner: &reason.owner, blocked_on: &reason.blocked_on, next_step }
+    }
+}
+
+/// What an upgrade or a release waits for, who can end that, and how.
+pub(super) fn judge_waiting(world: &World, what: &str, waiting: &Waiting<'_>) {
+    let Waiting { owner, blocked_on, next_step } = waiting;
+    judge_advice(world, what, *next_step);
     if !names_who(owner, blocked_on, world.testbed.names()) {
         let text = format!("{what} waits, and no one is named: {blocked_on} ({owner})");
         world.testbed.state().facts.breach(world.testbed.now(), 0, text);

@@ -240,7 +240,7 @@ impl StreamPeople {
         };
         for wait in &waits {
             for reason in &wait.reasons {
-                judge_waiting(world, wait.tag.as_str(), &reason.owner, &reason.blocked_on);
+                judge_waiting(world, wait.tag.as_str(), &reason.into());
                 put_back(world, &reason.blocked_on).await;
                 world.correct_config(self.plan.on, &reason.blocked_on);
                 if let Some(command) = &reason.next_step {

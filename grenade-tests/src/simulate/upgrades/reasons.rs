@@ -50,9 +50,7 @@ pub(super) async fn follow_reasons(
         let text = format!("what {} has to write is refused: {}", current.id, refused.blocked_on);
         world.testbed.state().facts.breach(now, 11, text);
     }
-    for Reason { owner, blocked_on, .. } in &explained.reasons {
-        judge_waiting(world, &current.id, owner, blocked_on);
-    }
+    explained.reasons.iter().for_each(|reason| judge_waiting(world, &current.id, &reason.into()));
     let silent = explained.reasons.is_empty() && explained.trouble.is_none();
     let (phase, moved_at) = match world.testbed.state().facts.phases.get(&current.id) {
         Some((phase, at)) => (Some(*phase), *at),
