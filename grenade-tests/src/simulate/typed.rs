@@ -52,14 +52,23 @@ mod tests {
 
     #[test]
     fn advice_is_taken_by_the_program() {
-        assert!(is_typed("tidegate upgrade resume u0, or tidegate upgrade rollback u0"));
-        assert!(is_typed("wait until 12:00, or tidegate upgrade rollback u0"));
+        assert!(is_typed("tidegate upgrade resume u0, or tidegate upgrade rollback u0 --why …"));
+        assert!(is_typed("wait until 12:00, or tidegate upgrade rollback u0 --why …"));
         assert!(is_typed("tidegate upgrade approve u0 contract --accept sessions"));
         assert!(is_typed("tidegate fleet decommission pantry/n00 --why … --stopped-how …"));
-        assert!(is_typed("tidegate schema expand --to 2 --migrations DIR --from-env URL, then tidegate schema migrate --to 2 --migrations DIR --from-env URL"));
-        assert!(!is_typed("tidegate upgrade resume u0, or tidegate upgrade roll-back u0"), "there is no such verb");
+        assert!(is_typed(
+            "tidegate schema expand --to 2 --migrations DIR --from-env URL, then tidegate schema migrate --to 2 --migrations DIR --from-env URL"
+        ));
+        assert!(
+            !is_typed("tidegate upgrade resume u0, or tidegate upgrade roll-back u0 --why …"),
+            "there is no such verb"
+        );
+        assert!(!is_typed("tidegate upgrade rollback u0"), "it has to be said why");
         assert!(!is_typed("tidegate upgrade retry u0 n00 --declare-dead --why …"), "there is no such option");
-        assert!(!is_typed("tidegate fleet window pantry --floor two --ceiling 3 --why …"), "two is no number");
+        assert!(
+            !is_typed("tidegate fleet window pantry --floor two --ceiling 3 --why …"),
+            "two is no number"
+        );
         assert!(commands("tidegate-agent check (on n00)").is_empty(), "that is another program");
     }
 }

@@ -34,9 +34,11 @@ impl Trace {
                 let Some((id, upgrade)) = id.and_then(|id| Some((id, before.upgrades.get(id)?))) else {
                     continue;
                 };
+                // What the store before a copy had ordered is not known.
                 let (wanted, may_be_another) = match &upgrade.phase {
                     Phase::RollingBack { .. } => {
-                        (upgrade.spec.from, moved.contains(&(at.clone(), id.clone())))
+                        let was_moved = moved.contains(&(at.clone(), id.clone()));
+                        (upgrade.spec.from, was_moved || self.copied.is_some())
                     }
                     _ => (upgrade.spec.to, false),
                 };

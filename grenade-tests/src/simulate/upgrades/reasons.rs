@@ -14,7 +14,7 @@ use crate::simulate::sharing::Wanted;
 use crate::simulate::way_back::judge_refusal;
 use crate::simulate::world::{World, tag};
 use tidegate_planner::ask::RollbackBar;
-use tidegate_proto::wire::v1::{ExplainUpgradeReply, Reason};
+use tidegate_proto::wire::v1::ExplainUpgradeReply;
 
 /// The kind of the reason that the store refuses a record: no record of an upgrade outgrows the smallest limit that a world's
 /// store has, and a coordinator has every permission.
@@ -136,6 +136,7 @@ async fn roll_back_for_others(world: &mut World, current: &Current) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_proto::wire::v1::Reason;
 
     /// No coordinator leads, so that each request is refused.
     #[tokio::test(start_paused = true)]
