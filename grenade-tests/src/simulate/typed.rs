@@ -3,7 +3,6 @@
 
 use super::world::World;
 use clap::CommandFactory;
-use clap::error::ErrorKind;
 use tidegate_coordinator::cli::Cli;
 
 /// What is advised where one waits.
@@ -31,13 +30,12 @@ fn commands(advice: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Why the program does not take it, but for what is left to fill in.
+/// Why the program does not take it, with a number where something is left to fill in.
 fn refused(words: &[String]) -> Option<String> {
     let is_left = |word: &String| word == "…" || word.chars().all(|letter| letter.is_ascii_uppercase());
     let filled = words.iter().map(|word| if is_left(word) { "1" } else { word.as_str() });
     let error = Cli::command().try_get_matches_from(filled).err()?;
-    let is_of_it = words.iter().any(is_left) && error.kind() == ErrorKind::ValueValidation;
-    (!is_of_it).then(|| error.to_string().lines().next().unwrap_or_default().to_owned())
+    Some(error.to_string().lines().next().unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]
