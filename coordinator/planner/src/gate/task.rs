@@ -41,7 +41,8 @@ impl TaskGate {
                 "a person, who has verified that its process has ended, and how",
             )
             .next_step(waits.release(|_, _| {
-                format!("tidegate task settle {node} {task} --outcome succeeded|failed --why …")
+                let settle = |outcome| format!("tidegate task settle {node} {task} --outcome {outcome} --why …");
+                format!("{}, or {}", settle("succeeded"), settle("failed"))
             })),
             Self::TaskFailed { hook, node, why } => Description::new(
                 format!("hook {hook} failed on {node}: {why}"),

@@ -106,7 +106,8 @@ async fn release_goes_out_once_nodes_are_warm_and_old_is_removed() {
         })
         .await;
     let helps = region.reasons(3)[0]["next_step"].as_str().unwrap().to_owned();
-    assert_eq!(helps, format!("tidegate task settle node-2 {id} --outcome succeeded|failed --why …"));
+    let settle = |outcome| format!("tidegate task settle node-2 {id} --outcome {outcome} --why …");
+    assert_eq!(helps, format!("{}, or {}", settle("succeeded"), settle("failed")));
     assert!(region.ask(&["task", "show", "node-2", &id]).contains("state    unknown: "));
     region.ask(&["task", "settle", "node-2", &id, "--outcome", "succeeded", "--why", "the image is there"]);
     region.until_deployed(3).await;
