@@ -69,13 +69,23 @@ pub(super) fn migrate_floor_is_missing(trace: &mut Trace) -> Option<()> {
     Some(())
 }
 
-/// The specs name zones as failure domains, and nothing else keeps two instances from being out.
+/// The specs name zones as failure domains, each instance is in one of its own, and nothing else keeps two from being out.
 pub(super) fn zones_are_asked_for(trace: &mut Trace) {
     each_upgrade(&mut trace.revisions, |upgrade| {
-        upgrade.spec.failure_domain = Some("zone".to_owned());
+        upgrade.spec.failure_domain = Some(ZONE.to_owned());
         (upgrade.spec.min_in_service, upgrade.spec.max_unavailable) = (Amount::Count(0), Amount::Count(2));
     });
+    for written in trace.revisions.iter_mut().flat_map(|revision| &mut revision.writes) {
+        if let (Key::Inventory(_, node), Some(Put { value: Value::Inventory(inventory), .. })) =
+            (&written.key, &mut written.put)
+        {
+            inventory.body.labels.insert(ZONE.to_owned(), node.to_string());
+        }
+    }
 }
+
+/// The label of a failure domain.
+const ZONE: &str = "zone";
 
 /// The window comes again at the end, and admits every version.
 pub(super) fn window_admits_the_excluded(trace: &mut Trace) -> Option<()> {
