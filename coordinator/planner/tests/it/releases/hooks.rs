@@ -167,9 +167,8 @@ fn unknown_outcome_waits_for_a_person_without_timeout() {
     let reported = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
     let helps = reported.values().next().unwrap()[0].next_step.clone().unwrap();
     let id = world.task("n7").1;
-    let settle = |outcome| format!("tidegate task settle n7 {id} --outcome {outcome} --why …");
+    let settle = |how| format!("tidegate task settle n7 {id} --outcome {how} --why …");
     assert_eq!(helps, format!("{}, or {}", settle("succeeded"), settle("failed")));
-
     world.settle_task("n7", Ended::Succeeded).unwrap();
     world.settle();
     assert_eq!(world.deployed(), Some(1));
