@@ -171,12 +171,8 @@ mod tests {
         assert!(breaks(&[ill, ill, out], LONG), "one was out before");
         assert!(!breaks(&[ill, ill, out], (1, false)), "no coordinator had to know of that");
         assert!(!breaks(&[ill, ill], (3_000, true)), "its agent declines where it is in rotation");
-        let back = upgrade(|_| {});
-        let back = {
-            let mut back = back;
-            back["phase"] = json!({"name": "rolling-back", "from": "roll", "because": "so", "step": "move"});
-            back
-        };
+        let mut back = upgrade(|_| {});
+        back["phase"] = json!({"name": "rolling-back", "from": "roll", "because": "so", "step": "move"});
         assert!(!drain_breaks_it(fleet(&back, &[ill, ill]), "n1", LONG), "its rollback may be overdue");
     }
 }
